@@ -1,0 +1,47 @@
+# `make run` does the main job; `make test` is the whole gate. Both call `setup` when needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+export DAGSTER_HOME ?= $(CURDIR)/dagster_home
+
+.PHONY: setup run ui test lint unit crash-test bench clean help
+.DEFAULT_GOAL := help
+
+help: ## show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## make .venv with the pinned packages (Python 3.11 or newer)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+run: setup ## segments in, published exports out (embedded sample, or STRATA_SOURCE=<folder or s3 url>)
+	@$(BIN)/strata run
+
+ui: setup ## Dagster's web interface over the same pipeline
+	$(BIN)/dagster dev
+
+test: lint unit ## ruff, mypy, import-linter, pytest
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: setup
+	$(BIN)/python -m pytest
+
+crash-test: setup ## kill load and publish at random points, many times, and compare with an undisturbed run
+	$(BIN)/python -m pytest -m crash tests/end_to_end
+
+bench: setup ## measure load, splice and Dagster's own cost beside their limits
+	$(BIN)/python -m tests.benchmarks
+
+clean: ## remove the embedded run's data and Dagster's state
+	rm -rf strata-data dagster_home/storage dagster_home/history dagster_home/schedules

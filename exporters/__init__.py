@@ -1,0 +1,1 @@
+"""What leaves the house: names, parts, ZIPs, splicing, stores, the published archive."""

@@ -1,0 +1,1 @@
+"""The Dagster shell and the command line over `transforms` and `exporters`."""

@@ -1,0 +1,1 @@
+"""The domain: segments, table schemas, source, conform, render, proof, volumes, catalog."""

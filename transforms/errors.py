@@ -1,0 +1,40 @@
+"""The error tree. A message is a sentence for whoever must act; each class says what can be done.
+
+    StrataError
+    ├── SegmentError       one segment's input is bad: quarantine it, go on with the rest
+    ├── RangeError         a requested block range is not aligned, not held, or has a gap
+    ├── ConflictError      different bytes stand where ours should go: replace explicitly
+    ├── ConfigError        a setting is missing or wrong
+    ├── IntegrityError     something we wrote no longer matches its recorded hash
+    └── BusyError          another process holds a lock longer than we wait
+
+Errors of the machine (disk full, lost connection) pass through as they are.
+"""
+
+
+class StrataError(Exception):
+    """Base of every error that Strata raises on purpose."""
+
+
+class SegmentError(StrataError):
+    """A segment's file or content cannot be used; the message says where and why."""
+
+
+class RangeError(StrataError, ValueError):
+    """A block range does not lie on the boundaries of segments that are held without a gap."""
+
+
+class ConflictError(StrataError):
+    """An object with other bytes already stands at this place in the archive."""
+
+
+class ConfigError(StrataError, ValueError):
+    """A setting is missing or cannot be used."""
+
+
+class IntegrityError(StrataError):
+    """Something written earlier no longer matches what was recorded about it."""
+
+
+class BusyError(StrataError):
+    """A lock is held by another process; trying again later helps."""
