@@ -1,1 +1,1 @@
-"""The read API's shell. It shares `transforms` and `exporters` with `pipelines` and knows neither."""
+"""The shell of the read API. It never imports `pipelines`, nor the other way round."""
