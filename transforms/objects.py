@@ -1,0 +1,47 @@
+"""What a segment source needs of the place where its files lie: a folder or a bucket.
+
+The stores of `exporters` have this shape; `transforms` never learns which one it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectInfo:
+    """One stored object: its key below the store's root, its size in bytes, its version.
+
+    The version is an opaque text that changes when the bytes do (an ETag, or a file's time and size).
+    """
+
+    key: str
+    size: int
+    version: str
+
+
+class ObjectReader(Protocol):
+    """Read access to a folder or a bucket prefix. Keys use `/`, whatever the platform."""
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects whose key starts with `prefix`, ascending by key."""
+        ...
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """Describe one object, or None where it is absent."""
+        ...
+
+    def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return `length` bytes from `start` (to the end by default). Raises `FileNotFoundError`."""
+        ...
+
+    def fetch(self, key: str, path: Path) -> None:
+        """Copy the whole object to a local file. Raises `FileNotFoundError`."""
+        ...
+
+    def describe(self, key: str = "") -> str:
+        """Name the object, or the store itself, for a person: a path or an `s3://` address."""
+        ...
