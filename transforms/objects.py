@@ -15,7 +15,7 @@ from typing import Protocol
 class ObjectInfo:
     """One stored object: its key below the store's root, its size in bytes, its version.
 
-    The version is an opaque text that changes when the bytes do (an ETag, or a file's time and size).
+    The version is opaque text that changes when the bytes do (an ETag, or a file's time and size).
     """
 
     key: str
@@ -35,7 +35,7 @@ class ObjectReader(Protocol):
         ...
 
     def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
-        """Return `length` bytes from `start` (to the end by default). Raises `FileNotFoundError`."""
+        """Return `length` bytes from `start` (default: to the end). Raises `FileNotFoundError`."""
         ...
 
     def fetch(self, key: str, path: Path) -> None:
