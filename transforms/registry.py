@@ -39,6 +39,9 @@ HISTORY_TABLES = (
 UNKNOWN_TYPE = "unknown"
 """The type of a column that the registry has never seen: kept as text."""
 
+RESERVED_COLUMNS = frozenset({"_segment", "_row", "_raw", "_file", "_place", "file_index"})
+"""Names of our own columns beside those of a CSV."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -138,12 +141,7 @@ def schema_of(table: str, version: int, header: Sequence[str]) -> TableSchema:
     are text). It may not repeat or leave unnamed a column, nor reorder the columns that the version
     is known to have: such a file contradicts its version. Raises `SegmentError`.
     """
-    repeated = {name for name in header if list(header).count(name) > 1}
-    if repeated or "" in header:
-        what = (
-            f"repeats {', '.join(sorted(repeated))}" if repeated else "has a column without a name"
-        )
-        raise SegmentError(f"table {table}: the header {what}")
+    _check_names(table, header)
     known = known_table(table, version)
     expected = {column.name: column.type for column in known.schema.columns} if known else {}
     kept = [name for name in header if name in expected]
@@ -161,6 +159,19 @@ def schema_of(table: str, version: int, header: Sequence[str]) -> TableSchema:
     types = {**_types_ever(table), **expected}
     columns = tuple(Column(name, types.get(name, UNKNOWN_TYPE)) for name in header)
     return TableSchema(table, columns)
+
+
+def _check_names(table: str, header: Sequence[str]) -> None:
+    """Refuse names that are missing, repeated (DuckDB folds case) or taken by our own columns."""
+    folded = [name.lower() for name in header]
+    repeated = sorted({name for name in folded if folded.count(name) > 1})
+    if repeated:
+        raise SegmentError(f"table {table}: the header repeats {', '.join(repeated)}")
+    if "" in folded:
+        raise SegmentError(f"table {table}: the header has a column without a name")
+    reserved = sorted(RESERVED_COLUMNS & set(folded))
+    if reserved:
+        raise SegmentError(f"table {table}: the header uses the name {', '.join(reserved)}")
 
 
 def primary_key(table: str, version: int) -> tuple[str, ...]:

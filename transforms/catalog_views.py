@@ -1,0 +1,114 @@
+"""The catalog's views: `main.<table>` typed and friendly, `exact.<table>` as the text of the CSV.
+
+Views name volume files by absolute path, so that the catalog can be opened from any directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transforms.conform import rendered
+from transforms.dialect import select_list
+from transforms.duck import Connection, quote_name, quote_text, quote_texts
+from transforms.enum_names import enum_names
+from transforms.meanings import column_meaning, table_meaning
+from transforms.registry import Column
+from transforms.shapes import Shape, Volume
+
+_OWN_COLUMNS = {
+    "_segment": "First block (height) of the segment that the row came from.",
+    "_row": "The row's place in its segment's CSV, from 1.",
+    "_raw": "Column to exact text, of cells that the column's type cannot hold; normally NULL.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table as the catalog shows it: over which volumes, with which columns."""
+
+    name: str
+    volumes: tuple[Volume, ...]
+    shape: Shape
+
+    def source(self, root: Path) -> str:
+        files = quote_texts(root / volume.file for volume in self.volumes)
+        return f"read_duckdb({files}, table_name = {quote_text(self.name)}, union_by_name = true)"
+
+
+def create_views(
+    con: Connection, root: Path, history: Sequence[Volume], states: Sequence[Volume]
+) -> None:
+    """Create all views with their comments in the database in use."""
+    con.execute("create schema exact")
+    for table in _tables(history, states):
+        source = table.source(root)
+        columns = table.shape.column_list()
+        friendly = [pair for column in columns for pair in _friendly(table.name, column)]
+        own = [(quote_name(name), name) for name in _OWN_COLUMNS]
+        exact = [
+            (rendered(table.name, column, raw=column.name in table.shape.raw), column.name)
+            for column in columns
+        ]
+        exact += [(quote_name(name), name) for name in ("_segment", "_row")]
+        name = quote_name(table.name)
+        for view, columns_sql in ((f"main.{name}", [*friendly, *own]), (f"exact.{name}", exact)):
+            query = f"select {select_list(columns_sql)} from {source}"  # noqa: S608 - quoted
+            con.execute(f"create view {view} as {query}")
+        _comment(con, table, columns)
+    if history:
+        files = quote_texts(root / volume.file for volume in history)
+        con.execute(
+            "create view strata.receipts as from read_duckdb("
+            f"{files}, schema_name = 'strata', table_name = 'receipts')"
+        )
+
+
+def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Table]:
+    names = {table for volume in (*history, *states) for table in volume.shapes}
+    for name in sorted(names):
+        held = [volume for volume in history if name in volume.shapes]
+        copies = [volume for volume in states if name in volume.shapes]
+        # A table that a later schema version turned into history keeps its last whole copy, which
+        # has the rows from before; otherwise only the newest copy counts.
+        older = [copy for copy in copies if not held or copy.blocks.last < held[0].blocks.first]
+        volumes = (*older[-1:], *held)
+        shape = Shape()
+        for volume in volumes:
+            shape.merge(volume.shapes[name])
+        yield _Table(name, volumes, shape)
+
+
+def _friendly(table: str, column: Column) -> Iterator[tuple[str, str]]:
+    name = quote_name(column.name)
+    if column.type == "numeric" and (table, column.name) != ("withdrawals", "amount"):
+        yield f"try_cast({name} as decimal(38,10))", column.name
+        return
+    yield name, column.name
+    names = enum_names(table, column.name)
+    if names:
+        cases = " ".join(f"when {number} then {quote_text(text)}" for number, text in names.items())
+        yield f"case {name} {cases} else {name}::varchar end", f"{column.name}_name"
+
+
+def _comment(con: Connection, table: _Table, columns: Sequence[Column]) -> None:
+    name = quote_name(table.name)
+    kind = "" if table.volumes[-1].kind == "history" else _as_of(table.volumes[-1])
+    for schema, how in (("main", ""), ("exact", " As the exact text of the CSV.")):
+        text = f"{table_meaning(table.name)}{kind}{how}"
+        con.execute(f"comment on view {schema}.{name} is {quote_text(text)}")
+        for column in columns:
+            meaning = quote_text(column_meaning(table.name, column.name))
+            con.execute(f"comment on column {schema}.{name}.{quote_name(column.name)} is {meaning}")
+    for own, meaning in _OWN_COLUMNS.items():
+        con.execute(f"comment on column main.{name}.{own} is {quote_text(meaning)}")
+    for column in columns:
+        if enum_names(table.name, column.name):
+            label = quote_name(f"{column.name}_name")
+            text = f"The name of {column.name}; the number itself where it has none."
+            con.execute(f"comment on column main.{name}.{label} is {quote_text(text)}")
+
+
+def _as_of(volume: Volume) -> str:
+    return f" Current state as of block {volume.blocks.last}."

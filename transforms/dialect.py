@@ -1,0 +1,51 @@
+"""The CSV dialect of spec 2.8.1-5, which is PostgreSQL's `COPY ... (FORMAT csv, HEADER)`.
+
+DuckDB reads and writes it exactly with the options below; a test holds them against an oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from transforms.duck import quote_name, quote_text, quote_texts
+
+# DuckDB's own default. Longer rows are legal (jsonb), so a load that meets one raises it.
+DEFAULT_MAX_LINE_BYTES = 2_000_000
+
+
+def read_sql(
+    files: Sequence[Path], columns: Sequence[str], max_line_bytes: int = DEFAULT_MAX_LINE_BYTES
+) -> str:
+    """SQL that reads CSV files of one header as text columns, in file order, NULL apart from `""`.
+
+    The row's file is the virtual column `file_index`, counted from 0.
+    """
+    types = ", ".join(f"{quote_text(name)}: 'VARCHAR'" for name in columns)
+    return (
+        f"read_csv({quote_texts(files)}, columns = {{{types}}}, auto_detect = false, "
+        f"""header = true, delim = ',', quote = '"', escape = '"', nullstr = '', """
+        f"allow_quoted_nulls = false, strict_mode = true, max_line_size = {max_line_bytes})"
+    )
+
+
+def copy_sql(query: str, path: Path, *, header: bool, null: str = "") -> str:
+    """SQL that writes a query of text columns as CSV: quoted only where spec 2.8.2-3 says.
+
+    `COMMENT ''` keeps values that hold `#` unquoted; `null` is the NULL string.
+    """
+    return (
+        f"copy ({query}) to {quote_text(path)} (format csv, header {str(header).lower()}, "
+        f"""delimiter ',', quote '"', escape '"', nullstr {quote_text(null)}, comment '', """
+        "use_tmp_file false)"
+    )
+
+
+def header_names(line: bytes) -> tuple[str, ...]:
+    """Split a CSV header line. No table has a name that needs quotes; a quoted one stays as is."""
+    return tuple(line.decode().removesuffix("\n").split(","))
+
+
+def select_list(expressions: Sequence[tuple[str, str]]) -> str:
+    """Join (expression, column name) pairs into a select list."""
+    return ", ".join(f"{expression} as {quote_name(name)}" for expression, name in expressions)

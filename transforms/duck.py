@@ -1,0 +1,76 @@
+"""Opening DuckDB and quoting for it: the one place that knows the client and quotes SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+DuckDBError = duckdb.Error
+Connection = duckdb.DuckDBPyConnection
+
+
+def quote_name(name: str) -> str:
+    """Quote an identifier for SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_text(text: str | Path) -> str:
+    """Quote a string literal for SQL."""
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def quote_texts(texts: Iterable[str | Path]) -> str:
+    """Quote a list of string literals for SQL."""
+    return "[" + ", ".join(quote_text(text) for text in texts) + "]"
+
+
+@contextmanager
+def working_connection(
+    scratch: Path, *, threads: int = 1, memory_limit: str = "600MB"
+) -> Iterator[Connection]:
+    """Open an in-memory DuckDB that spills below `scratch` and never fetches anything."""
+    with duckdb.connect(":memory:", config=_config(threads, memory_limit, scratch)) as con:
+        con.execute("set TimeZone = 'UTC'")
+        con.execute("set preserve_insertion_order = true")
+        con.execute("set enable_progress_bar = false")
+        yield con
+
+
+@contextmanager
+def read_only_connection(path: Path, *, threads: int | None = None) -> Iterator[Connection]:
+    """Open a DuckDB file read-only, by its resolved path: a new generation is a new file."""
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False
+    }
+    if threads is not None:
+        config["threads"] = threads
+    with duckdb.connect(path.resolve(), read_only=True, config=config) as con:
+        con.execute("set TimeZone = 'UTC'")
+        con.execute("set preserve_insertion_order = true")
+        con.execute("set enable_progress_bar = false")
+        yield con
+
+
+@contextmanager
+def attached(con: Connection, path: Path, alias: str, options: str = "") -> Iterator[str]:
+    """Attach a DuckDB file for the length of a block; leaving it checkpoints and lets go of it."""
+    con.execute(f"attach {quote_text(path)} as {quote_name(alias)} {options}")
+    try:
+        yield alias
+    finally:
+        con.execute(f"detach {quote_name(alias)}")
+
+
+def _config(
+    threads: int, memory_limit: str, scratch: Path
+) -> dict[str, str | bool | int | float | list[str]]:
+    return {
+        "threads": threads,
+        "memory_limit": memory_limit,
+        "temp_directory": str(scratch),
+        "autoinstall_known_extensions": False,
+        "allow_community_extensions": False,
+    }

@@ -1,0 +1,91 @@
+"""The quarantine: files that could not be used, beside the reason, until a corrected one comes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copyfile
+
+from transforms.inventory import Refusal
+from transforms.objects import ObjectInfo
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedFile:
+    """A refused file and why: `copy` is the file itself where it was read before it was refused."""
+
+    refusal: Refusal
+    copy: Path | None
+
+    @property
+    def key(self) -> str:
+        """The file's key in its source."""
+        return self.refusal.key
+
+    @property
+    def reason(self) -> str:
+        """Why it cannot be used, as a sentence."""
+        return self.refusal.reason
+
+
+class Quarantine:
+    """A folder with one JSON record per refused file, and a copy of the file where there is one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def files(self) -> list[QuarantinedFile]:
+        """Every refused file, by key."""
+        found = [self._read(path) for path in self._folder.glob("*.json")]
+        return sorted((file for file in found if file), key=lambda file: file.refusal.info)
+
+    def holds(self, info: ObjectInfo) -> bool:
+        """Whether this very version of a file was refused before."""
+        record = self._read(self._record(info.key))
+        return record is not None and record.refusal.info == info
+
+    def reason(self, key: str) -> str:
+        """Why a file was refused; empty where it was not."""
+        record = self._read(self._record(key))
+        return record.reason if record is not None else ""
+
+    def put(self, refusal: Refusal, file: Path | None = None) -> None:
+        """Record a refusal, with a copy of the file if it was fetched; replaces an older record."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        record = self._record(refusal.key)
+        copy = record.with_suffix(".zip")
+        if file is not None:
+            partial = copy.with_suffix(f".{os.getpid()}.tmp")
+            copyfile(file, partial)
+            partial.replace(copy)
+        partial = record.with_suffix(f".{os.getpid()}.tmp")
+        info = refusal.info
+        text = {"key": info.key, "size": info.size, "version": info.version}
+        partial.write_text(json.dumps({**text, "reason": refusal.reason}, indent=1) + "\n")
+        partial.replace(record)
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Forget files that are right by now, or gone."""
+        for key in keys:
+            record = self._record(key)
+            record.with_suffix(".zip").unlink(missing_ok=True)
+            record.unlink(missing_ok=True)
+
+    def _record(self, key: str) -> Path:
+        # Keys may hold anything; the hash keeps every name apart and inside this folder.
+        plain = "".join(char if char.isalnum() or char in "-_." else "_" for char in key)
+        digest = hashlib.sha256(key.encode()).hexdigest()[:8]
+        return self._folder / f"{plain.removesuffix('.zip')[:120]}.{digest}.json"
+
+    def _read(self, path: Path) -> QuarantinedFile | None:
+        try:
+            row = json.loads(path.read_text())
+        except FileNotFoundError:
+            return None
+        info = ObjectInfo(row["key"], row["size"], row["version"])
+        copy = path.with_suffix(".zip")
+        return QuarantinedFile(Refusal(info, row["reason"]), copy if copy.exists() else None)

@@ -1,0 +1,84 @@
+"""Scratch folders: all unfinished files lie in one, so a kill leaves garbage nowhere else."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from transforms.errors import BusyError
+
+_LOCK = ".lock"
+_LOCK_POLL_SECONDS = 0.02
+
+
+@contextmanager
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """A folder of this process's own, removed at the end; it is locked for as long as it lives."""
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+    with (folder / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep_scratch(parent: Path) -> int:
+    """Remove the scratch folders whose process is gone; returns how many there were."""
+    removed = 0
+    for folder in parent.glob("run-*"):
+        try:
+            with (folder / _LOCK).open("r") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+                removed += 1
+        except FileNotFoundError:
+            # Made a moment ago and not locked yet, or removed by someone else just now.
+            continue
+        except BlockingIOError:
+            continue
+    return removed
+
+
+@contextmanager
+def exclusive(path: Path, *, wait_seconds: float = 120.0) -> Iterator[None]:
+    """Hold a lock between processes of this machine. Raises `BusyError` after `wait_seconds`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + wait_seconds
+    with path.open("w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise BusyError(
+                        f"another process has held {path} for {wait_seconds:.0f} seconds: "
+                        "look for a stuck load, then try again"
+                    ) from error
+                time.sleep(_LOCK_POLL_SECONDS)
+        yield
+
+
+def sync_file(path: Path) -> None:
+    """Make a file's bytes, or a folder's names, survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def commit_file(finished: Path, place: Path) -> None:
+    """Move a finished file to its place: whole or not at all, whatever happens."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    sync_file(finished)
+    finished.replace(place)
+    sync_file(place.parent)

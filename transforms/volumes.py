@@ -1,0 +1,136 @@
+"""Volumes: immutable DuckDB files that hold the typed tables of a run of consecutive segments.
+
+A volume has one table per CSV table (its columns, then `_segment`: the first block of the row's
+segment, `_row`: the row's place in its CSV from 1, `_raw`: texts that no type holds) and the schema
+`strata` with `segments` and `receipts`. Its name says which blocks and which input bytes it holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from transforms.conform import conversion
+from transforms.duck import Connection, attached, quote_name, working_connection
+from transforms.inventory import SegmentFile
+from transforms.receipts import LoadedSegment, Receipt
+from transforms.records import write_records
+from transforms.registry import HISTORY_TABLES, Column
+from transforms.segment_zip import TableFile
+from transforms.segments import BlockRange
+from transforms.table_load import PartSink, TableLoader
+
+VOLUME_FORMAT = "1"
+"""Changes when the same input would give other tables, so that names differ too."""
+
+# Below this, DuckDB's default block of 256 KiB would make a volume of small tables mostly padding.
+_SMALL_VOLUME_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSegment:
+    """A segment ready to load: its ZIP fetched and checked, the tables of one folder extracted."""
+
+    file: SegmentFile
+    zip_path: Path
+    sha256: str
+    previous_id: str
+    tables: dict[str, TableFile]
+
+    @property
+    def blocks(self) -> BlockRange:
+        """The blocks that the segment covers."""
+        return self.file.blocks
+
+    @property
+    def bytes(self) -> int:
+        """The size of the extracted CSVs."""
+        return sum(table.bytes for table in self.tables.values())
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSettings:
+    """What a load may use: DuckDB threads, DuckDB memory, CSV bytes per volume."""
+
+    threads: int = 1
+    memory_limit: str = "600MB"
+    max_volume_bytes: int = 2 * 2**30
+
+
+Progress = Callable[[int], None]
+"""Called with the CSV bytes that were just loaded and proven."""
+
+
+def volume_name(segments: Sequence[PreparedSegment]) -> str:
+    """Name a volume by its blocks and its input: the same segments give the same name."""
+    digest = hashlib.sha256(VOLUME_FORMAT.encode())
+    for segment in segments:
+        digest.update(f"\n{segment.file.name.file_name} {segment.sha256}".encode())
+    blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
+    return f"{blocks.key}.{digest.hexdigest()[:16]}.duckdb"
+
+
+def build_volume(
+    path: Path,
+    segments: Sequence[PreparedSegment],
+    sink: PartSink | None,
+    settings: LoadSettings,
+    progress: Progress,
+) -> list[Receipt]:
+    """Write the tables of consecutive segments to a new DuckDB file, proven; returns the receipts.
+
+    `sink` takes the CSV of the 15 history tables. Raises `SegmentError` naming the segment at
+    fault; the unfinished file is then garbage. Temporary files lie beside `path`.
+    """
+    small = sum(segment.bytes for segment in segments) < _SMALL_VOLUME_BYTES
+    options = "(block_size 16384)" if small else ""
+    receipts: list[Receipt] = []
+    with (
+        working_connection(
+            path.parent, threads=settings.threads, memory_limit=settings.memory_limit
+        ) as con,
+        attached(con, path, "volume", options),
+    ):
+        for table in sorted({table for segment in segments for table in segment.tables}):
+            files = [seg.tables[table] for seg in segments if table in seg.tables]
+            _create_table(con, table, files)
+            wanted = sink if table in HISTORY_TABLES else None
+            loader = TableLoader(con, "volume", path.parent, wanted, table)
+            for group in _same_schema(files):
+                receipts.extend(loader.load(group))
+                progress(sum(file.bytes for file in group))
+        records = [loaded_segment(segment, receipts) for segment in segments]
+        write_records(con, "volume", records, receipts)
+    return receipts
+
+
+def _same_schema(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:
+    for _, group in groupby(files, key=lambda file: file.schema):
+        yield list(group)
+
+
+def _create_table(con: Connection, table: str, files: Iterable[TableFile]) -> None:
+    types: dict[str, Column] = {}
+    for file in files:
+        for column in file.schema.columns:
+            types.setdefault(column.name, column)
+    columns = [f"{quote_name(c.name)} {conversion(table, c).type}" for c in types.values()]
+    own = ["_segment bigint", "_row bigint", "_raw map(varchar, varchar)"]
+    con.execute(f"create table volume.{quote_name(table)} ({', '.join([*columns, *own])})")
+
+
+def loaded_segment(segment: PreparedSegment, receipts: Iterable[Receipt]) -> LoadedSegment:
+    """The record of one segment from what was prepared and loaded."""
+    mine = [receipt for receipt in receipts if receipt.segment == segment.file.name]
+    return LoadedSegment(
+        segment.file.name,
+        segment.file.info,
+        segment.sha256,
+        segment.file.segment_id,
+        segment.previous_id,
+        sum(receipt.rows for receipt in mine),
+        sum(receipt.bytes for receipt in mine),
+    )

@@ -1,0 +1,188 @@
+"""The warehouse: the folder of volumes, catalog generations and quarantine, and what it can do.
+
+current.duckdb   link to the newest catalog generation: what an analyst opens
+catalog/         the generations    volumes/, state/   immutable DuckDB files
+quarantine/      refused files      scratch/           unfinished files of running processes
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from transforms.catalog import CURRENT, Catalog, read_catalog
+from transforms.duck import Connection, read_only_connection
+from transforms.errors import ConfigError, RangeError
+from transforms.inventory import Inventory, Refusal, SegmentFile
+from transforms.load import Loader, LoadReport
+from transforms.quarantine import Quarantine, QuarantinedFile
+from transforms.receipts import Receipt
+from transforms.records import read_receipts
+from transforms.scratch import scratch_folder, sweep_scratch
+from transforms.segments import BlockRange
+from transforms.source import Source
+from transforms.table_load import PartSink
+from transforms.volumes import LoadSettings, Progress
+
+GRACE_SECONDS = 24 * 3600.0
+"""How long a file that no newest generation names is kept for readers of older ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A source held against the warehouse.
+
+    `pending` are segments that can be loaded now; `known_bad` those whose very bytes were refused
+    before; the inventory's own refusals come on top.
+    """
+
+    inventory: Inventory
+    pending: tuple[SegmentFile, ...]
+    known_bad: tuple[Refusal, ...]
+
+    @property
+    def blocks_behind(self) -> int:
+        """How many blocks the source has beyond, or in gaps of, what is loaded."""
+        return sum(file.blocks.last - file.blocks.first + 1 for file in self.pending)
+
+
+class Warehouse:
+    """One chain's warehouse below a folder. Nothing touches the disk until it is used."""
+
+    def __init__(self, root: Path, settings: LoadSettings | None = None) -> None:
+        self.root = root.absolute()
+        self._settings = settings or LoadSettings()
+        self._quarantine = Quarantine(self.root / "quarantine")
+
+    def __repr__(self) -> str:
+        return f"Warehouse({self.root})"
+
+    @property
+    def current(self) -> Path:
+        """The link that an analyst opens."""
+        return self.root / CURRENT
+
+    def catalog(self) -> Catalog | None:
+        """The newest generation, None where nothing was ever loaded."""
+        return read_catalog(self.root)
+
+    def quarantined(self) -> list[QuarantinedFile]:
+        """The refused files with their reasons, by key."""
+        return self._quarantine.files()
+
+    def survey(self, source: Source) -> Survey:
+        """Say what of a source is still to be loaded. Reads the listing only."""
+        catalog = self.catalog()
+        held = {known.name: known for known in catalog.segments.values()} if catalog else {}
+        inventory = source.inventory(held.keys())
+        pending: list[SegmentFile] = []
+        known_bad: list[Refusal] = []
+        for file in inventory.segments:
+            known = held.get(file.name)
+            if known is not None:
+                if known.info.size != file.info.size:
+                    reason = f"{file.info.key} changed after it was loaded: verify which is right"
+                    known_bad.append(Refusal(file.info, reason))
+            elif self._quarantine.holds(file.info):
+                known_bad.append(Refusal(file.info, self._quarantine.reason(file.info.key)))
+            else:
+                pending.append(file)
+        return Survey(inventory, tuple(pending), tuple(known_bad))
+
+    def load(
+        self,
+        source: Source,
+        files: Sequence[SegmentFile],
+        sink: PartSink,
+        progress: Progress = lambda _bytes: None,
+    ) -> LoadReport:
+        """Load those of the segments that are not loaded yet; the proven CSVs go to `sink`.
+
+        A segment that fails is quarantined and reported, the others go on (spec 2.8; decisions 8
+        and 9). May be killed and run again, and run beside other loads and any readers.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        sweep_scratch(self.root / "scratch")
+        catalog = self.catalog()
+        held = catalog.segments if catalog else {}
+        wanted = [file for file in files if file.blocks not in held]
+        with scratch_folder(self.root / "scratch") as scratch:
+            loader = Loader(self.root, scratch, source, sink, self._settings, progress)
+            loader.load(sorted(wanted, key=lambda file: file.blocks))
+        return loader.report
+
+    def record_refusals(self, survey: Survey) -> None:
+        """Keep the survey's refusals in the quarantine, and forget files that are gone."""
+        refused = {refusal.key: refusal for refusal in survey.inventory.refused}
+        for refusal in refused.values():
+            if not self._quarantine.holds(refusal.info):
+                self._quarantine.put(refusal)
+        present = {file.info for file in survey.inventory.segments} | {
+            refusal.info for refusal in refused.values()
+        }
+        self._quarantine.release(
+            file.key for file in self.quarantined() if file.refusal.info not in present
+        )
+
+    def receipts(
+        self, blocks: Iterable[BlockRange] | None = None, table: str | None = None
+    ) -> list[Receipt]:
+        """The receipts of loaded segments (default: all), ascending by block, then by table."""
+        if self.catalog() is None:
+            return []
+        wanted = None if blocks is None else list(blocks)
+        if wanted == []:
+            return []
+        clauses = ["true"]
+        if wanted is not None:
+            firsts = ", ".join(str(run.first) for run in wanted)
+            clauses.append(f"first_block in ({firsts})")
+        if table is not None:
+            clauses.append("table_name = $table")
+        query = (
+            f"from strata.receipts where {' and '.join(clauses)} order by first_block, table_name"
+        )
+        with self.connect() as con:
+            return read_receipts(con, query, {"table": table} if table is not None else {})
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Open the newest generation read-only. Raises `ConfigError` where there is none."""
+        catalog = self.current
+        if not catalog.exists():
+            raise ConfigError(f"{self.root} holds no catalog yet: load segments first")
+        with read_only_connection(catalog) as con:
+            ((place,),) = con.execute("select warehouse from strata.generation").fetchall()
+            if Path(place) != self.root:
+                raise ConfigError(
+                    f"the warehouse was moved from {place} to {self.root}: its views name "
+                    "files by path; run `strata load` once to write them anew"
+                )
+            yield con
+
+    def holding(self, blocks: BlockRange) -> tuple[Path, BlockRange]:
+        """The volume file that holds a segment's history. Raises `RangeError` where none does."""
+        catalog = self.catalog()
+        volume = catalog.volume_of(blocks) if catalog else None
+        if volume is None:
+            raise RangeError(f"the warehouse does not hold the segment {blocks}")
+        return self.root / volume.file, volume.blocks
+
+    def sweep(self, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
+        """Remove files that only generations older than the grace period name; returns them."""
+        catalog = self.catalog()
+        if catalog is None:
+            return []
+        sweep_scratch(self.root / "scratch")
+        horizon = time.time() - grace_seconds
+        named = {self.root / volume.file for volume in catalog.volumes} | {catalog.path}
+        gone: list[Path] = []
+        for folder in ("catalog", "volumes", "state"):
+            for path in sorted((self.root / folder).glob("*.duckdb")):
+                if path not in named and path.stat().st_mtime < horizon:
+                    path.unlink(missing_ok=True)
+                    gone.append(path)
+        return gone
