@@ -43,6 +43,8 @@ class Catalog:
     generation: int
     volumes: tuple[Volume, ...]
     segments: Mapping[BlockRange, LoadedSegment]
+    moved_from: str = ""
+    """Where the warehouse stood when this was written, if elsewhere: its views are broken then."""
 
     @property
     def chain_id(self) -> str:
@@ -84,6 +86,7 @@ def read_catalog(root: Path) -> Catalog | None:
     with read_only_connection(path, threads=1) as con:
         volumes = con.sql("from strata.volumes order by kind, first_block").to_arrow_table()
         segments = read_segments(con, "strata.segments")
+        ((place,),) = con.execute("select warehouse from strata.generation").fetchall()
     return Catalog(
         root,
         int(path.stem),
@@ -98,6 +101,7 @@ def read_catalog(root: Path) -> Catalog | None:
             for row in volumes.to_pylist()
         ),
         {segment.blocks: segment for segment in segments},
+        moved_from="" if Path(place) == root else place,
     )
 
 

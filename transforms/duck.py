@@ -8,8 +8,10 @@ from pathlib import Path
 
 import duckdb
 
-DuckDBError = duckdb.Error
 Connection = duckdb.DuckDBPyConnection
+
+MEMORY_LIMIT = "600MB"
+"""What DuckDB may hold in memory for one load or rendering; more is spilled to disk."""
 
 
 def quote_name(name: str) -> str:
@@ -29,7 +31,7 @@ def quote_texts(texts: Iterable[str | Path]) -> str:
 
 @contextmanager
 def working_connection(
-    scratch: Path, *, threads: int = 1, memory_limit: str = "600MB"
+    scratch: Path, *, threads: int = 1, memory_limit: str = MEMORY_LIMIT
 ) -> Iterator[Connection]:
     """Open an in-memory DuckDB that spills below `scratch` and never fetches anything."""
     with duckdb.connect(":memory:", config=_config(threads, memory_limit, scratch)) as con:
@@ -40,13 +42,14 @@ def working_connection(
 
 
 @contextmanager
-def read_only_connection(path: Path, *, threads: int | None = None) -> Iterator[Connection]:
-    """Open a DuckDB file read-only, by its resolved path: a new generation is a new file."""
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": False
-    }
-    if threads is not None:
-        config["threads"] = threads
+def read_only_connection(
+    path: Path, *, threads: int | None = None, scratch: Path | None = None
+) -> Iterator[Connection]:
+    """Open a DuckDB file read-only, by its resolved path: a new generation is a new file.
+
+    With `scratch`, memory is bounded and what does not fit is spilled there.
+    """
+    config = _config(threads, MEMORY_LIMIT if scratch else None, scratch)
     with duckdb.connect(path.resolve(), read_only=True, config=config) as con:
         con.execute("set TimeZone = 'UTC'")
         con.execute("set preserve_insertion_order = true")
@@ -65,12 +68,15 @@ def attached(con: Connection, path: Path, alias: str, options: str = "") -> Iter
 
 
 def _config(
-    threads: int, memory_limit: str, scratch: Path
+    threads: int | None, memory_limit: str | None, scratch: Path | None
 ) -> dict[str, str | bool | int | float | list[str]]:
-    return {
+    settings = {
         "threads": threads,
         "memory_limit": memory_limit,
-        "temp_directory": str(scratch),
+        "temp_directory": str(scratch) if scratch else None,
+    }
+    return {
         "autoinstall_known_extensions": False,
         "allow_community_extensions": False,
+        **{name: value for name, value in settings.items() if value is not None},
     }

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from transforms.conform import conversion
-from transforms.duck import Connection, attached, quote_name, working_connection
+from transforms.duck import MEMORY_LIMIT, Connection, attached, quote_name, working_connection
 from transforms.inventory import SegmentFile
 from transforms.receipts import LoadedSegment, Receipt
 from transforms.records import write_records
@@ -56,7 +56,7 @@ class LoadSettings:
     """What a load may use: DuckDB threads, DuckDB memory, CSV bytes per volume."""
 
     threads: int = 1
-    memory_limit: str = "600MB"
+    memory_limit: str = MEMORY_LIMIT
     max_volume_bytes: int = 2 * 2**30
 
 

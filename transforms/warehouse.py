@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from transforms.catalog import CURRENT, Catalog, read_catalog
+from transforms.catalog import CURRENT, Catalog, advance, read_catalog
 from transforms.duck import Connection, read_only_connection
 from transforms.errors import ConfigError, RangeError
 from transforms.inventory import Inventory, Refusal, SegmentFile
@@ -21,6 +21,7 @@ from transforms.load import Loader, LoadReport
 from transforms.quarantine import Quarantine, QuarantinedFile
 from transforms.receipts import Receipt
 from transforms.records import read_receipts
+from transforms.rendering import RenderedTable, rendered_table, volume_digests
 from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments import BlockRange
 from transforms.source import Source
@@ -107,11 +108,14 @@ class Warehouse:
         self.root.mkdir(parents=True, exist_ok=True)
         sweep_scratch(self.root / "scratch")
         catalog = self.catalog()
+        if catalog and catalog.moved_from:
+            catalog = advance(self.root, lambda newest: newest)
         held = catalog.segments if catalog else {}
         wanted = [file for file in files if file.blocks not in held]
         with scratch_folder(self.root / "scratch") as scratch:
             loader = Loader(self.root, scratch, source, sink, self._settings, progress)
             loader.load(sorted(wanted, key=lambda file: file.blocks))
+        self.sweep()
         return loader.report
 
     def record_refusals(self, survey: Survey) -> None:
@@ -163,13 +167,40 @@ class Warehouse:
                 )
             yield con
 
-    def holding(self, blocks: BlockRange) -> tuple[Path, BlockRange]:
+    def volume_path(self, blocks: BlockRange) -> Path:
         """The volume file that holds a segment's history. Raises `RangeError` where none does."""
         catalog = self.catalog()
         volume = catalog.volume_of(blocks) if catalog else None
         if volume is None:
             raise RangeError(f"the warehouse does not hold the segment {blocks}")
-        return self.root / volume.file, volume.blocks
+        return self.root / volume.file
+
+    @contextmanager
+    def render(self, blocks: BlockRange, table: str, *, null: str = "") -> Iterator[RenderedTable]:
+        """Render one table of one segment as CSV (spec 2.8.1-5); see `rendered_table`."""
+        volume = self.volume_path(blocks)
+        with (
+            scratch_folder(self.root / "scratch") as scratch,
+            rendered_table(volume, scratch, blocks, table, null=null) as rendered,
+        ):
+            yield rendered
+
+    def verify(self) -> Iterator[tuple[str, str]]:
+        """Prove every table of every volume against its receipt; yields (what, problem or "").
+
+        Each table of each segment is rendered again and hashed; memory stays bounded.
+        """
+        catalog = self.catalog()
+        for volume in catalog.volumes if catalog else ():
+            path = self.root / volume.file
+            if not path.exists():
+                yield volume.file, "the volume is missing: load its segments again"
+                continue
+            with scratch_folder(self.root / "scratch") as scratch:
+                for receipt, digest in volume_digests(path, scratch):
+                    what = f"{volume.file}: {receipt.table} of segment {receipt.blocks}"
+                    same = digest == receipt.sha256
+                    yield what, "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"
 
     def sweep(self, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
         """Remove files that only generations older than the grace period name; returns them."""
