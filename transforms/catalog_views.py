@@ -33,8 +33,19 @@ class _Table:
     shape: Shape
 
     def source(self, root: Path) -> str:
-        files = quote_texts(root / volume.file for volume in self.volumes)
-        return f"read_duckdb({files}, table_name = {quote_text(self.name)}, union_by_name = true)"
+        """SQL over the table in all volumes: one reader for each group of equal columns.
+
+        `union_by_name` would open every volume for every view, each time a catalog is written.
+        """
+        groups: dict[frozenset[str], list[Path]] = {}
+        for volume in self.volumes:
+            columns = frozenset(volume.shapes[self.name].columns)
+            groups.setdefault(columns, []).append(root / volume.file)
+        readers = (
+            f"from read_duckdb({quote_texts(files)}, table_name = {quote_text(self.name)})"
+            for files in groups.values()
+        )
+        return f"({' union all by name '.join(readers)})"
 
 
 def create_views(
