@@ -1,0 +1,133 @@
+"""What only a folder can do wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from exporters.folder_store import FolderStore
+from exporters.store import SCRATCH, PutResult
+from transforms.errors import ConfigError
+
+
+def put(store: FolderStore, key: str, content: bytes | Path) -> PutResult:
+    data = content if isinstance(content, bytes) else content.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    return store.put_if_absent(key, content, content_type="", sha256=digest, immutable=True)
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """The kernel refuses to write files of more than `size` bytes, as a full disk would."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_write_that_finds_no_room_leaves_nothing_behind(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    put(store, "before", b"1")
+    with no_file_above(1000), pytest.raises(OSError, match="too large"):
+        put(store, "x", bytes(5000))
+    with no_file_above(1000), pytest.raises(OSError, match="too large"):
+        store.put_if_match("y", bytes(5000), None, "")
+    assert files_below(tmp_path) == ["before"]
+    assert put(store, "x", bytes(5000)) is PutResult.CREATED
+
+
+def test_a_swap_that_finds_no_room_leaves_the_old_object(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    version = store.put_if_match("index", b"old", None, "")
+    with no_file_above(1000), pytest.raises(OSError, match="too large"):
+        store.put_if_match("index", bytes(5000), version, "")
+    assert store.read("index") == b"old"
+    assert store.put_if_match("index", b"new", version, "") != version
+
+
+def test_a_download_that_finds_no_room_leaves_the_older_copy(tmp_path: Path) -> None:
+    store, copy = FolderStore(tmp_path / "store"), tmp_path / "copy"
+    put(store, "x", bytes(5000))
+    copy.write_bytes(b"older")
+    with no_file_above(1000), pytest.raises(OSError, match="too large"):
+        store.fetch("x", copy)
+    assert copy.read_bytes() == b"older"
+    assert files_below(tmp_path) == ["copy", "store/x"]
+
+
+def test_a_writer_killed_in_the_middle_leaves_no_object(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    os.mkfifo(source)
+    code = (
+        "import sys; from pathlib import Path; from exporters.folder_store import FolderStore\n"
+        "FolderStore(Path(sys.argv[1])).put_if_absent('x', Path(sys.argv[2]), content_type='',"
+        " sha256='', immutable=True)"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "store"), str(source)])
+    with source.open("wb") as fifo:  # opens once the writer reads: half the bytes, then death
+        fifo.write(b"half")
+        fifo.flush()
+        writer.kill()
+        writer.wait()
+    store = FolderStore(tmp_path / "store")
+    assert list(store.list()) == []
+    assert put(store, "x", b"half and half") is PutResult.CREATED
+
+
+def test_what_killed_writers_left_is_swept_after_a_day(tmp_path: Path) -> None:
+    put(FolderStore(tmp_path), "x", b"1")
+    scratch = tmp_path / SCRATCH
+    for name, age in (("dead", 25 * 3600), ("alive", 60)):
+        (scratch / name).write_bytes(b"half")
+        written = (scratch / name).stat().st_mtime - age
+        os.utime(scratch / name, (written, written))
+    put(FolderStore(tmp_path), "y", b"2")
+    assert files_below(tmp_path) == [f"{SCRATCH}/alive", "x", "y"]
+
+
+def test_the_lock_outlives_the_sweep(tmp_path: Path) -> None:
+    FolderStore(tmp_path).put_if_match("index", b"1", None, "")
+    os.utime(tmp_path / SCRATCH / "lock", (0, 0))
+    put(FolderStore(tmp_path), "x", b"1")
+    assert (tmp_path / SCRATCH / "lock").exists()
+
+
+def test_published_files_can_be_read_by_others(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        put(FolderStore(tmp_path), "chain/x.zip", b"1")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "chain/x.zip").stat().st_mode & 0o777 == 0o644
+
+
+def test_reading_makes_no_folder(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    assert store.head("x") is None
+    assert not (tmp_path / "store").exists()
+
+
+def test_listing_a_folder_that_is_missing_is_an_error_and_not_an_empty_list(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        list(FolderStore(tmp_path / "typo").list())
+
+
+def test_a_dangling_link_is_no_object(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    assert list(FolderStore(tmp_path).list()) == []

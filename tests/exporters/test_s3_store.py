@@ -1,0 +1,324 @@
+"""What only a bucket can do wrong: the network, the service, the credentials, large objects."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
+
+from exporters.folder_store import FolderStore
+from exporters.s3_store import S3Store
+from exporters.store import LostRaceError, PutResult, open_store
+from tests.s3_kit import BucketServer, bucket_server
+from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
+
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _no_fault_is_left_over(server: BucketServer) -> Iterator[None]:
+    server.door.requests.clear()
+    yield
+    assert server.door.faults == []
+
+
+@pytest.fixture(scope="module")
+def bucket(server: BucketServer) -> Iterator[S3Store]:
+    with server.store() as store:
+        yield store
+
+
+@pytest.fixture
+def store(bucket: S3Store) -> Iterator[S3Store]:
+    yield bucket
+    for left in list(bucket.list()):
+        bucket.delete(left.key)
+
+
+def put(store: S3Store, key: str, content: bytes | Path) -> PutResult:
+    data = content if isinstance(content, bytes) else content.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    return store.put_if_absent(
+        key, content, content_type="application/zip", sha256=digest, immutable=True
+    )
+
+
+def put_by_another_tool(store: S3Store, key: str, content: bytes) -> None:
+    backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    backend.put_object(bucket_of(store), f"some/prefix/{key}", content)
+
+
+def bucket_of(store: S3Store) -> str:
+    return store.describe().split("/")[2]
+
+
+def test_a_large_object_goes_up_in_parts_and_comes_back_whole(
+    server: BucketServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(b"0123456789abcdef" * (17 * MIB // 16))
+    with server.store(multipart_bytes=5 * MIB) as store:
+        assert put(store, "large", file) is PutResult.CREATED
+        parts = [request for request in server.door.requests if request.startswith("PUT")]
+        assert len(parts) == 3  # the bucket, 16 MiB, 1 MiB
+        store.fetch("large", tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == file.read_bytes()
+
+        server.door.requests.clear()
+        assert put(store, "large", file) is PutResult.IDENTICAL
+        assert not [request for request in server.door.requests if "PUT" in request]
+        with pytest.raises(ConflictError):
+            put(store, "large", bytes(6 * MIB))
+
+
+def test_parts_of_an_upload_that_loses_the_race_are_removed(server: BucketServer) -> None:
+    with server.store(multipart_bytes=5 * MIB) as store:
+        put(store, "large", b"first")
+        with pytest.raises(LostRaceError):
+            store.put_if_match("large", bytes(6 * MIB), None, "application/zip")
+        assert store.read("large") == b"first"
+        assert uploads_left(server, store) == []
+
+
+def uploads_left(server: BucketServer, store: S3Store) -> list[Any]:
+    return list(server.client.list_multipart_uploads(Bucket=bucket_of(store)).get("Uploads", []))
+
+
+def test_parts_of_an_upload_that_fails_are_removed(server: BucketServer) -> None:
+    with server.store(multipart_bytes=5 * MIB) as store:
+        server.door.faults.append(("PUT", "500 InternalError"))
+        with pytest.raises(ConnectionError, match="later"):
+            put(store, "large", bytes(6 * MIB))
+        assert store.head("large") is None
+        assert uploads_left(server, store) == []
+        assert put(store, "large", bytes(6 * MIB)) is PutResult.CREATED
+
+
+def test_a_lost_answer_to_a_completion_is_asked_for_again(server: BucketServer) -> None:
+    with server.store(multipart_bytes=5 * MIB, attempts=2) as store:
+        server.door.faults += [("POST", ""), ("POST", "lose the answer")]
+        assert put(store, "large", bytes(6 * MIB)) is PutResult.CREATED
+        assert store.read("large") == bytes(6 * MIB)
+
+
+def test_a_write_refused_for_the_moment_is_tried_again(
+    server: BucketServer, store: S3Store
+) -> None:
+    server.door.faults.append(("PUT", "409 ConditionalRequestConflict"))
+    assert put(store, "x", b"1") is PutResult.CREATED
+    server.door.faults.append(("PUT", "409 ConditionalRequestConflict"))
+    with pytest.raises(LostRaceError):
+        store.put_if_match("index", b"1", None, "application/json")
+
+
+def test_a_write_refused_again_and_again_is_given_up(server: BucketServer, store: S3Store) -> None:
+    server.door.faults += [("PUT", "409 ConditionalRequestConflict")] * 10
+    with pytest.raises(LostRaceError, match="try again later"):
+        put(store, "x", b"1")
+
+
+def test_a_created_object_whose_answer_got_lost_is_identical_the_second_time(
+    server: BucketServer, store: S3Store
+) -> None:
+    server.door.faults.append(("PUT", "lose the answer"))
+    with pytest.raises(ConnectionError):
+        put(store, "x", b"1")
+    assert put(store, "x", b"1") is PutResult.IDENTICAL
+
+
+def test_a_retry_after_a_lost_answer_adopts_its_own_object(server: BucketServer) -> None:
+    with server.store(attempts=2) as store:
+        server.door.faults.append(("PUT", "lose the answer"))
+        assert put(store, "x", b"1") is PutResult.IDENTICAL
+
+
+def test_a_range_cut_short_is_asked_for_again(server: BucketServer) -> None:
+    with server.store(attempts=2) as store:
+        put(store, "x", bytes(100_000))
+        server.door.faults.append(("GET", "cut the body"))
+        assert store.read("x") == bytes(100_000)
+
+
+def test_a_range_cut_short_every_time_is_a_lost_connection(
+    server: BucketServer, store: S3Store, tmp_path: Path
+) -> None:
+    put(store, "x", bytes(100_000))
+    server.door.faults.append(("GET", "cut the body"))
+    with pytest.raises(ConnectionError, match="no answer"):
+        store.fetch("x", tmp_path / "copy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_object_replaced_during_a_download_is_not_mixed_with_its_successor(
+    server: BucketServer, store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exporters.s3_store.CHUNK_BYTES", 4)
+    put(store, "x", b"old bytes")
+    held = store.head("x")
+    assert held is not None
+    answer = server.door.app
+
+    def replacing(environ: dict[str, Any], start_response: Any) -> Any:
+        if environ.get("HTTP_RANGE") == "bytes=4-7":
+            server.door.app = answer
+            put_by_another_tool(store, "x", b"new bytes")
+        return answer(environ, start_response)
+
+    server.door.app = replacing
+    with pytest.raises(BusyError, match="replaced while it was read"):
+        store.fetch("x", tmp_path / "copy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_object_put_there_by_another_tool_is_compared_by_its_bytes(
+    server: BucketServer, store: S3Store
+) -> None:
+    put_by_another_tool(store, "x", b"bytes")
+    assert put(store, "x", b"bytes") is PutResult.IDENTICAL
+    with pytest.raises(ConflictError, match=hashlib.sha256(b"bytes").hexdigest()):
+        put(store, "x", b"other")
+
+
+def test_a_list_of_many_pages_is_complete_and_leaves_folder_markers_out(
+    server: BucketServer,
+) -> None:
+    with server.store() as store:
+        for number in range(2100):
+            put_by_another_tool(store, f"x{number:04d}", b"")
+        put_by_another_tool(store, "x0000/", b"")
+        assert [info.key for info in store.list()] == [f"x{number:04d}" for number in range(2100)]
+        assert server.door.requests.count(f"GET /{bucket_of(store)}") == 3
+
+
+@pytest.mark.parametrize(
+    ("immutable", "caching"),
+    [(True, "public, max-age=31536000, immutable"), (False, "public, max-age=60")],
+)
+def test_browsers_are_told_what_it_is_and_how_long_it_keeps(
+    server: BucketServer, store: S3Store, immutable: bool, caching: str
+) -> None:
+    digest = hashlib.sha256(b"1").hexdigest()
+    store.put_if_absent(
+        "x.zip", b"1", content_type="application/zip", sha256=digest, immutable=immutable
+    )
+    held = server.client.head_object(Bucket=bucket_of(store), Key="some/prefix/x.zip")
+    assert held["ContentType"] == "application/zip"
+    assert held["CacheControl"] == caching
+    assert held["Metadata"] == {"sha256": digest}
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "words"),
+    [
+        ("403 AccessDenied", ConfigError, "refused access to s3://.*credentials"),
+        ("403 SignatureDoesNotMatch", ConfigError, "check the credentials"),
+        ("400 ExpiredToken", ConfigError, "check the credentials"),
+        ("400 BadDigest", IntegrityError, "was not written: .* do not match"),
+        ("400 MalformedXML", OSError, "refused a request for s3://.*MalformedXML"),
+        ("503 SlowDown", ConnectionError, "try s3://.* later"),
+        ("lose the answer", ConnectionError, "AWS_ENDPOINT_URL"),
+    ],
+)
+def test_a_refusal_is_a_sentence(
+    server: BucketServer, store: S3Store, fault: str, error: type[Exception], words: str
+) -> None:
+    server.door.faults.append(("PUT", fault))
+    with pytest.raises(error, match=words):
+        put(store, "x", b"1")
+
+
+def test_a_missing_bucket_is_named_with_its_endpoint(server: BucketServer) -> None:
+    store = S3Store("no-such-bucket", "", server.options())
+    for use in (lambda: put(store, "x", b"1"), lambda: list(store.list())):
+        with pytest.raises(ConfigError, match=f"no bucket 'no-such-bucket' at {server.url}"):
+            use()
+    store.close()
+
+
+def test_a_server_that_dies_is_a_lost_connection(tmp_path: Path) -> None:
+    with bucket_server() as dying, dying.store() as store:
+        put(store, "x", b"1")
+        dying.stop()
+        for use in (
+            lambda: put(store, "y", b"1"),
+            lambda: store.read("x"),
+            lambda: store.head("x"),
+            lambda: store.fetch("x", tmp_path / "copy"),
+            lambda: list(store.list()),
+        ):
+            with pytest.raises(ConnectionError, match=f"no answer from {dying.url}"):
+                use()
+
+
+def test_missing_credentials_say_what_to_set(
+    server: BucketServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    store = S3Store("bucket", "", server.options())
+    with pytest.raises(ConfigError, match="set AWS_ACCESS_KEY_ID"):
+        store.read("x")
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("bucket", "changes"),
+    [("no bucket!", {}), ("bucket", {"endpoint": "nonsense"})],
+)
+def test_an_impossible_address_is_an_error_of_the_settings(
+    server: BucketServer, bucket: str, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match=f"s3://{bucket}"):
+        S3Store(bucket, "", server.options(**changes)).read("x")
+
+
+def test_the_environment_names_endpoint_and_region_in_the_usual_way(
+    server: BucketServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    bucket = server.bucket()
+    store = open_store(f"s3://{bucket}/a/b/")
+    assert isinstance(store, S3Store)
+    put(store, "x", b"1")
+    assert store.describe("x") == f"s3://{bucket}/a/b/x"
+    assert f"PUT /{bucket}/a/b/x" in server.door.requests
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("/data/archive", "/data/archive"),
+        ("file:///data/archive", "/data/archive"),
+        ("file:///data/with%20space", "/data/with space"),
+        ("file://localhost/data", "/data"),
+        ("relative/folder", str(Path("relative/folder").absolute())),
+        ("~/archive", str(Path("~/archive").expanduser())),
+    ],
+)
+def test_a_path_opens_a_folder(url: str, place: str) -> None:
+    store = open_store(url)
+    assert isinstance(store, FolderStore)
+    assert store.describe() == place
+
+
+@pytest.mark.parametrize(
+    "url", ["", "s3://", "s3:///key", "gs://bucket", "file://host/x", "http://x"]
+)
+def test_any_other_address_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"s3://<bucket>"):
+        open_store(url)

@@ -1,0 +1,95 @@
+"""A real S3 server (moto over HTTP) whose network and service can be made to fail."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from boto3.session import Session
+from moto.server import ThreadedMotoServer
+
+from exporters.s3_store import S3Store
+from exporters.store import S3Options
+
+_App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class _Door:
+    """What stands between the network and moto."""
+
+    def __init__(self, app: _App) -> None:
+        self.app = app
+        self.faults: list[tuple[str, str]] = []
+        self.requests: list[str] = []
+        self._lock = threading.Lock()
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        method = environ["REQUEST_METHOD"]
+        self.requests.append(f"{method} {environ['PATH_INFO']}")
+        fault = self.faults.pop(0)[1] if self.faults and self.faults[0][0] == method else ""
+        if fault[:3].isdigit():
+            start_response(fault, [("Content-Type", "application/xml")])
+            code = fault.split(" ", 1)[1]
+            return [f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()]
+        # moto looks whether an object is there and then writes it; S3 does both in one step.
+        with self._lock:
+            answer = b"".join(self.app(environ, start_response))
+        if fault == "lose the answer":
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        return [answer[: len(answer) // 2]] if fault == "cut the body" else [answer]
+
+
+class BucketServer:
+    """One moto server; every test makes a bucket of its own in it."""
+
+    def __init__(self) -> None:
+        self._server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+        self._server.start()
+        self.url = "http://{}:{}".format(*self._server.get_host_and_port())
+        assert self._server._server is not None
+        self.door = _Door(self._server._server.app)
+        self._server._server.app = self.door
+        self.client = Session().client("s3", endpoint_url=self.url, region_name="us-east-1")
+
+    def bucket(self) -> str:
+        """Make an empty bucket and return its name."""
+        name = f"bucket-{uuid.uuid4().hex[:12]}"
+        self.client.create_bucket(Bucket=name)
+        return name
+
+    def options(self, **changes: Any) -> S3Options:
+        """How to reach this server; nothing is tried twice unless a test says so."""
+        return S3Options(**{"endpoint": self.url, "region": "us-east-1", "attempts": 1, **changes})
+
+    @contextmanager
+    def store(self, prefix: str = "some/prefix", **changes: Any) -> Iterator[S3Store]:
+        """A store in a bucket of its own."""
+        store = S3Store(self.bucket(), prefix, self.options(**changes))
+        yield store
+        store.close()
+
+    def stop(self) -> None:
+        """Kill the server: further requests find nobody."""
+        server = self._server._server
+        assert server is not None
+        self.client.close()
+        self._server.stop()
+        server.server_close()
+
+
+@contextmanager
+def bucket_server() -> Iterator[BucketServer]:
+    """A running server, and credentials in the environment where boto3 looks for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        server = BucketServer()
+        yield server
+        server.stop()
