@@ -196,11 +196,15 @@ class Warehouse:
             if not path.exists():
                 yield volume.file, "the volume is missing: load its segments again"
                 continue
-            with scratch_folder(self.root / "scratch") as scratch:
-                for receipt, digest in volume_digests(path, scratch):
-                    what = f"{volume.file}: {receipt.table} of segment {receipt.blocks}"
-                    same = digest == receipt.sha256
-                    yield what, "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"
+            for receipt, digest in self.digests(path):
+                what = f"{volume.file}: {receipt.table} of segment {receipt.blocks}"
+                same = digest == receipt.sha256
+                yield what, "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"
+
+    def digests(self, volume: Path) -> Iterator[tuple[Receipt, str]]:
+        """Render a volume again; yields each receipt with the SHA-256 of the CSV as it is now."""
+        with scratch_folder(self.root / "scratch") as scratch:
+            yield from volume_digests(volume, scratch)
 
     def sweep(self, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
         """Remove files that only generations older than the grace period name; returns them."""
