@@ -1,0 +1,62 @@
+"""Which segments one run takes: consecutive ones, as many as the setting allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from transforms.errors import RangeError
+from transforms.segments import BlockRange
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive segments, ascending, that one run loads and publishes."""
+
+    segments: tuple[BlockRange, ...]
+
+    @property
+    def blocks(self) -> BlockRange:
+        """From the first block of the first segment to the last of the last."""
+        return BlockRange(self.segments[0].first, self.segments[-1].last)
+
+    def __str__(self) -> str:
+        return str(self.blocks)
+
+
+def plan_batches(
+    wanted: Iterable[BlockRange], partitions: Sequence[str], most: int
+) -> Iterator[Batch]:
+    """Cut the wanted segments into batches of at most `most`, ascending.
+
+    A run names its partitions by a first and a last one and takes all that were added between them
+    (`partitions` is that order), so a batch also ends where the next segment was added elsewhere.
+    """
+    places = {key: place for place, key in enumerate(partitions)}
+    batch: list[BlockRange] = []
+    for blocks in sorted(wanted):
+        if batch:
+            adjoining = batch[-1].joins(blocks) and (
+                places[blocks.key] == places[batch[-1].key] + 1
+            )
+            if len(batch) == most or not adjoining:
+                yield Batch(tuple(batch))
+                batch = []
+        batch.append(blocks)
+    if batch:
+        yield Batch(tuple(batch))
+
+
+def segments_of_run(partitions: Iterable[str]) -> tuple[BlockRange, ...]:
+    """The segments behind a run's partition keys, ascending, whatever order they were added in.
+
+    Raises `RangeError` where two of them overlap: the partitions belong to different chains.
+    """
+    segments = tuple(sorted(BlockRange.from_key(key) for key in partitions))
+    for one, other in pairwise(segments):
+        if one.overlaps(other):
+            raise RangeError(
+                f"the partitions {one.key} and {other.key} overlap: a Dagster home serves one chain"
+            )
+    return segments

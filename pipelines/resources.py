@@ -1,0 +1,50 @@
+"""What assets, jobs and sensors get: a shell that Dagster configures around a plain `Site`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+
+from exporters.names import NameStyle
+from pipelines.settings import Settings
+from pipelines.site import Site
+
+
+class StrataResource(dg.ConfigurableResource[Site]):
+    """The settings as Dagster configuration; `pipelines.settings.Settings` says what they mean."""
+
+    source: str
+    warehouse: str
+    archive: str
+    names: str
+    window: int
+    batch: int
+    lag_blocks: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> StrataResource:
+        """The resource that hands out these settings."""
+        return cls(
+            source=settings.source,
+            warehouse=str(settings.warehouse),
+            archive=settings.archive,
+            names=settings.names.value,
+            window=settings.window,
+            batch=settings.batch,
+            lag_blocks=settings.lag_blocks,
+        )
+
+    def create_resource(self, context: dg.InitResourceContext) -> Site:  # noqa: ARG002
+        """Open the site; nothing is read yet."""
+        return Site(
+            Settings(
+                source=self.source,
+                warehouse=Path(self.warehouse),
+                archive=self.archive,
+                names=NameStyle(self.names),
+                window=self.window,
+                batch=self.batch,
+                lag_blocks=self.lag_blocks,
+            )
+        )

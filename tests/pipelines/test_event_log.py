@@ -1,0 +1,120 @@
+"""The batched event log stores what Dagster's own does, only faster."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from pipelines.partitions import SEGMENTS, range_tags
+from transforms.segments import BlockRange
+
+SEGMENT_LIST = [BlockRange(first, first + 99) for first in range(1, 1201, 100)]
+KEYS = [blocks.key for blocks in SEGMENT_LIST]
+# What differs between any two runs: ids and times inside the events.
+VOLATILE = ("event", "timestamp", "run_id", "create_timestamp", "last_materialization_timestamp")
+
+STOCK = ""
+OURS = """
+event_log_storage:
+  module: pipelines.event_log
+  class: BatchedSqliteEventLogStorage
+  config:
+    home:
+      env: DAGSTER_HOME
+"""
+
+
+@dg.multi_asset(
+    specs=[dg.AssetSpec(name) for name in ("one", "two")],
+    check_specs=[dg.AssetCheckSpec("fine", asset="one")],
+    partitions_def=SEGMENTS,
+)
+def tables(
+    context: dg.AssetExecutionContext,
+) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+    for name in ("one", "two"):
+        for key in context.partition_keys:
+            context.add_asset_metadata({"rows": int(key[:9])}, name, key)
+        yield dg.MaterializeResult[None](asset_key=name, tags={"colour": "blue"})
+    yield dg.AssetCheckResult(check_name="fine", asset_key="one", passed=True)
+
+
+DEFINITIONS = dg.Definitions(assets=[tables], executor=dg.in_process_executor)
+
+
+def materialize(
+    home: Path, config: str, keys: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> str:
+    home.mkdir(exist_ok=True)
+    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n" + config)
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.delenv("DAGSTER_EVENT_BATCH_SIZE", raising=False)
+    with dg.DagsterInstance.get() as instance:
+        instance.add_dynamic_partitions("segments", KEYS)
+        result = DEFINITIONS.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=instance,
+            tags=range_tags(BlockRange.from_key(keys[0]), BlockRange.from_key(keys[-1])),
+            run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
+        )
+        assert result.success
+        return result.run_id
+
+
+def rows(path: Path, table: str) -> list[dict[str, object]]:
+    with sqlite3.connect(path) as con:
+        con.row_factory = sqlite3.Row
+        found = [dict(row) for row in con.execute(f"select * from {table} order by id")]
+    con.close()
+    kept = [{k: v for k, v in row.items() if k not in VOLATILE} for row in found]
+    return sorted(
+        ({k: v for k, v in row.items() if k != "id"} for row in kept),
+        key=lambda row: [str(value) for value in row.values()],
+    )
+
+
+def test_a_run_leaves_the_same_rows_as_with_the_stock_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = {
+        name: materialize(tmp_path / name, config, KEYS, monkeypatch)
+        for name, config in (("stock", STOCK), ("ours", OURS))
+    }
+    folders = {name: tmp_path / name / "history" / "runs" for name in runs}
+    for file in ("index.db", *runs.values()):
+        names = {name: file if file == "index.db" else f"{runs[name]}.db" for name in runs}
+        assert rows(folders["ours"] / names["ours"], "event_logs") == rows(
+            folders["stock"] / names["stock"], "event_logs"
+        )
+    for table in ("asset_event_tags", "asset_check_executions"):
+        ours, stock = (len(rows(folders[n] / "index.db", table)) for n in ("ours", "stock"))
+        assert ours == stock > 0
+
+
+@pytest.mark.parametrize("order", [(STOCK, OURS), (OURS, STOCK)], ids=["stock-ours", "ours-stock"])
+def test_either_storage_continues_the_log_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, str]
+) -> None:
+    for config, keys in zip(order, (KEYS[:5], KEYS[5:]), strict=True):
+        materialize(tmp_path / "home", config, keys, monkeypatch)
+    with dg.DagsterInstance.get() as instance:
+        done = instance.get_materialized_partitions(dg.AssetKey("two"))
+        shown = instance.get_latest_materialization_event(dg.AssetKey("two"))
+        stored = instance.fetch_materializations(dg.AssetKey("two"), limit=1).records
+    assert done == set(KEYS)
+    assert shown == stored[0].event_log_entry
+
+
+def test_each_partition_keeps_its_own_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    materialize(tmp_path / "home", OURS, KEYS, monkeypatch)
+    with dg.DagsterInstance.get() as instance:
+        records = instance.fetch_materializations(dg.AssetKey("one"), limit=100).records
+    told = {
+        record.partition_key: record.asset_materialization.metadata["rows"].value
+        for record in records
+        if record.asset_materialization is not None
+    }
+    assert told == {key: int(key[:9]) for key in KEYS}
