@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from transforms.errors import SegmentError
 
-_FILE_NAME = re.compile(r"(?P<chain>.+)-(?P<version>\d+)-(?P<first>\d+)-(?P<last>\d+)\.zip")
+# Plain digits, and no more of them than the columns of the records hold (32 and 64 bits).
+_FILE_NAME = re.compile(
+    r"(?P<chain>.+)-(?P<version>[0-9]{1,9})-(?P<first>[0-9]{1,19})-(?P<last>[0-9]{1,19})\.zip"
+)
 _KEY_WIDTH = 9
 # The chain id becomes a folder and part of file names, so it must be a plain name.
 _CHAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
