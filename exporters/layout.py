@@ -41,7 +41,7 @@ class Slice:
         return self.length
 
     def read(self, start: int, stop: int) -> Iterator[bytes]:
-        """Yield bytes `start` to `stop` of the slice; raises `IntegrityError` if they lack."""
+        """Yield bytes `start` to `stop` of the slice; raises `IntegrityError` where some lack."""
         for at in range(self.offset + start, self.offset + stop, _READ_BYTES):
             length = min(_READ_BYTES, self.offset + stop - at)
             yield read_exactly(self.source, at, length)

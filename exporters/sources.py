@@ -111,8 +111,8 @@ def read_exactly(source: ByteSource, offset: int, length: int) -> bytes:
 
 
 def cut_short(source: ByteSource, found: int, promised: int) -> IntegrityError:
-    """The error for a source that ends at byte `found` where `promised` were recorded."""
+    """The error for a source without the bytes from `found` to `promised`, which are recorded."""
     return IntegrityError(
-        f"{source.name} ends at byte {found}, but bytes up to {promised} were recorded: it was "
+        f"{source.name} lacks bytes {found} to {promised}, which its directory records: it was "
         "truncated or replaced; make it again from its segments"
     )

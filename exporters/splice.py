@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from isal import isal_zlib
+
 from exporters.layout import Layout, LayoutMember, Slice
 from exporters.names import NameStyle, csv_name, parse_csv_name, zip_name
 from exporters.parts import STREAM_END, Run
@@ -30,9 +32,10 @@ class PartRef:
     blocks: BlockRange
 
     @property
-    def header(self) -> Slice:
-        """The bytes of its header run."""
-        return Slice(self.source, self.member.data_offset, self.member.header.deflated)
+    def runs(self) -> Slice:
+        """The bytes of its header run and its body runs."""
+        length = self.member.header.deflated + self.member.body.deflated
+        return Slice(self.source, self.member.data_offset, length)
 
     @property
     def body(self) -> Slice:
@@ -90,7 +93,13 @@ def layout_export(
     spans = []
     for span in plan.spans:
         name = csv_name(plan.chain_id, plan.table, span.version, span.blocks, style)
-        spans.append(CsvParts(name, span.version, span.blocks, cover(span.blocks, parts)))
+        chosen = cover(span.blocks, parts)
+        if chosen[0].member.header.crc32 != isal_zlib.crc32(span.schema.header):
+            raise IntegrityError(
+                f"{chosen[0].source.name} does not have the columns that segment "
+                f"{span.segments[0]} has now: make it again"
+            )
+        spans.append(CsvParts(name, span.version, span.blocks, chosen))
     return layout_zip(zip_name(plan.chain_id, plan.table, plan.blocks, style), spans)
 
 
@@ -104,9 +113,8 @@ def layout_zip(name: str, spans: Sequence[CsvParts]) -> Layout:
     for span in spans:
         _check_headers(span)
         member = _joined(span, members[-1].end if members else 0)
-        bodies = (part.body for part in span.parts)
-        runs = (piece for piece in (span.parts[0].header, *bodies) if piece.length)
-        chunks += (local_header(member), *runs, STREAM_END)
+        bodies = (part.body for part in span.parts[1:] if part.member.body.deflated)
+        chunks += (local_header(member), span.parts[0].runs, *bodies, STREAM_END)
         members.append(member)
     chunks.append(directory(members))
     described = (_described(span, member) for span, member in zip(spans, members, strict=True))

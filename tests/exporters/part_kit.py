@@ -1,0 +1,72 @@
+"""Real parts and ZIPs in a folder, made of whatever bytes a test cares about."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from zipfile import ZipFile
+
+from exporters.names import csv_name, zip_name
+from exporters.partzip import write_part_zip
+from exporters.sources import LocalSource
+from exporters.splice import CsvParts, PartRef, layout_zip, read_parts
+from transforms.segments import BlockRange
+
+CHAIN = "testnet-001"
+TABLE = "orders"
+HEADER = b"id,size\n"
+
+
+def blocks_of(number: int) -> BlockRange:
+    """The blocks of the segment with that number, from 0: 1-1000, 1001-2000, ..."""
+    return BlockRange(number * 1000 + 1, number * 1000 + 1000)
+
+
+def make_part(
+    folder: Path,
+    blocks: BlockRange,
+    body: Iterable[bytes] = (),
+    *,
+    header: bytes = HEADER,
+    version: int = 1,
+    rows: int = 0,
+) -> PartRef:
+    """Write the ZIP of one part and read it back."""
+    path = folder / zip_name(CHAIN, TABLE, blocks)
+    name = csv_name(CHAIN, TABLE, version, blocks)
+    write_part_zip(path, name, header, body, rows, durable=False)
+    return read_parts(LocalSource.open(path))[0]
+
+
+def make_parts(folder: Path, bodies: Sequence[bytes]) -> list[PartRef]:
+    """Write one part for each body, of consecutive segments."""
+    return [make_part(folder, blocks_of(at), [body]) for at, body in enumerate(bodies)]
+
+
+def csv_of(parts: Sequence[PartRef]) -> CsvParts:
+    """The CSV that the parts, ascending, make together."""
+    blocks = BlockRange(parts[0].blocks.first, parts[-1].blocks.last)
+    version = parts[0].version
+    return CsvParts(csv_name(CHAIN, TABLE, version, blocks), version, blocks, parts)
+
+
+def splice(path: Path, *csvs: Sequence[PartRef]) -> Path:
+    """Write the ZIP that holds one CSV for each sequence of parts."""
+    layout_zip(path.name, [csv_of(parts) for parts in csvs]).write(path, durable=False)
+    return path
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Name and text of every CSV in a ZIP, as the standard library reads them (CRC-32 checked)."""
+    with ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def check_with_tools(path: Path) -> None:
+    """Let Info-ZIP and 7-Zip test the ZIP; both read every byte and find nothing to say."""
+    unzip = subprocess.run(["unzip", "-t", path], capture_output=True, text=True, check=False)
+    assert unzip.returncode == 0, unzip.stdout + unzip.stderr
+    seven = subprocess.run(["7z", "t", path], capture_output=True, text=True, check=False)
+    assert seven.returncode == 0, seven.stdout + seven.stderr
+    assert "arning" not in unzip.stderr + seven.stdout

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporters.inflate import read_csv
+from exporters.sources import LocalSource
+from exporters.splice import PartRef, read_parts
+from exporters.zipfmt import Member
+from tests.exporters.part_kit import HEADER, blocks_of, make_part, make_parts, splice
+from transforms.errors import IntegrityError
+
+
+def text_of(part: PartRef) -> bytes:
+    return b"".join(read_csv(part.source, part.member))
+
+
+@given(bodies=st.lists(st.binary(max_size=200), min_size=1, max_size=5))
+def test_the_text_of_parts_and_of_their_splice_is_what_went_in(
+    tmp_path_factory: pytest.TempPathFactory, bodies: list[bytes]
+) -> None:
+    folder = tmp_path_factory.mktemp("parts")
+    parts = make_parts(folder, bodies)
+    assert [text_of(part) for part in parts] == [HEADER + body for body in bodies]
+    (wide,) = read_parts(LocalSource.open(splice(folder / "wide.zip", parts)))
+    assert text_of(wide) == HEADER + b"".join(bodies)
+
+
+def test_long_text_comes_in_blocks_of_at_most_a_megabyte(tmp_path: Path) -> None:
+    part = make_part(tmp_path, blocks_of(0), [b"0" * (40 << 20), os.urandom(5 << 20)])
+    blocks = [len(block) for block in read_csv(part.source, part.member)]
+    assert max(blocks) <= 1 << 20
+    assert sum(blocks) == part.member.whole.plain
+
+
+def test_any_one_damaged_byte_of_the_data_is_noticed(tmp_path: Path) -> None:
+    part = make_part(tmp_path, blocks_of(0), [b"1,2\n3,44\n", os.urandom(40)])
+    path = Path(part.source.name)
+    whole = path.read_bytes()
+    for at in range(part.member.data_offset, part.member.end):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        assert read_parts(LocalSource.open(path)) != ()  # the directory is whole
+        with pytest.raises(IntegrityError, match=r"orders-1-1-1000\.csv in .*: make it again"):
+            text_of(part)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 7])
+def test_a_stream_that_ends_too_early_or_too_late_is_noticed(tmp_path: Path, cut: int) -> None:
+    part = make_part(tmp_path, blocks_of(0), [b"1,2\n" * 50])
+    body = part.member.body
+    for deflated in (body.deflated - cut, body.deflated + cut):
+        longer = type(body)(deflated, body.plain, body.crc32)
+        member = Member(part.member.name, 0, part.member.header, longer, 0)
+        with pytest.raises(IntegrityError):
+            list(read_csv(part.source, member))

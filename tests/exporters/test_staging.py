@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from datetime import timedelta
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from exporters.names import NameStyle
+from exporters.staging import PartStage
+from tests.exporters.part_kit import check_with_tools, contents, splice
+from transforms.errors import ConfigError, IntegrityError
+from transforms.registry import HISTORY_TABLES, Column, TableSchema
+from transforms.segments import BlockRange, SegmentName
+from transforms.table_load import PartSink
+
+SEGMENT = SegmentName("testnet-001", 21, BlockRange(1001, 2000))
+ORDERS = TableSchema("orders", (Column("id", "bytea"), Column("size", "bigint")))
+KEY = (SEGMENT.chain_id, "orders", SEGMENT.blocks)
+
+
+def stage_of(root: Path) -> PartStage:
+    return PartStage(root, durable=False)
+
+
+def files_below(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def test_a_part_lies_under_its_chain_and_table_with_its_published_name(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    sink: PartSink = stage  # the loader's protocol
+    sink.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n", b"3,4\n"], 2)
+    assert files_below(tmp_path) == ["testnet-001/orders/testnet-001-orders-1001-2000.zip"]
+    path = stage.path(*KEY)
+    check_with_tools(path)
+    assert contents(path) == {"testnet-001-orders-21-1001-2000.csv": b"id,size\n1,2\n3,4\n"}
+
+
+def test_the_reference_style_pads_both_names(tmp_path: Path) -> None:
+    stage = PartStage(tmp_path, NameStyle.REFERENCE, durable=False)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [], 0)
+    path = stage.path(*KEY)
+    assert path.name == "testnet-001-orders-001001-002000.zip"
+    assert list(contents(path)) == ["testnet-001-orders-021-001001-002000.csv"]
+
+
+@pytest.mark.parametrize("table", HISTORY_TABLES)
+def test_every_history_table_is_kept(tmp_path: Path, table: str) -> None:
+    stage = stage_of(tmp_path)
+    stage.write(SEGMENT, TableSchema(table, ORDERS.columns), ORDERS.header, [], 0)
+    assert stage.find(SEGMENT.chain_id, table, SEGMENT.blocks)
+
+
+def test_another_table_is_read_to_its_end_but_not_kept(tmp_path: Path) -> None:
+    body = iter([b"1,2\n", b"3,4\n"])
+    stage_of(tmp_path).write(SEGMENT, TableSchema("assets", ORDERS.columns), b"id\n", body, 2)
+    assert next(body, None) is None
+    assert files_below(tmp_path) == []
+
+
+def test_a_part_is_found_ready_to_splice(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    assert stage.find(*KEY) is None
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1)
+    part = stage.find(*KEY)
+    assert part
+    assert (part.version, part.blocks, part.member.rows) == (21, SEGMENT.blocks, 1)
+    assert splice(tmp_path / "x.zip", [part]).read_bytes() == stage.path(*KEY).read_bytes()
+
+
+def test_a_damaged_part_is_not_found_but_refused(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1)
+    os.truncate(stage.path(*KEY), 50)
+    with pytest.raises(IntegrityError, match=r"testnet-001-orders-1001-2000\.zip"):
+        stage.find(*KEY)
+
+
+def test_writing_again_gives_the_same_part_and_other_text_replaces_it(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1)
+    first = stage.path(*KEY).read_bytes()
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,", b"2\n"], 1)
+    assert stage.path(*KEY).read_bytes() == first
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"9,9\n"], 1)
+    assert list(contents(stage.path(*KEY)).values()) == [b"id,size\n9,9\n"]
+
+
+def test_text_that_fails_its_proof_is_not_kept(tmp_path: Path) -> None:
+    def failing() -> Iterator[bytes]:
+        yield b"1,2\n"
+        raise IntegrityError("the second row differs")
+
+    stage = stage_of(tmp_path)
+    with pytest.raises(IntegrityError, match="the second row differs"):
+        stage.write(SEGMENT, ORDERS, ORDERS.header, failing(), 2)
+    assert files_below(tmp_path) == []
+
+
+def test_a_part_is_removed_and_removing_it_again_is_no_error(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [], 0)
+    stage.remove(*KEY)
+    stage.remove(*KEY)
+    assert files_below(tmp_path) == []
+
+
+def test_only_files_left_alone_for_long_are_swept(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    assert list(stage.sweep()) == []
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [], 0)
+    old, new = stage.scratch / "old.zip.1.tmp", stage.scratch / "new.zip.2.tmp"
+    old.write_bytes(b"half")
+    new.write_bytes(b"half")
+    os.utime(old, (time.time() - 3700,) * 2)
+    assert list(stage.sweep()) == [old]
+    assert list(stage.sweep(timedelta(0))) == [new]
+    assert files_below(tmp_path) == ["testnet-001/orders/testnet-001-orders-1001-2000.zip"]
+
+
+def test_the_level_is_a_setting_and_a_wrong_one_says_so(tmp_path: Path) -> None:
+    body = [b"%d,%d\n" % (row, row) for row in range(5000)]
+    sizes = []
+    for level in (0, 2):
+        stage = PartStage(tmp_path / str(level), level=level, durable=False)
+        stage.write(SEGMENT, ORDERS, ORDERS.header, body, 5000)
+        sizes.append(stage.path(*KEY).stat().st_size)
+    assert sizes[1] < sizes[0]
+    with pytest.raises(ConfigError, match="7 is not a deflate level"):
+        PartStage(tmp_path, level=7).write(SEGMENT, ORDERS, ORDERS.header, body, 5000)
+
+
+def write_often(root: Path) -> None:
+    for _ in range(20):
+        stage_of(root).write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n" * 1000], 1000)
+
+
+def test_processes_that_write_the_same_part_at_once_leave_one_whole_part(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        list(pool.map(write_often, [tmp_path] * 2))
+    assert files_below(tmp_path) == ["testnet-001/orders/testnet-001-orders-1001-2000.zip"]
+    assert list(contents(stage_of(tmp_path).path(*KEY)).values()) == [
+        b"id,size\n" + b"1,2\n" * 1000
+    ]
