@@ -13,7 +13,6 @@ from transforms.objects import ObjectReader
 from transforms.segments import SegmentName
 
 _INDEX_KEY = "index.json"
-_FILE_KEYS = ("File", "file")
 
 
 class Source:
@@ -45,12 +44,15 @@ class Source:
     def _index(self) -> SourceIndex:
         try:
             rows: list[dict[str, Any]] = json.loads(self._reader.read(_INDEX_KEY))
-            named = {str(row[key]): row for row in rows for key in _FILE_KEYS if key in row}
+            named = {str(row.get("File") or row.get("file") or ""): row for row in rows}
             return SourceIndex(
-                {file: str(row.get("HistorySegmentID", "")) for file, row in named.items()},
-                {file: str(row.get("PreviousHistorySegmentID", "")) for file, row in named.items()},
+                {file: str(row.get("HistorySegmentID") or "") for file, row in named.items()},
+                {
+                    file: str(row.get("PreviousHistorySegmentID") or "")
+                    for file, row in named.items()
+                },
             )
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             where = self._reader.describe(_INDEX_KEY)
             raise ConfigError(
                 f"{where} is not a JSON list of segments ({error}): correct or remove it"
