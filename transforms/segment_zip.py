@@ -28,7 +28,8 @@ _CHUNK = 1 << 20
 _MAX_HEADER_BYTES = 1 << 16
 _METADATA = "metadata.json"
 _MAX_METADATA_BYTES = 1 << 20
-_ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]*)")
+# PostgreSQL's names have at most 63 bytes.
+_ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]{0,62})")
 _FOLDERS = ("history/", "currentstate/")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
@@ -171,7 +172,7 @@ class SegmentZip:
                 continue
             if match is None:
                 raise SegmentError(
-                    f"{self.name.file_name} holds an entry {info.filename!r} that is neither "
+                    f"{self.name.file_name} holds an entry {info.filename[:80]!r} that is neither "
                     "history/<table>, currentstate/<table> nor metadata.json"
                 )
             key = (match["folder"], match["table"])
@@ -209,7 +210,7 @@ class SegmentZip:
         try:
             said: dict[str, Any] = json.loads(b"".join(self._chunks(names[0])))
             facts = (said["ChainID"], said["DatabaseVersion"], said["HeightFrom"], said["HeightTo"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SegmentError(
                 f"{self._where(_METADATA)} is not a segment's metadata ({error!r})"
             ) from error
