@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transforms.conform import rendered
 from transforms.dialect import select_list
-from transforms.duck import Connection, quote_name, quote_text, quote_texts
+from transforms.duck import Connection, quote_files, quote_name, quote_text
 from transforms.enum_names import enum_names
 from transforms.meanings import column_meaning, table_meaning
 from transforms.registry import Column
@@ -42,7 +42,8 @@ class _Table:
             columns = frozenset(volume.shapes[self.name].columns)
             groups.setdefault(columns, []).append(root / volume.file)
         readers = (
-            f"from read_duckdb({quote_texts(files)}, table_name = {quote_text(self.name)})"
+            f"from read_duckdb({quote_files(files)}, hive_partitioning = false, "
+            f"table_name = {quote_text(self.name)})"
             for files in groups.values()
         )
         return f"({' union all by name '.join(readers)})"
@@ -69,10 +70,10 @@ def create_views(
             con.execute(f"create view {view} as {query}")
         _comment(con, table, columns)
     if history:
-        files = quote_texts(root / volume.file for volume in history)
+        files = quote_files(root / volume.file for volume in history)
         con.execute(
-            "create view strata.receipts as from read_duckdb("
-            f"{files}, schema_name = 'strata', table_name = 'receipts')"
+            f"create view strata.receipts as from read_duckdb({files}, "
+            "hive_partitioning = false, schema_name = 'strata', table_name = 'receipts')"
         )
 
 

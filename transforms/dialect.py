@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from transforms.duck import quote_name, quote_text, quote_texts
+from transforms.duck import quote_files, quote_name, quote_text
 
 # DuckDB's own default. Longer rows are legal (jsonb), so a load that meets one raises it.
 DEFAULT_MAX_LINE_BYTES = 2_000_000
@@ -23,9 +23,10 @@ def read_sql(
     """
     types = ", ".join(f"{quote_text(name)}: 'VARCHAR'" for name in columns)
     return (
-        f"read_csv({quote_texts(files)}, columns = {{{types}}}, auto_detect = false, "
+        f"read_csv({quote_files(files)}, columns = {{{types}}}, auto_detect = false, "
         f"""header = true, delim = ',', quote = '"', escape = '"', nullstr = '', """
-        f"allow_quoted_nulls = false, strict_mode = true, max_line_size = {max_line_bytes})"
+        f"allow_quoted_nulls = false, strict_mode = true, max_line_size = {max_line_bytes}, "
+        "hive_partitioning = false)"
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
+
+_PATTERN = re.compile(r"([*?\[])")
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -24,9 +27,10 @@ def quote_text(text: str | Path) -> str:
     return "'" + str(text).replace("'", "''") + "'"
 
 
-def quote_texts(texts: Iterable[str | Path]) -> str:
-    """Quote a list of string literals for SQL."""
-    return "[" + ", ".join(quote_text(text) for text in texts) + "]"
+def quote_files(paths: Iterable[Path]) -> str:
+    """Quote a list of files to read for SQL, so that no part of a path is taken for a pattern."""
+    plain = (_PATTERN.sub(r"[\1]", str(path)) for path in paths)
+    return "[" + ", ".join(quote_text(path) for path in plain) + "]"
 
 
 @contextmanager
