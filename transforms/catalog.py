@@ -6,6 +6,7 @@ what it opened; a new one is written beside it and the link is swapped at once, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -124,8 +125,18 @@ def advance(root: Path, change: Change) -> Catalog:
             finished = scratch / "catalog.duckdb"
             _write(finished, following)
             commit_file(finished, following.path)
+        _retire(newest, following)
         _point(root, following.path)
         return following
+
+
+def _retire(newest: Catalog, following: Catalog) -> None:
+    """Stamp what the next generation no longer names: its grace period starts now."""
+    kept = {volume.file for volume in following.volumes}
+    dropped = [newest.root / v.file for v in newest.volumes if v.file not in kept]
+    for path in [*dropped, newest.path]:
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(path)
 
 
 def _point(root: Path, path: Path) -> None:

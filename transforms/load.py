@@ -94,7 +94,7 @@ class Loader:
 
     def _commit(self, group: Sequence[PreparedSegment]) -> None:
         with_state = [self._build_state(segment) for segment in self._due_states(group)]
-        name = volume_name(group)
+        name = volume_name([(segment.file.name, segment.sha256) for segment in group])
         unfinished = self._scratch / name
         unfinished.unlink(missing_ok=True)
         receipts = build_volume(unfinished, group, self._sink, self._settings, self._progress)
@@ -129,7 +129,7 @@ class Loader:
 
     def _build_state(self, segment: PreparedSegment) -> Volume:
         prepared = prepare_state(segment, segment.zip_path.parent / "state")
-        name = volume_name([prepared])
+        name = volume_name([(segment.file.name, segment.sha256)])
         unfinished = self._scratch / f"state-{name}"
         unfinished.unlink(missing_ok=True)
         receipts = build_volume(unfinished, [prepared], None, self._settings, self._progress)

@@ -14,13 +14,13 @@ from itertools import groupby
 from pathlib import Path
 
 from transforms.conform import conversion
-from transforms.duck import MEMORY_LIMIT, Connection, attached, quote_name, working_connection
+from transforms.duck import MEMORY_LIMIT, attached, quote_name, working_connection
 from transforms.inventory import SegmentFile
 from transforms.receipts import LoadedSegment, Receipt
 from transforms.records import write_records
 from transforms.registry import HISTORY_TABLES, Column
 from transforms.segment_zip import TableFile
-from transforms.segments import BlockRange
+from transforms.segments import BlockRange, SegmentName
 from transforms.table_load import PartSink, TableLoader
 
 VOLUME_FORMAT = "1"
@@ -66,12 +66,12 @@ Progress = Callable[[int], None]
 """Called with the CSV bytes that were just loaded and proven."""
 
 
-def volume_name(segments: Sequence[PreparedSegment]) -> str:
-    """Name a volume by its blocks and its input: the same segments give the same name."""
+def volume_name(segments: Sequence[tuple[SegmentName, str]]) -> str:
+    """Name a volume by its segments and their ZIPs' SHA-256: equal input gives an equal name."""
     digest = hashlib.sha256(VOLUME_FORMAT.encode())
-    for segment in segments:
-        digest.update(f"\n{segment.file.name.file_name} {segment.sha256}".encode())
-    blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
+    for name, sha256 in segments:
+        digest.update(f"\n{name.file_name} {sha256}".encode())
+    blocks = BlockRange(segments[0][0].blocks.first, segments[-1][0].blocks.last)
     return f"{blocks.key}.{digest.hexdigest()[:16]}.duckdb"
 
 
@@ -98,7 +98,8 @@ def build_volume(
     ):
         for table in sorted({table for segment in segments for table in segment.tables}):
             files = [seg.tables[table] for seg in segments if table in seg.tables]
-            _create_table(con, table, files)
+            columns = (column for file in files for column in file.schema.columns)
+            con.execute(create_table_sql("volume", table, columns))
             wanted = sink if table in HISTORY_TABLES else None
             loader = TableLoader(con, "volume", path.parent, wanted, table)
             for group in _alike(files):
@@ -123,14 +124,13 @@ def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:
         yield group
 
 
-def _create_table(con: Connection, table: str, files: Iterable[TableFile]) -> None:
-    types: dict[str, Column] = {}
-    for file in files:
-        for column in file.schema.columns:
-            types.setdefault(column.name, column)
-    columns = [f"{quote_name(c.name)} {conversion(table, c).type}" for c in types.values()]
+def create_table_sql(volume: str, table: str, columns: Iterable[Column]) -> str:
+    """SQL that creates a volume's table: the CSV's columns by their first types, then our own."""
+    types = {column.name: conversion(table, column).type for column in reversed([*columns])}
+    listed = [f"{quote_name(name)} {kind}" for name, kind in reversed(types.items())]
     own = ["_segment bigint", "_row bigint", "_raw map(varchar, varchar)"]
-    con.execute(f"create table volume.{quote_name(table)} ({', '.join([*columns, *own])})")
+    target = f"{quote_name(volume)}.main.{quote_name(table)}"
+    return f"create table {target} ({', '.join([*listed, *own])})"
 
 
 def loaded_segment(segment: PreparedSegment, receipts: Iterable[Receipt]) -> LoadedSegment:

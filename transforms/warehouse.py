@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transforms.catalog import CURRENT, Catalog, advance, read_catalog
+from transforms.compaction import CompactionReport, compact
 from transforms.duck import Connection, read_only_connection
 from transforms.errors import ConfigError, RangeError
 from transforms.inventory import Inventory, Refusal, SegmentFile
@@ -205,6 +206,12 @@ class Warehouse:
         """Render a volume again; yields each receipt with the SHA-256 of the CSV as it is now."""
         with scratch_folder(self.root / "scratch") as scratch:
             yield from volume_digests(volume, scratch)
+
+    def compact(self) -> CompactionReport:
+        """Merge neighbouring volumes of similar size until nothing is worth merging."""
+        report = compact(self.root, self._settings)
+        self.sweep()
+        return report
 
     def sweep(self, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
         """Remove files that only generations older than the grace period name; returns them."""
