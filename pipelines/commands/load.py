@@ -1,0 +1,86 @@
+"""`strata load`: load what the source has and the warehouse has not, without Dagster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import click
+
+from pipelines.batches import plan_batches
+from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
+from pipelines.display import Screen, size_text
+from pipelines.failures import FINDINGS, OK
+from pipelines.loading import LoadOutcome, load_segments
+from pipelines.site import Site
+from transforms.segments import BlockRange
+
+
+@click.command("load", short_help="Load new segments into the warehouse.")
+@source_option
+@warehouse_option
+@json_option
+def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
+    """Load every new segment into the warehouse, typed and proven, and stop there.
+
+    A segment that cannot be used goes to quarantine with its reason; the rest goes on. The exit
+    code is 1 as long as the source has such a segment.
+    """
+    screen = Screen(as_json)
+    site = open_site(source, warehouse)
+    started = time.monotonic()
+    survey = site.warehouse.survey(site.source)
+    site.warehouse.record_refusals(survey)
+    with screen.progress("loading") as advance:
+        outcomes = list(_load(site.watched(advance), [file.blocks for file in survey.pending]))
+    _tell(screen, site, outcomes, time.monotonic() - started)
+    return FINDINGS if site.warehouse.quarantined() else OK
+
+
+def _load(site: Site, wanted: Sequence[BlockRange]) -> Iterator[LoadOutcome]:
+    keys = [blocks.key for blocks in wanted]
+    for batch in plan_batches(wanted, keys, site.settings.batch):
+        yield load_segments(site, batch.segments)
+
+
+def _tell(screen: Screen, site: Site, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
+    loaded = [row for outcome in outcomes for row in _loaded(outcome)]
+    screen.table(
+        "loaded",
+        ("blocks", "segments", "rows", "csv bytes"),
+        (
+            (BlockRange(rows[0][0].first, rows[-1][0].last), len(rows), *_sums(rows))
+            for rows in (list(_loaded(outcome)) for outcome in outcomes)
+            if rows
+        ),
+    )
+    quarantined = site.warehouse.quarantined()
+    screen.table("quarantined", ("file", "reason"), ((q.key, q.reason) for q in quarantined))
+    rows, size = _sums(loaded)
+    screen.show(
+        f"{len(loaded)} segments loaded: {rows:,} rows, {size_text(size)} of CSV in {seconds:.1f} s"
+        if loaded
+        else "Nothing new to load."
+    )
+    screen.document(
+        {
+            "loaded": [
+                {"segment": str(blocks), "rows": rows, "bytes": size}
+                for blocks, rows, size in loaded
+            ],
+            "quarantined": [{"file": q.key, "reason": q.reason} for q in quarantined],
+            "seconds": round(seconds, 3),
+        }
+    )
+
+
+def _loaded(outcome: LoadOutcome) -> Iterator[tuple[BlockRange, int, int]]:
+    """The segments that are in the warehouse now, with their rows and CSV bytes."""
+    for blocks in outcome.segments:
+        if blocks not in outcome.failures:
+            mine = outcome.receipts_of(blocks)
+            yield blocks, sum(r.rows for r in mine), sum(r.bytes for r in mine)
+
+
+def _sums(rows: Sequence[tuple[BlockRange, int, int]]) -> tuple[int, int]:
+    return sum(row[1] for row in rows), sum(row[2] for row in rows)

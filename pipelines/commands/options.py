@@ -1,0 +1,33 @@
+"""Options that several commands share, and what they make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from pipelines.settings import read_settings
+from pipelines.site import Site
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+source_option = click.option(
+    "--source", metavar="PLACE", help="Folder or s3:// address of the segments [STRATA_SOURCE]."
+)
+warehouse_option = click.option(
+    "--warehouse", metavar="FOLDER", help="Folder of the DuckDB warehouse [STRATA_WAREHOUSE]."
+)
+archive_option = click.option(
+    "--archive", metavar="PLACE", help="Folder or s3:// address of the exports [STRATA_ARCHIVE]."
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on stdout, for programs."
+)
+
+
+def open_site(
+    source: str | None = None, warehouse: str | None = None, archive: str | None = None
+) -> Site:
+    """The site that options and environment name; nothing is touched yet."""
+    return Site(read_settings(source, warehouse, archive))

@@ -1,0 +1,27 @@
+"""`strata sample`: write the embedded sample history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pipelines.commands.options import json_option
+from pipelines.display import Screen
+from pipelines.settings import EMBEDDED_SOURCE
+from transforms.sample import write_sample
+
+
+@click.command("sample", short_help="Write a sample history to load.")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=EMBEDDED_SOURCE)
+@json_option
+def command(folder: Path, as_json: bool) -> None:
+    """Write a small made-up market as segment ZIPs into FOLDER [strata-data/source].
+
+    The same bytes wherever it runs; files that are right already stay as they are.
+    """
+    screen = Screen(as_json)
+    written = write_sample(folder)
+    screen.table("", ("segment file", "bytes"), ((p.name, p.stat().st_size) for p in written))
+    screen.show(f"Next: strata run --source {folder}")
+    screen.document({"folder": str(folder.absolute()), "files": [path.name for path in written]})

@@ -1,0 +1,80 @@
+"""`strata sql`: ask the warehouse, read-only, while loads go on."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from pipelines.commands.options import json_option, open_site, warehouse_option
+from pipelines.display import Screen
+from transforms.queries import copy_query, query_reader
+from transforms.warehouse import Warehouse
+
+_SHOWN = 100  # rows of a table on the screen
+
+
+@click.command("sql", short_help="Query the warehouse, read-only.")
+@click.argument("query")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "parquet"]),
+    default="table",
+    help="What to write: a table of the first rows, or all rows as CSV or Parquet.",
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where CSV or Parquet go [stdout].",
+)
+@warehouse_option
+@json_option
+def command(query: str, form: str, out: Path | None, warehouse: str | None, as_json: bool) -> None:
+    """Run QUERY on the newest catalog: `select * from orders limit 5`.
+
+    CSV is written by the rules of the exports, so NULL and the empty string stay apart.
+    """
+    if form == "table" and out:
+        raise click.UsageError("--out needs --format csv or --format parquet")
+    if form != "table" and as_json:
+        raise click.UsageError("--json and --format exclude each other")
+    site = open_site(warehouse=warehouse)
+    if form == "table":
+        _show(site.warehouse, query, Screen(as_json))
+    else:
+        _write(site.warehouse, query, form, out)
+
+
+def _show(warehouse: Warehouse, query: str, screen: Screen) -> None:
+    with query_reader(warehouse, query) as reader:
+        rows = (tuple(row.values()) for batch in reader for row in batch.to_pylist())
+        names = list(reader.schema.names)
+        shown = list(rows) if screen.json else list(islice(rows, _SHOWN + 1))
+    more = not screen.json and len(shown) > _SHOWN
+    if more:
+        shown.pop()
+    screen.table("", names, shown)
+    if more:
+        screen.say(f"The first {_SHOWN} rows; --format csv or parquet gives all of them.")
+    elif not shown:
+        screen.show("No rows.")
+    screen.document({"columns": names, "rows": shown})
+
+
+def _write(warehouse: Warehouse, query: str, form: str, out: Path | None) -> None:
+    """Write to a file beside `out` first, so that it is never half there."""
+    if out is None and form == "parquet" and sys.stdout.isatty():
+        raise click.UsageError("Parquet is not for a terminal: give --out")
+    with tempfile.TemporaryDirectory(prefix=".strata-", dir=out.parent if out else None) as scratch:
+        path = Path(scratch, "rows")
+        copy_query(warehouse, query, path, form)
+        if out:
+            path.replace(out)
+        else:
+            with path.open("rb") as rows:
+                shutil.copyfileobj(rows, sys.stdout.buffer)

@@ -1,0 +1,57 @@
+"""The sensor: what the source has becomes partitions, what is left to do becomes runs."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import (
+    UnresolvedAssetJobDefinition,
+)
+
+from pipelines.batches import plan_batches
+from pipelines.checks import lag_evaluation
+from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
+from pipelines.requests import run_requests
+from pipelines.settings import Settings
+from pipelines.site import Site
+from pipelines.standing import Standing, standing_of
+
+
+def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.SensorDefinition:
+    """Look at the source every `poll_seconds`; request runs of at most `batch` segments."""
+
+    @dg.sensor(
+        name="new_segments",
+        job=job,
+        minimum_interval_seconds=settings.poll_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Lists the source, adds its segments as partitions and requests runs for what "
+        "is not loaded or not published.",
+    )
+    def new_segments(
+        context: dg.SensorEvaluationContext, site: dg.ResourceParam[Site]
+    ) -> dg.SensorResult:
+        standing = standing_of(site)
+        site.warehouse.record_refusals(standing.survey)
+        present = context.instance.get_dynamic_partitions(str(SEGMENTS.name))
+        fresh = missing_partitions(present, standing.known)
+        batches = plan_batches(standing.to_do, [*present, *fresh], settings.batch)
+        return dg.SensorResult(
+            run_requests=list(run_requests(context.instance, batches, datetime.now(UTC))),
+            dynamic_partitions_requests=[
+                SEGMENTS.build_add_request(fresh[at : at + ADDED_AT_ONCE])
+                for at in range(0, len(fresh), ADDED_AT_ONCE)
+            ],
+            asset_events=_lag_events(context.cursor, standing, settings.lag_blocks),
+            cursor=str(standing.blocks_behind),
+        )
+
+    return new_segments
+
+
+def _lag_events(
+    told: str | None, standing: Standing, lag_blocks: int
+) -> list[dg.AssetCheckEvaluation]:
+    """Report the lag when it has changed; the cursor is the number that was told last."""
+    if told == str(standing.blocks_behind):
+        return []
+    return [lag_evaluation(standing, lag_blocks)]

@@ -1,0 +1,139 @@
+"""What a person sees: tables on stdout; messages and progress on stderr; JSON for programs.
+
+On a terminal progress is a bar; elsewhere it is a plain line now and then.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.measure import Measurement
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+Advance = Callable[[int], None]
+"""Called with the bytes that were just done."""
+
+_PIPE_WIDTH = 10_000
+_FOLDED = 8  # columns of a table whose cells may be folded to fit a terminal
+_LINE_SECONDS = 10.0  # between two plain progress lines
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def size_text(size: int) -> str:
+    """A number of bytes for a person: `1.5 MB`; programs get the number itself."""
+    amount, unit = float(size), 0
+    while amount >= 1000 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1000, unit + 1
+    return f"{size} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def _output() -> Console:
+    console = Console(highlight=False)
+    # Piped somewhere, a table is as wide as it is: a hash cut in two is of no use.
+    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Where a command's results and messages go; `json` keeps stdout for one JSON document."""
+
+    json: bool = False
+    errors: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
+    output: Console = field(default_factory=_output)
+
+    def say(self, text: str) -> None:
+        """Tell the person something, on stderr."""
+        self.errors.print(text, markup=False, soft_wrap=True)
+
+    def show(self, text: str) -> None:
+        """A line of the result; programs read the JSON instead."""
+        if not self.json:
+            self.output.print(text, markup=False, soft_wrap=True)
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """A table of the result; columns of numbers are set to the right."""
+        listed = [[_cell(cell) for cell in row] for row in rows]
+        if self.json or not listed:
+            return
+        table = Table(
+            title=title, title_justify="left", box=None, pad_edge=False, title_style="bold"
+        )
+        for place, column in enumerate(columns):
+            digits = all(row[place].replace(",", "").isdecimal() for row in listed)
+            table.add_column(column, justify="right" if digits else "left", overflow="fold")
+        for row in listed:
+            table.add_row(*row)
+        natural = Measurement.get(self.output, self.output.options.update(width=_PIPE_WIDTH), table)
+        if len(columns) > _FOLDED and natural.maximum > self.output.width:
+            self._records(columns, listed)
+        else:
+            self.output.print(table)
+
+    def _records(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Rows too wide for a table: a line for each cell."""
+        width = max(map(len, columns))
+        for number, row in enumerate(rows, 1):
+            self.show(f"-- {number} ".ljust(width + 20, "-"))
+            for column, cell in zip(columns, row, strict=True):
+                self.show(f"{column.ljust(width)}  {cell}")
+
+    def document(self, value: Mapping[str, Any]) -> None:
+        """The result for programs, where that was asked for."""
+        if self.json:
+            click.echo(json.dumps(value, indent=1, default=str))
+
+    @contextmanager
+    def progress(self, label: str, total: int | None = None) -> Iterator[Advance]:
+        """Show bytes as they are done; `total` where it is known."""
+        if not self.errors.is_terminal:
+            lines = _Lines(self, label, total)
+            yield lines.advance
+            return
+        with Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeElapsedColumn(),
+            console=self.errors,
+            transient=True,
+        ) as bar:
+            task = bar.add_task(label, total=total)
+            yield lambda size: bar.advance(task, size)
+
+
+@dataclass(slots=True)
+class _Lines:
+    screen: Screen
+    label: str
+    total: int | None
+    done: int = 0
+    told: float = field(default_factory=time.monotonic)
+
+    def advance(self, size: int) -> None:
+        self.done += size
+        if time.monotonic() - self.told >= _LINE_SECONDS:
+            self.told = time.monotonic()
+            of = f" of {size_text(self.total)}" if self.total else ""
+            self.screen.say(f"{self.label}: {size_text(self.done)}{of}")
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,57 @@
+"""The Dagster instance that the command line runs in: the same one that `dagster dev` shows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import dagster as dg
+
+from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
+from transforms.scratch import exclusive
+from transforms.segments import BlockRange
+
+COMMAND_LINE_TAG = {"strata/started_by": "command line"}
+"""On runs that live in a `strata run` process and end with it, whatever the log says."""
+
+_CONFIG = "dagster.yaml"
+_UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED]
+
+
+@contextmanager
+def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
+    """Open the instance at `home`, which is made, with our configuration, where it is missing."""
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / _CONFIG).exists():
+        with as_file(files("pipelines") / _CONFIG) as ours:
+            shutil.copyfile(ours, home / _CONFIG)
+    # Our event log finds its folder by this, as it does under `dagster dev`.
+    os.environ["DAGSTER_HOME"] = str(home)
+    with dg.DagsterInstance.get() as instance:
+        yield instance
+
+
+@contextmanager
+def only_command_line(instance: dg.DagsterInstance, home: Path) -> Iterator[None]:
+    """Be the only `strata run` in this Dagster home; ends what killed ones left in the log.
+
+    Raises `BusyError` where another one is still at work after two minutes.
+    """
+    with exclusive(home / "strata-run.lock"):
+        left = dg.RunsFilter(statuses=_UNFINISHED, tags=COMMAND_LINE_TAG)
+        for run in instance.get_runs(left):
+            instance.report_run_canceled(run, "its process was killed")
+        yield
+
+
+def add_partitions(instance: dg.DagsterInstance, known: Iterable[BlockRange]) -> list[str]:
+    """Add the segments that have no partition yet; returns all keys in the order of adding."""
+    present = instance.get_dynamic_partitions(str(SEGMENTS.name))
+    fresh = missing_partitions(present, known)
+    for at in range(0, len(fresh), ADDED_AT_ONCE):
+        instance.add_dynamic_partitions(str(SEGMENTS.name), fresh[at : at + ADDED_AT_ONCE])
+    return [*present, *fresh]

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from pipelines.discovery import segment_sensor
+from pipelines.jobs import load_and_publish
+from pipelines.requests import BATCH_TAG
+from pipelines.settings import Settings
+from pipelines.site import Site
+from tests.pipelines.conftest import MakeSegments, blocks
+
+
+def look(
+    settings: Settings, instance: dg.DagsterInstance, cursor: str | None = None
+) -> dg.SensorResult:
+    """Let the sensor look once, and do what the daemon does with its answer."""
+    sensor = segment_sensor(load_and_publish, settings)
+    with dg.build_sensor_context(
+        instance=instance, cursor=cursor, resources={"site": Site(settings)}
+    ) as context:
+        result = sensor(context)
+    assert isinstance(result, dg.SensorResult)
+    for request in result.dynamic_partitions_requests or ():
+        instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+    return result
+
+
+def test_new_segments_become_partitions_and_runs_over_them(
+    settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
+) -> None:
+    make_segments(7)
+
+    result = look(settings, instance)
+
+    assert instance.get_dynamic_partitions("segments") == [
+        segment.key for segment in blocks(*range(7))
+    ]
+    assert [request.tags[BATCH_TAG] for request in result.run_requests or ()] == [
+        "1-30",
+        "31-60",
+        "61-70",
+    ]
+
+
+def test_a_segment_that_comes_late_gets_a_run_that_takes_only_it(
+    settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
+) -> None:
+    make_segments(1)
+    make_segments(1, at=2)
+    look(settings, instance)
+    make_segments(1, at=1)
+
+    result = look(settings, instance)
+
+    ranges = [request.tags[BATCH_TAG] for request in result.run_requests or ()]
+    assert ranges == ["1-10", "11-20", "21-30"]
+
+
+def test_a_gap_is_never_inside_a_run(
+    settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
+) -> None:
+    make_segments(1)
+    make_segments(1, at=2)
+
+    result = look(settings, instance)
+
+    assert [request.tags[BATCH_TAG] for request in result.run_requests or ()] == ["1-10", "21-30"]
+
+
+def test_an_empty_source_asks_for_nothing(settings: Settings, instance: dg.DagsterInstance) -> None:
+    result = look(settings, instance)
+
+    assert not result.run_requests
+    assert not result.dynamic_partitions_requests
+
+
+def test_a_file_that_is_no_segment_is_quarantined_and_asks_for_nothing(
+    settings: Settings, site: Site, instance: dg.DagsterInstance
+) -> None:
+    Path(settings.source, "notes.zip").write_bytes(b"")
+
+    assert not look(settings, instance).run_requests
+    assert [file.key for file in site.warehouse.quarantined()] == ["notes.zip"]
+
+
+def test_the_lag_is_told_when_it_has_changed(
+    settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
+) -> None:
+    make_segments(2)
+    first = look(settings, instance)
+    again = look(settings, instance, cursor=first.cursor)
+    make_segments(1, at=2)
+    later = look(settings, instance, cursor=again.cursor)
+
+    told = [
+        event.metadata["blocks_behind"].value
+        for result in (first, again, later)
+        for event in result.asset_events
+        if isinstance(event, dg.AssetCheckEvaluation)
+    ]
+    assert told == [20, 30]
+
+
+@pytest.mark.parametrize("count", [75_000])
+def test_the_whole_history_of_mainnet_can_appear_at_once(
+    settings: Settings, instance: dg.DagsterInstance, count: int
+) -> None:
+    folder = os.open(settings.source, os.O_DIRECTORY)
+    for number in range(count):
+        name = f"mainnet-0011-73-{number * 300 + 1}-{(number + 1) * 300}.zip"
+        os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+    os.close(folder)
+    started = time.monotonic()
+
+    result = look(settings, instance)
+
+    assert time.monotonic() - started < 60  # a sensor's limit, by default
+    keys = instance.get_dynamic_partitions("segments")
+    assert len(keys) == count
+    assert keys == sorted(keys)
+    assert all(len(r.partition_keys) <= 25_000 for r in result.dynamic_partitions_requests or ())
+    assert len(result.run_requests or ()) == 20
