@@ -1,0 +1,140 @@
+"""SIGKILL at random points of load and publish, at least fifty times, then the same end result.
+
+A test run of its own: `make crash-test`. Each round starts from nothing, is killed again and again
+in either command, then left to finish, and compared with a run that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from transforms.receipts import Receipt
+from transforms.sample import write_sample
+from transforms.warehouse import Warehouse
+
+KILLS = 56
+KILLS_IN_A_ROUND = 8
+SEED = 20261120
+# A batch of two segments makes several volumes, generations and index updates to die between.
+SETTINGS = {"STRATA_BATCH": "2"}
+
+pytestmark = pytest.mark.crash
+
+
+@dataclass(frozen=True)
+class Place:
+    """One run's warehouse and archive."""
+
+    source: Path
+    home: Path
+
+    def command(self, name: str) -> subprocess.Popen[bytes]:
+        """Start `strata NAME` in a process group of its own."""
+        arguments = [sys.executable, "-m", "pipelines.cli", name, "--json"]
+        places = {
+            "STRATA_SOURCE": str(self.source),
+            "STRATA_WAREHOUSE": str(self.home / "warehouse"),
+            "STRATA_ARCHIVE": str(self.home / "archive"),
+        }
+        return subprocess.Popen(
+            arguments,
+            env={**os.environ, **SETTINGS, **places},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def finish(self, name: str) -> float:
+        """Run a command to its end; returns its seconds."""
+        started = time.monotonic()
+        process = self.command(name)
+        _, said = process.communicate()
+        assert process.returncode == 0, said.decode()
+        return time.monotonic() - started
+
+    def archive_files(self) -> dict[str, str]:
+        """Every published file and its hash."""
+        root = self.home / "archive"
+        return {
+            str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in root.rglob("*")
+            if path.is_file() and not any(part.startswith(".") for part in path.parts)
+        }
+
+    def receipts(self) -> list[tuple[object, ...]]:
+        """What the warehouse says it holds, without times."""
+        return [_facts(receipt) for receipt in Warehouse(self.home / "warehouse").receipts()]
+
+
+def _facts(receipt: Receipt) -> tuple[object, ...]:
+    return (receipt.blocks, receipt.table, receipt.rows, receipt.bytes, receipt.sha256)
+
+
+def assert_nothing_half_done_is_visible(place: Place) -> None:
+    """What a reader can find right after a kill is whole."""
+    warehouse = Warehouse(place.home / "warehouse")
+    catalog = warehouse.catalog()
+    if catalog is not None:
+        for volume in catalog.volumes:
+            assert (warehouse.root / volume.file).exists(), f"{volume.file} is named, not there"
+        assert len(place.receipts()) >= 15 * len(catalog.segments)
+    for shard in place.home.glob("archive/*/index/*.json"):
+        for entry in json.loads(shard.read_bytes())["entries"]:
+            published = place.home / "archive" / entry["key"]
+            assert published.exists(), f"{entry['key']} is in the index, not in the archive"
+            digest = hashlib.sha256(published.read_bytes()).hexdigest()
+            assert digest == entry["sha256"], f"{entry['key']} is not what the index says"
+
+
+def kill_at_random(place: Place, seconds: Mapping[str, float], dice: random.Random) -> bool:
+    """Start a command and kill it somewhere; False where it had finished before."""
+    name = dice.choice(sorted(seconds))
+    process = place.command(name)
+    try:
+        process.wait(dice.uniform(0.3 * seconds[name], 1.05 * seconds[name]))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def test_fifty_kills_leave_nothing_behind_and_lose_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_sample(tmp_path / "source")
+    calm = Place(tmp_path / "source", tmp_path / "calm")
+    seconds = {name: calm.finish(name) for name in ("load", "publish")}
+    assert len(calm.archive_files()) > 0
+    dice = random.Random(SEED)
+    kills = rounds = 0
+    while kills < KILLS:
+        rounds += 1
+        place = Place(calm.source, tmp_path / f"round-{rounds}")
+        here = 0
+        for _ in range(3 * KILLS_IN_A_ROUND):
+            here += kill_at_random(place, seconds, dice)
+            assert_nothing_half_done_is_visible(place)
+            if here == KILLS_IN_A_ROUND:
+                break
+        kills += here
+        for name in ("load", "publish"):
+            place.finish(name)
+
+        assert place.archive_files() == calm.archive_files()
+        assert place.receipts() == calm.receipts()
+        assert [what for what in Warehouse(place.home / "warehouse").verify() if what[1]] == []
+        assert list((place.home / "warehouse" / "scratch").glob("run-*")) == []
+    with capsys.disabled():
+        print(f"\n{kills} kills in {rounds} rounds; every round ended byte-identical")
