@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +25,7 @@ _SHORT = (
     SampleSegment(21, BlockRange(221, 400)),
 )
 _EXTERNAL = "10"
+_ROOT = Path(__file__).resolve().parents[2]
 Tables = dict[str, list[list[dict[str, Cell]]]]
 
 
@@ -58,12 +61,15 @@ def _whole(value: Cell) -> int:
 
 
 def test_two_runs_write_the_same_bytes(tmp_path: Path) -> None:
-    one = write_sample(tmp_path / "one", segments=_SHORT)
-    two = write_sample(tmp_path / "two", segments=_SHORT)
-    for path, twin in zip(one, two, strict=True):
-        assert path.read_bytes() == twin.read_bytes()
-    index = (tmp_path / "one/index.json").read_bytes()
-    assert index == (tmp_path / "two/index.json").read_bytes()
+    ours = write_sample(tmp_path / "ours", segments=_SHORT)
+    program = (
+        "from pathlib import Path; from tests.transforms import test_sample as t;"
+        f"t.write_sample(Path({str(tmp_path / 'theirs')!r}), segments=t._SHORT)"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "12345", "TZ": "Asia/Tokyo"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment, cwd=_ROOT)
+    for path in [*ours, tmp_path / "ours/index.json"]:
+        assert path.read_bytes() == (tmp_path / "theirs" / path.name).read_bytes()
 
 
 def test_another_seed_writes_other_bytes(tmp_path: Path) -> None:

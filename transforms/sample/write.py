@@ -23,6 +23,7 @@ from transforms.segments import BlockRange, SegmentName
 _CHUNK_BYTES = 1 << 20
 _DEFLATE_LEVEL = 1
 _SCRATCH = ".scratch"
+_UNIX = 3  # what Python would only write on such a system
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _SHA256_MULTIHASH = b"\x12\x20"
@@ -84,7 +85,7 @@ def write_sample(
             segment_id = _write_zip(unfinished, metadata, entries)
             _publish(unfinished, folder / name.file_name)
             index.append({**metadata, "HistorySegmentID": segment_id, "File": name.file_name})
-        (scratch / "index.json").write_text(json.dumps(index, indent=1) + "\n", "utf-8")
+        (scratch / "index.json").write_bytes(f"{json.dumps(index, indent=1)}\n".encode())
         _publish(scratch / "index.json", folder / "index.json")
     with suppress(OSError):  # another run may be using it
         (folder / _SCRATCH).rmdir()
@@ -140,6 +141,7 @@ def _write_zip(path: Path, metadata: Mapping[str, object], entries: Mapping[str,
 def _entry(name: str, size: int) -> ZipInfo:
     entry = ZipInfo(name, date_time=_ZIP_TIME)
     entry.compress_type = ZIP_DEFLATED
+    entry.create_system = _UNIX
     entry.file_size = size
     return entry
 
