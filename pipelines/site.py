@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from exporters.archive import Archive
 from exporters.staging import PartStage
 from exporters.store import Store, open_store
 from pipelines.settings import Settings
+from transforms.errors import ConfigError
+from transforms.receipts import Receipt
 from transforms.source import Source
 from transforms.volumes import Progress
 from transforms.warehouse import Warehouse
@@ -51,7 +54,31 @@ class Site:
         """The archive of a chain."""
         return Archive(self.store, chain_id)
 
+    def loaded_archive(self) -> Archive:
+        """The archive of the chain in the warehouse. Raises `ConfigError` where it is empty."""
+        catalog = self.warehouse.catalog()
+        if catalog is None:
+            raise ConfigError(f"{self.warehouse.root} holds nothing yet: load segments first")
+        return self.archive(catalog.chain_id)
+
+    @property
+    def notes(self) -> Path:
+        """Where publishers note what they are about (see `pipelines.unfinished`)."""
+        return self.stage.root / "publishing"
+
     @cached_property
     def stage(self) -> PartStage:
         """The proven CSVs that wait to be published."""
         return PartStage(self.settings.warehouse.absolute() / "parts", self.settings.names)
+
+    def stage_part(self, receipt: Receipt) -> None:
+        """Render a loaded table of a segment from the warehouse as a waiting part."""
+        with self.warehouse.render(receipt.blocks, receipt.table) as table:
+            self.stage.write(
+                receipt.segment, receipt.schema, table.header, table.body, receipt.rows
+            )
+
+    def scratch(self) -> Path:
+        """A folder for unfinished ZIPs, on the file system of the parts."""
+        self.stage.scratch.mkdir(parents=True, exist_ok=True)
+        return self.stage.scratch

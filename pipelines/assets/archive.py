@@ -1,0 +1,130 @@
+"""The 15 exports and the index: what leaves the house, one asset for each table.
+
+An asset here publishes and reports; the thinking is in `exporters`.
+"""
+
+import dagster as dg
+
+from exporters.entries import Entry
+from exporters.publish import PublishReport
+from exporters.sums import completeness
+from pipelines.assets.warehouse import table_key
+from pipelines.batches import segments_of_run
+from pipelines.partitions import SEGMENTS, partitions_of_run
+from pipelines.publishing import publish_segments, publish_windows, settle_archive
+from pipelines.retries import healed_by_time
+from pipelines.site import Site
+from transforms.registry import HISTORY_TABLES
+
+GROUP = "archive"
+INDEX = dg.AssetKey([GROUP, "index"])
+WINDOWS = dg.AssetKey([GROUP, "windows"])
+
+
+def export_key(table: str) -> dg.AssetKey:
+    """The asset of a table's published exports."""
+    return dg.AssetKey([GROUP, table])
+
+
+def export_asset(table: str, policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
+    """One table's ZIPs, one for each segment of a run."""
+
+    @dg.asset(
+        key=export_key(table),
+        group_name=GROUP,
+        deps=[table_key(table)],
+        partitions_def=SEGMENTS,
+        backfill_policy=policy,
+        kinds={"csv"},
+        description=f"{table} as exact CSV in a ZIP for each segment, with its SHA-256.",
+    )
+    def export(
+        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
+    ) -> dg.MaterializeResult[None]:
+        segments = segments_of_run(partitions_of_run(context))
+        with healed_by_time(context.retry_number):
+            outcome = publish_segments(site, segments, (table,))
+        if outcome.report.failed:
+            raise _failure(table, outcome.report)
+        archive = site.loaded_archive()
+        for entry in outcome.entries:
+            metadata = _metadata(entry, archive.place(entry.path))
+            context.add_asset_metadata(metadata, export_key(table), entry.blocks.key)
+        return dg.MaterializeResult[None]()
+
+    return export
+
+
+def windows_asset() -> dg.AssetsDefinition:
+    """The wider ZIPs, over as many consecutive segments as the window setting says."""
+
+    @dg.asset(
+        key=WINDOWS,
+        group_name=GROUP,
+        deps=[export_key(table) for table in HISTORY_TABLES],
+        kinds={"csv"},
+        description="ZIPs over several consecutive segments, spliced from the single ones.",
+    )
+    def windows(
+        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
+    ) -> dg.MaterializeResult[None]:
+        with healed_by_time(context.retry_number):
+            report = publish_windows(site)
+        if report.failed:
+            raise _failure("windows", report)
+        return dg.MaterializeResult[None](metadata={"zips": report.created, "bytes": report.bytes})
+
+    return windows
+
+
+def index_asset() -> dg.AssetsDefinition:
+    """What the archive says of itself: entries, complete-until height, gaps, pages."""
+
+    @dg.asset(
+        key=INDEX,
+        group_name=GROUP,
+        deps=[export_key(table) for table in HISTORY_TABLES],
+        kinds={"json"},
+        description="The archive's index: every ZIP with rows, bytes and hashes; the height up to "
+        "which it is complete; its gaps.",
+    )
+    def index(
+        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
+    ) -> dg.MaterializeResult[None]:
+        with healed_by_time(context.retry_number):
+            settle_archive(site)
+            archive = site.loaded_archive()
+            root = archive.root()
+        extent = completeness(root.tables)
+        return dg.MaterializeResult[None](
+            metadata={
+                "complete_until": extent.until or 0,
+                "gaps": [str(gap) for gap in extent.gaps],
+                "zips": sum(sums.zips + sums.windows for sums in root.tables.values()),
+                "bytes": sum(sums.bytes + sums.window_bytes for sums in root.tables.values()),
+                "index": archive.place("index.json"),
+                "page": archive.place("index.html"),
+            }
+        )
+
+    return index
+
+
+def _metadata(entry: Entry, place: str) -> dict[str, str | int]:
+    return {
+        "dagster/row_count": entry.rows,
+        "bytes": entry.bytes,
+        "csv_bytes": sum(member.bytes for member in entry.members),
+        "sha256": entry.sha256,
+        "url": place,
+    }
+
+
+def _failure(what: str, report: PublishReport) -> dg.Failure:
+    said = "; ".join(f"{one.name}: {one.reason}" for one in report.failed)
+    return dg.Failure(
+        f"{what}: {len(report.failed)} ZIPs cannot be published. {said}. "
+        f"{report.created} others were published.",
+        metadata={one.name: one.reason for one in report.failed},
+        allow_retries=False,
+    )

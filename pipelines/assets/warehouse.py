@@ -1,0 +1,118 @@
+"""The 15 history tables, loaded together, and the current state that comes with the newest segment.
+
+An asset here fetches, loads and reports; the thinking is in `transforms`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import dagster as dg
+
+from pipelines.batches import segments_of_run
+from pipelines.loading import LoadOutcome, load_segments
+from pipelines.partitions import SEGMENTS, partitions_of_run
+from pipelines.retries import healed_by_time
+from pipelines.site import Site
+from transforms.meanings import table_meaning
+from transforms.receipts import Receipt
+from transforms.registry import HISTORY_TABLES
+
+GROUP = "warehouse"
+CURRENT_STATE = dg.AssetKey([GROUP, "current_state"])
+
+
+def table_key(table: str) -> dg.AssetKey:
+    """The asset of a history table in the warehouse."""
+    return dg.AssetKey([GROUP, table])
+
+
+def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
+    """All history tables of a run's segments in one step: they come out of the same files.
+
+    Any of them may be picked alone; the load is the same, and done only where it is missing.
+    """
+
+    @dg.multi_asset(
+        name="load_tables",
+        specs=[
+            dg.AssetSpec(
+                table_key(table),
+                group_name=GROUP,
+                description=table_meaning(table),
+                kinds={"duckdb"},
+                skippable=True,
+            )
+            for table in HISTORY_TABLES
+        ],
+        partitions_def=SEGMENTS,
+        backfill_policy=policy,
+        can_subset=True,
+    )
+    def load_tables(
+        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        segments = segments_of_run(partitions_of_run(context))
+        with healed_by_time(context.retry_number):
+            outcome = load_segments(site, segments)
+        if outcome.failures:
+            raise _failure(outcome)
+        for key in sorted(context.selected_asset_keys):
+            _report(context, key, outcome.receipts[key.path[-1]])
+            yield dg.MaterializeResult[None](asset_key=key)
+
+    return load_tables
+
+
+def current_state_asset() -> dg.AssetsDefinition:
+    """The tables of which only the newest segment's copy counts."""
+
+    @dg.asset(
+        key=CURRENT_STATE,
+        group_name=GROUP,
+        deps=[table_key(table) for table in HISTORY_TABLES],
+        kinds={"duckdb"},
+        description="Tables dumped whole in every segment; only the newest segment's copy counts.",
+    )
+    def current_state(site: dg.ResourceParam[Site]) -> dg.MaterializeResult[None]:
+        catalog = site.warehouse.catalog()
+        newest = catalog.states()[-1] if catalog and catalog.states() else None
+        return dg.MaterializeResult[None](
+            metadata={
+                "as_of_block": newest.blocks.last if newest else 0,
+                "schema_version": newest.version if newest else 0,
+                "tables": len(newest.shapes) if newest else 0,
+                "generation": catalog.generation if catalog else 0,
+                "open_with": f"duckdb -readonly {site.warehouse.current}",
+            }
+        )
+
+    return current_state
+
+
+def _report(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, receipts: Iterable[Receipt]
+) -> None:
+    for receipt in receipts:
+        context.add_asset_metadata(_metadata(receipt), key, receipt.blocks.key)
+
+
+def _metadata(receipt: Receipt) -> Mapping[str, object]:
+    return {
+        "dagster/row_count": receipt.rows,
+        "bytes": receipt.bytes,
+        "sha256": receipt.sha256,
+        "schema_version": receipt.segment.version,
+        "seconds": round(receipt.seconds, 3),
+        "raw_cells": dict(receipt.raw_cells),
+    }
+
+
+def _failure(outcome: LoadOutcome) -> dg.Failure:
+    failures = outcome.failures
+    loaded = len(outcome.segments) - len(failures)
+    said = "; ".join(f"{blocks}: {reason}" for blocks, reason in failures.items())
+    return dg.Failure(
+        f"{len(failures)} of {len(outcome.segments)} segments cannot be loaded. {said}. "
+        f"The other {loaded} are in the warehouse and are published by the next run.",
+        metadata={f"segment {blocks}": reason for blocks, reason in failures.items()},
+        allow_retries=False,
+    )

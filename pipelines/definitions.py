@@ -1,0 +1,41 @@
+"""Puts the pieces together for Dagster. `defs` is what `dagster dev` and the daemon load."""
+
+import warnings
+
+import dagster as dg
+
+from pipelines import jobs
+from pipelines.assets.archive import export_asset, index_asset, windows_asset
+from pipelines.assets.warehouse import current_state_asset, history_asset
+from pipelines.checks import lag_check, publication_gate
+from pipelines.discovery import segment_sensor
+from pipelines.resources import StrataResource
+from pipelines.schedules import schedules
+from pipelines.settings import Settings, read_settings
+from transforms.registry import HISTORY_TABLES
+
+
+def definitions(settings: Settings) -> dg.Definitions:
+    """Everything, for one set of settings."""
+    warnings.simplefilter("ignore", dg.BetaWarning)  # backfill policies are marked so
+    policy = dg.BackfillPolicy.multi_run(max_partitions_per_run=settings.batch)
+    return dg.Definitions(
+        assets=[
+            history_asset(policy),
+            current_state_asset(),
+            *(export_asset(table, policy) for table in HISTORY_TABLES),
+            windows_asset(),
+            index_asset(),
+        ],
+        asset_checks=[publication_gate(), lag_check(settings.lag_blocks)],
+        jobs=jobs.ALL,
+        sensors=[segment_sensor(jobs.load_and_publish, settings)],
+        schedules=schedules(settings),
+        resources={"site": StrataResource.of(settings)},
+        # A run is one process: its steps are short, and a process for each would cost more than
+        # they do. Work spreads over processes and machines by runs.
+        executor=dg.in_process_executor,
+    )
+
+
+defs = definitions(read_settings())

@@ -1,0 +1,101 @@
+"""Publishing loaded segments, whoever asked for it: Dagster or the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from exporters.archive import Archive
+from exporters.entries import Entry, SegmentSource
+from exporters.index import shard_number
+from exporters.item import PublishItem
+from exporters.publish import PublishReport, publish_zips
+from exporters.windows import due_windows, window_item
+from pipelines.site import Site
+from pipelines.unfinished import noted, settle
+from transforms.receipts import LoadedSegment, Receipt
+from transforms.registry import HISTORY_TABLES
+from transforms.segments import BlockRange
+
+
+@dataclass(frozen=True, slots=True)
+class PublishOutcome:
+    """The archive's entries of the segments in question, and what was done to get there."""
+
+    entries: tuple[Entry, ...]
+    report: PublishReport
+
+
+def publish_segments(
+    site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
+) -> PublishOutcome:
+    """Publish a ZIP for each of the tables in each of the ascending, loaded segments.
+
+    What the archive holds already is left alone. ZIPs that cannot be published are in the report,
+    the others go on. The parts that waited for it are gone afterwards.
+    """
+    catalog = site.warehouse.catalog()
+    if catalog is None or not segments:
+        return PublishOutcome((), PublishReport())
+    archive = site.archive(catalog.chain_id)
+    receipts = [r for r in site.warehouse.receipts(segments) if r.table in tables]
+    known = {(entry.table, entry.blocks): entry for entry in _entries(archive, segments, tables)}
+    missing = [receipt for receipt in receipts if not _is_held(receipt, known)]
+    items = (_item(site, receipt, catalog.segments[receipt.blocks]) for receipt in missing)
+    with noted(site.notes, map(shard_number, segments)):
+        report = publish_zips(archive, items, scratch=site.scratch())
+    entries = tuple(_entries(archive, segments, tables)) if missing else tuple(known.values())
+    for entry in entries:
+        site.stage.remove(archive.chain_id, entry.table, entry.blocks)
+    return PublishOutcome(entries, report)
+
+
+def publish_windows(site: Site) -> PublishReport:
+    """Publish the wider ZIPs that have become due; none where the window setting is 0."""
+    catalog = site.warehouse.catalog()
+    if catalog is None or not site.settings.window:
+        return PublishReport()
+    archive = site.archive(catalog.chain_id)
+    items = (
+        window_item(archive, window, site.settings.names)
+        for table in HISTORY_TABLES
+        for window in due_windows(archive, table, site.settings.window)
+    )
+    with noted(site.notes, (shard.number for shard in archive.root().shards)):
+        return publish_zips(archive, items, scratch=site.scratch())
+
+
+def settle_archive(site: Site) -> int:
+    """Finish what killed publishers left half done; returns how many there were."""
+    catalog = site.warehouse.catalog()
+    return settle(site.notes, site.archive(catalog.chain_id)) if catalog else 0
+
+
+def _entries(
+    archive: Archive, segments: Sequence[BlockRange], tables: Iterable[str]
+) -> Iterator[Entry]:
+    """What the archive has of exactly these segments: single-segment ZIPs, by table."""
+    wanted = frozenset(segments)
+    hull = BlockRange(segments[0].first, segments[-1].last)
+    for table in tables:
+        for entry in archive.entries(table, hull):
+            if not entry.is_window and entry.blocks in wanted:
+                yield entry
+
+
+def _is_held(receipt: Receipt, known: Mapping[tuple[str, BlockRange], Entry]) -> bool:
+    entry = known.get((receipt.table, receipt.blocks))
+    return entry is not None and entry.members[0].sha256 == receipt.sha256
+
+
+def _item(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishItem:
+    """A part as something to publish; rendered from the warehouse again where it is missing."""
+    path = site.stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
+    if not path.exists():
+        site.stage_part(receipt)
+    source = SegmentSource(
+        receipt.blocks, receipt.segment.version, segment.segment_id or None, segment.sha256
+    )
+    return PublishItem(
+        receipt.table, path, (source,), (receipt.schema,), receipt.rows, (receipt.sha256,)
+    )
