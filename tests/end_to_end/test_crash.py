@@ -91,11 +91,11 @@ def assert_nothing_half_done_is_visible(place: Place) -> None:
             assert (warehouse.root / volume.file).exists(), f"{volume.file} is named, not there"
         assert len(place.receipts()) >= 15 * len(catalog.segments)
     for shard in place.home.glob("archive/*/index/*.json"):
-        for entry in json.loads(shard.read_bytes())["entries"]:
-            published = place.home / "archive" / entry["key"]
-            assert published.exists(), f"{entry['key']} is in the index, not in the archive"
+        for entry in json.loads(shard.read_bytes())["zips"]:
+            published = shard.parent.parent / entry["path"]
+            assert published.exists(), f"{published} is in the index, not in the archive"
             digest = hashlib.sha256(published.read_bytes()).hexdigest()
-            assert digest == entry["sha256"], f"{entry['key']} is not what the index says"
+            assert digest == entry["sha256"], f"{published} is not what the index says"
 
 
 def kill_at_random(place: Place, seconds: Mapping[str, float], dice: random.Random) -> bool:
