@@ -103,7 +103,7 @@ def other_metadata(folder: Path, field: str = "HeightTo", value: object = 999) -
 
 
 def without_metadata(folder: Path) -> Path:
-    """There is no metadata.json, as in a file that the network has not published yet."""
+    """There is no metadata.json, as in a file that the network has not published yet (legal)."""
     return build_segment(folder, metadata=None)
 
 
@@ -151,7 +151,6 @@ REFUSED_ZIPS: Mapping[str, Callable[[Path], Path]] = {
     "metadata with another chain": lambda folder: other_metadata(folder, "ChainID", "other"),
     "metadata with another version": lambda folder: other_metadata(folder, "DatabaseVersion", 2),
     "metadata with text for a height": lambda folder: other_metadata(folder, "HeightFrom", "one"),
-    "no metadata": without_metadata,
     "metadata that is no JSON": unreadable_metadata,
     "metadata that is no object": lambda folder: unreadable_metadata(folder, b"[1]"),
 }
