@@ -271,6 +271,23 @@ def test_longs_and_shorts_balance(tables: Tables) -> None:
         assert set(net.values()) <= {0}
 
 
+def test_open_interest_is_the_sum_of_the_longs(tables: Tables) -> None:
+    longs: dict[Cell, int] = defaultdict(int)
+    last_change: dict[Cell, str] = defaultdict(str)
+    for row in tables["positions_current"][-1]:
+        longs[row["market_id"]] += max(0, _whole(row["open_volume"]))
+    for row in _rows(tables, "positions"):
+        last_change[row["market_id"]] = str(row["vega_time"])
+    quoted = [
+        row
+        for row in tables["current_market_data"][-1]
+        if str(row["vega_time"]) >= last_change[row["market"]]
+    ]
+    assert quoted
+    for row in quoted:
+        assert _whole(row["open_interest"]) == longs[row["market"]]
+
+
 def test_two_markets_trade_on_and_one_settles(
     tables: Tables,
 ) -> None:

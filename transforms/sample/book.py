@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from heapq import heappop, heappush
 
 from transforms.sample.text import Cell
 
@@ -102,6 +103,8 @@ class Book:
 
     def __init__(self) -> None:
         self.live: list[Order] = []
+        self._places: dict[Order, int] = {}
+        self._expiring: list[tuple[int, str, Order]] = []
         self._queues: dict[Side, dict[int, deque[Order]]] = {side: {} for side in Side}
         self._prices: dict[Side, list[int]] = {side: [] for side in Side}
 
@@ -112,7 +115,10 @@ class Book:
             queues[order.price] = deque()
             insort(prices, order.price)
         queues[order.price].append(order)
+        self._places[order] = len(self.live)
         self.live.append(order)
+        if order.expires_at:
+            heappush(self._expiring, (order.expires_at, order.id, order))
 
     def remove(self, order: Order) -> None:
         """Take an order off the book."""
@@ -121,7 +127,10 @@ class Book:
         if not queues[order.price]:
             del queues[order.price]
             del prices[bisect_left(prices, order.price)]
-        self.live.remove(order)
+        place, last = self._places.pop(order), self.live.pop()
+        if last is not order:
+            self.live[place] = last
+            self._places[last] = place
 
     def best(self, side: Side) -> int | None:
         """The best price of a side."""
@@ -151,5 +160,8 @@ class Book:
         )
 
     def expired(self, time: int) -> Iterator[Order]:
-        """The live orders whose time is up."""
-        return (order for order in list(self.live) if 0 < order.expires_at <= time)
+        """The live orders whose time is up, each once."""
+        while self._expiring and self._expiring[0][0] <= time:
+            order = heappop(self._expiring)[-1]
+            if order in self._places:
+                yield order

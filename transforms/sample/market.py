@@ -21,6 +21,7 @@ class Market:
         self.terms = terms
         self.book = Book()
         self.positions: dict[str, Position] = {}
+        self.open_interest = 0
         self.mark = terms.price
         self.last_price = terms.price
         self.recorder = recorder
@@ -118,9 +119,15 @@ class Market:
             **{f"{other}_{name}_fee": 0 for name in fees},
         )
         self._pay(fees, order.party_id, resting.party_id)
-        for party, signed in ((buy.party_id, size), (sell.party_id, -size)):
-            self.positions.setdefault(party, Position()).trade(signed, resting.price)
-            self.touch(party)
+        self._take(buy.party_id, size, resting.price)
+        self._take(sell.party_id, -size, resting.price)
+
+    def _take(self, party: str, size: int, price: int) -> None:
+        position = self.positions.setdefault(party, Position())
+        long_before = max(position.volume, 0)
+        position.trade(size, price)
+        self.open_interest += max(position.volume, 0) - long_before
+        self.touch(party)
 
     def _pay(self, fees: dict[str, int], taker: str, maker: str) -> None:
         asset, accounts = self.terms.asset, self.accounts

@@ -12,7 +12,6 @@ _MARK_TO_MARKET_MICROSECONDS = 60_000_000
 def note_market_data(listing: Listing) -> None:
     """Write down prices, volumes and stakes of a market that trades."""
     market, terms = listing.market, listing.market.terms
-    held = sum(position.volume for position in market.positions.values() if position.volume > 0)
     stake = listing.provisions.stake
     market.recorder.put(
         "market_data",
@@ -20,7 +19,7 @@ def note_market_data(listing: Listing) -> None:
         market=terms.id,
         mark_price=market.mark,
         last_traded_price=market.last_price,
-        open_interest=held,
+        open_interest=market.open_interest,
         auction_end=0,
         auction_start=0,
         indicative_price=0,
@@ -28,7 +27,7 @@ def note_market_data(listing: Listing) -> None:
         market_trading_mode="TRADING_MODE_CONTINUOUS",
         auction_trigger="AUCTION_TRIGGER_UNSPECIFIED",
         extension_trigger="AUCTION_TRIGGER_UNSPECIFIED",
-        target_stake=held * market.mark * terms.unit // 10,
+        target_stake=market.open_interest * market.mark * terms.unit // 10,
         supplied_stake=stake,
         price_monitoring_bounds=_bounds(market.mark, terms.tick),
         market_value_proxy=str(stake),
