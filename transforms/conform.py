@@ -16,11 +16,15 @@ from transforms.registry import Column
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """One PostgreSQL type in DuckDB: the column type, text to value, value to text, both as SQL."""
+    """One PostgreSQL type in DuckDB: the column type, text to value, value to text, both as SQL.
+
+    `faithful` says as SQL which texts the type holds, where rendering them back need not decide it.
+    """
 
     type: str
     parse: Callable[[str], str]
     render: Callable[[str], str]
+    faithful: Callable[[str], str] | None = None
 
 
 def _same(sql: str) -> str:
@@ -46,7 +50,8 @@ def _render_time(sql: str) -> str:
 def _render_double(sql: str) -> str:
     """Shortest digits with PostgreSQL's choice of notation: an exponent from 1e15 on."""
     plain = f"regexp_replace({sql}::varchar, '\\.0$', '')"
-    digits = f"regexp_replace(rtrim({plain}, '0'), '^(-?\\d)(\\d+)$', '\\1.\\2')"
+    figures = f"rtrim(replace({plain}, '.', ''), '0')"
+    digits = f"regexp_replace({figures}, '^(-?\\d)(\\d+)$', '\\1.\\2')"
     return (
         f"case when isnan({sql}) then 'NaN' when isinf({sql}) "
         f"then if({sql} > 0, 'Infinity', '-Infinity') "
@@ -60,11 +65,13 @@ _BYTEA = Conversion(
     # A regular expression over every id would cost a third of the load; `exact_value` has it.
     lambda text: f"case when starts_with({text}, '\\x') then substr({text}, 3) end",
     lambda sql: f"'\\x' || {sql}",
+    lambda text: f"regexp_full_match({text}, '\\\\x([0-9a-f]{{2}})*')",
 )
 _BOOLEAN = Conversion(
     "BOOLEAN",
     lambda text: f"case {text} when 't' then true when 'f' then false end",
     lambda sql: f"case when {sql} then 't' when not {sql} then 'f' end",
+    lambda text: f"{text} in ('t', 'f')",
 )
 _CONVERSIONS = {
     "bytea": _BYTEA,
@@ -135,6 +142,6 @@ def rendered(table: str, column: Column, *, raw: bool) -> str:
 
 
 def _faithful(how: Conversion, text: str) -> str:
-    if how is _BYTEA:
-        return f"regexp_full_match({text}, '\\\\x([0-9a-f]{{2}})*')"
+    if how.faithful is not None:
+        return how.faithful(text)
     return f"({how.render(f'({how.parse(text)})')}) = {text}"
