@@ -24,6 +24,14 @@ class Batch:
     def __str__(self) -> str:
         return str(self.blocks)
 
+    def halves(self) -> tuple[Batch, ...]:
+        """Two batches of half the size; none for a single segment.
+
+        What failed as a whole is tried in halves, so that one bad segment in the end stands alone.
+        """
+        middle = len(self.segments) // 2
+        return (Batch(self.segments[:middle]), Batch(self.segments[middle:])) if middle else ()
+
 
 def plan_batches(
     wanted: Iterable[BlockRange], partitions: Sequence[str], most: int

@@ -17,7 +17,11 @@ from transforms.registry import HISTORY_TABLES
 
 def definitions(settings: Settings) -> dg.Definitions:
     """Everything, for one set of settings."""
-    warnings.simplefilter("ignore", dg.BetaWarning)  # backfill policies are marked so
+    with warnings.catch_warnings(action="ignore", category=dg.BetaWarning):  # backfill policies
+        return _definitions(settings)
+
+
+def _definitions(settings: Settings) -> dg.Definitions:
     policy = dg.BackfillPolicy.multi_run(max_partitions_per_run=settings.batch)
     return dg.Definitions(
         assets=[

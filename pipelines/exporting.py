@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from exporters.coverage import difference, union
 from exporters.layout import Layout
@@ -13,9 +14,17 @@ from pipelines.site import Site
 from transforms.receipts import Receipt
 
 
+@dataclass(frozen=True, slots=True)
+class RangeExport:
+    """What is asked for, and the ZIP that answers it: one member for each span of the plan."""
+
+    plan: ExportPlan
+    layout: Layout
+
+
 def plan_range(
     site: Site, table: str, first: int, last: int, style: NameStyle | None = None
-) -> Layout:
+) -> RangeExport:
     """Lay out the ZIP of `table` over blocks `first` to `last`; its size and members are exact.
 
     Raises `RangeError` where the range is not aligned or not held (spec 4.1; decisions 4 and 6).
@@ -29,7 +38,7 @@ def plan_range(
         for blocks in span.segments:
             if difference((blocks,), present):
                 parts.append(_local_part(site, receipts[blocks]))
-    return layout_export(plan, parts, style or site.settings.names)
+    return RangeExport(plan, layout_export(plan, parts, style or site.settings.names))
 
 
 def _archived(site: Site, plan: ExportPlan) -> Iterator[PartRef]:

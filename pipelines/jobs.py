@@ -53,7 +53,7 @@ def write_export(
 ) -> None:
     """Splice the ZIP of a range from the archive's parts (spec 2.8 and 4.1)."""
     with healed_by_time(context.retry_number):
-        layout = plan_range(site, config.table, config.from_block, config.to_block)
+        layout = plan_range(site, config.table, config.from_block, config.to_block).layout
         path = Path(config.out) / layout.name
         path.parent.mkdir(parents=True, exist_ok=True)
         layout.write(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporters.archive import Archive
@@ -69,6 +69,37 @@ def settle_archive(site: Site) -> int:
     """Finish what killed publishers left half done; returns how many there were."""
     catalog = site.warehouse.catalog()
     return settle(site.notes, site.archive(catalog.chain_id)) if catalog else 0
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """One table's single-segment ZIPs: their number, rows and bytes, and the newest of them."""
+
+    table: str
+    zips: int
+    rows: int
+    bytes: int
+    newest: Entry
+
+
+def published_tables(site: Site, segments: Collection[BlockRange]) -> list[PublishedTable]:
+    """What the archive has of these segments, by table; reads their shards once."""
+    if not segments:
+        return []
+    hull = BlockRange(min(segments).first, max(segments).last)
+    archive = site.loaded_archive()
+    found: dict[str, PublishedTable] = {}
+    for summary in archive.root().shards:
+        if summary.reaches(hull):
+            for entry in archive.shard(summary.number).entries:
+                if not entry.is_window and entry.blocks in segments:
+                    found[entry.table] = _counted(found.get(entry.table), entry)
+    return [found[table] for table in sorted(found)]
+
+
+def _counted(before: PublishedTable | None, entry: Entry) -> PublishedTable:
+    zips, rows, size = (before.zips, before.rows, before.bytes) if before else (0, 0, 0)
+    return PublishedTable(entry.table, zips + 1, rows + entry.rows, size + entry.bytes, entry)
 
 
 def _entries(

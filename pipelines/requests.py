@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -38,19 +39,22 @@ def run_requests(
 ) -> Iterator[dg.RunRequest]:
     """Requests for the batches that no run is about already, ascending.
 
-    A batch that was run before and is still to do waits a minute after that, then twice as long
-    each time, up to an hour. A cure takes effect at once: one file corrected, or one segment
-    refused, makes another batch.
+    A batch that was run before and is still to do comes again a minute later, in halves, so that a
+    segment which cannot be published holds back no other for long. Standing alone, it waits twice
+    as long each time, up to an hour.
     """
     busy = blocks_in_progress(instance)
     room = MOST_AT_ONCE - len(busy)
-    for batch in batches:
-        if room <= 0:
-            return
+    waiting = deque(batches)
+    while waiting and room > 0:
+        batch = waiting.popleft()
         if any(batch.blocks.overlaps(taken) for taken in busy):
             continue
         ended = _earlier_runs(instance, batch)
         if ended and now < max(ended) + _pause(len(ended)):
+            continue
+        if ended and batch.halves():
+            waiting.extendleft(reversed(batch.halves()))
             continue
         room -= 1
         yield dg.RunRequest(run_key=f"{batch}:{len(ended)}", tags=batch_tags(batch))

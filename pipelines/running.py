@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
@@ -15,53 +17,96 @@ from pipelines.instance import (
     only_command_line,
     open_instance,
 )
-from pipelines.jobs import load_and_publish
+from pipelines.jobs import load_and_publish, publish_windows
 from pipelines.requests import batch_tags
 from pipelines.site import Site
 from pipelines.standing import standing_of
-from transforms.segments import BlockRange
-
-Tell = Callable[[str], object]
 
 # Dagster's own log goes to its event log; on the terminal it would drown everything else.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
-def run_everything(site: Site, home: Path, tell: Tell) -> None:
-    """Load and publish all that is left to do, a run for each batch, until nothing more comes.
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run of one batch (None: of the windows): its id, and why it failed unless it is empty.
 
-    A failed run does not stop the others. What it left undone is tried in one more pass, without
-    the segments that were refused; a pass that changes nothing is the last one.
+    `hopeless` says that the others would fail the same way: a setting, a full disk, no network.
     """
-    job = definitions(site.settings).resolve_job_def(load_and_publish.name)
+
+    batch: Batch | None
+    run_id: str
+    failure: str = ""
+    hopeless: bool = False
+
+
+def run_everything(site: Site, home: Path, tell: Callable[[FinishedRun], object]) -> None:
+    """Load and publish all that is left to do, a run for each batch; `tell` hears of each.
+
+    What a failed run left undone is tried again, without the segments that were refused meanwhile,
+    else in halves: in the end only what cannot be done is left, and none of it stops the others.
+    """
+    defs = definitions(site.settings)
     with open_instance(home) as instance, only_command_line(instance, home):
-        done: Sequence[BlockRange] | None = None
-        while True:
-            standing = standing_of(site)
-            if not standing.to_do or standing.to_do == done:
+        runner = _Runner(site, instance, defs)
+        standing = standing_of(site)
+        partitions = add_partitions(instance, standing.known)
+        waiting = deque(plan_batches(standing.to_do, partitions, site.settings.batch))
+        while waiting:
+            batch = waiting.popleft()
+            finished = runner.run(load_and_publish.name, batch)
+            tell(finished)
+            if finished.hopeless:
                 return
-            done = standing.to_do
-            partitions = add_partitions(instance, standing.known)
-            for batch in plan_batches(done, partitions, site.settings.batch):
-                _run(job, instance, site, batch, tell)
+            if finished.failure:
+                waiting.extendleft(reversed(_rest(site, batch, partitions)))
+        if site.settings.window:
+            tell(runner.run(publish_windows.name, None))
 
 
-def _run(
-    job: dg.JobDefinition, instance: dg.DagsterInstance, site: Site, batch: Batch, tell: Tell
-) -> None:
-    result = job.execute_in_process(
-        run_config=_QUIET,
-        instance=instance,
-        tags={**batch_tags(batch), **COMMAND_LINE_TAG},
-        resources={"site": site},
-        raise_on_error=False,
-    )
-    if result.success:
-        tell(f"blocks {batch}: published {len(batch.segments)} segments (run {result.run_id[:8]})")
-        return
+def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch]:
+    """What to try after a batch failed: always less than the batch."""
+    left = frozenset(standing_of(site).to_do) & frozenset(batch.segments)
+    if len(left) == len(batch.segments):
+        return batch.halves()
+    return list(plan_batches(left, partitions, len(batch.segments)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    site: Site
+    instance: dg.DagsterInstance
+    definitions: dg.Definitions
+
+    def run(self, job: str, batch: Batch | None) -> FinishedRun:
+        result = self.definitions.resolve_job_def(job).execute_in_process(
+            run_config=_QUIET,
+            instance=self.instance,
+            tags={**(batch_tags(batch) if batch else {}), **COMMAND_LINE_TAG},
+            resources={"site": self.site},
+            raise_on_error=False,
+        )
+        if result.success:
+            return FinishedRun(batch, result.run_id)
+        reasons = dict(_reasons(result))
+        said = "; ".join(reasons) or "see the run's log"
+        return FinishedRun(batch, result.run_id, said, hopeless=not any(reasons.values()))
+
+
+def _reasons(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, bool]]:
+    """Why steps failed, as sentences, and whether that is about the batch's own segments."""
     for event in result.filter_events(lambda event: event.is_step_failure):
-        tell(f"blocks {batch}: {event.step_key}: {_reason(event)} (run {result.run_id[:8]})")
+        data = event.step_failure_data
+        told = data.user_failure_data
+        if told is not None:
+            yield told.description or told.label or "", True
+            continue
+        error = data.error
+        while error is not None and error.cause is not None:
+            error = error.cause
+        if error is not None:
+            kind = error.cls_name or "error"
+            message = " ".join(error.message.split()).partition(f"{kind}: ")[2]
+            yield message or kind, kind in _OF_ONE_BATCH
 
 
-def _reason(event: dg.DagsterEvent) -> str:
-    return str(event.event_specific_data)
+_OF_ONE_BATCH = ("DagsterAssetCheckFailedError", "IntegrityError", "ConflictError", "RangeError")

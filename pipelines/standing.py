@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from exporters.coverage import Coverage
-from exporters.sums import completeness
+from exporters.sums import Completeness, completeness
 from pipelines.site import Site
 from transforms.receipts import LoadedSegment
 from transforms.segments import BlockRange
@@ -71,11 +71,22 @@ def standing_of(site: Site) -> Standing:
     survey = site.warehouse.survey(site.source)
     catalog = site.warehouse.catalog()
     loaded = catalog.segments if catalog else {}
-    # An archive may hold what this warehouse does not, but its chain is known from what was found.
-    chain_id = survey.inventory.chain_id
-    extent = completeness(site.archive(chain_id).root().tables if chain_id else {})
+    extent = _extent(site, survey.inventory.chain_id)
     published = frozenset(_inside(loaded, extent.complete))
     return Standing(survey, loaded, published, extent.until)
+
+
+def unpublished_segments(site: Site) -> list[BlockRange]:
+    """What is loaded and not in the archive with every table, ascending; the source is not read."""
+    catalog = site.warehouse.catalog()
+    if catalog is None:
+        return []
+    published = frozenset(_inside(catalog.segments, _extent(site, catalog.chain_id).complete))
+    return [blocks for blocks in catalog.segments if blocks not in published]
+
+
+def _extent(site: Site, chain_id: str) -> Completeness:
+    return completeness(site.archive(chain_id).root().tables if chain_id else {})
 
 
 def _inside(segments: Iterable[BlockRange], complete: Coverage) -> Iterator[BlockRange]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,10 +17,15 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.display import Screen
-from pipelines.failures import OK
+from pipelines.failures import FINDINGS, OK
+from pipelines.publishing import PublishedTable, published_tables, settle_archive
 from pipelines.settings import dagster_home
-from pipelines.standing import standing_of
+from pipelines.site import Site
+from pipelines.standing import Standing, standing_of
 from transforms.sample import write_sample
+
+if TYPE_CHECKING:
+    from pipelines.running import FinishedRun
 
 
 @click.command("run", short_help="Load and publish everything new, through Dagster.")
@@ -29,19 +37,98 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     """Load and publish every new segment as Dagster runs; `make ui` shows them.
 
     Without a source, a sample history is made and used. Run again, it changes nothing. The exit
-    code is 1 as long as the source has a segment that cannot be used.
+    code is 1 as long as the source has a segment that cannot be used, or a run failed.
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
     if site.settings.embedded and not Path(site.settings.source).exists():
         screen.say(f"Writing a sample history to {site.settings.source}")
         write_sample(Path(site.settings.source))
-    standing = standing_of(site)
-    site.warehouse.record_refusals(standing.survey)
-    if standing.to_do:
-        # Dagster takes a second to import, which a run with nothing to do need not pay.
-        from pipelines.running import run_everything
+    settle_archive(site)
+    before = standing_of(site)
+    site.warehouse.record_refusals(before.survey)
+    runs = list(_run(site, screen)) if before.to_do else []
+    after = standing_of(site) if runs else before
+    tables = published_tables(site, after.published - before.published)
+    _tell(screen, site, after, tables, idle=not runs)
+    screen.document(_facts(after, tables, runs))
+    return FINDINGS if after.refused or any(run.failure for run in runs) else OK
 
-        with screen.progress("loading") as advance:
-            run_everything(site.watched(advance), dagster_home(), screen.say)
-    return OK
+
+def _run(site: Site, screen: Screen) -> Iterator[FinishedRun]:
+    # Dagster takes a second to import, which a run with nothing to do need not pay.
+    from pipelines.running import run_everything
+
+    runs: list[FinishedRun] = []
+
+    def tell(run: FinishedRun) -> None:
+        runs.append(run)
+        what = f"blocks {run.batch}" if run.batch else "windows"
+        screen.say(f"{what}: {run.failure or 'done'} (run {run.run_id})")
+
+    with screen.progress("loading") as advance:
+        run_everything(site.watched(advance), dagster_home(), tell)
+    yield from runs
+
+
+def _tell(
+    screen: Screen, site: Site, standing: Standing, tables: Sequence[PublishedTable], *, idle: bool
+) -> None:
+    screen.table(
+        f"published to {site.store.describe()}",
+        ("table", "ZIPs", "rows", "bytes", "newest ZIP", "its SHA-256"),
+        ((t.table, t.zips, t.rows, t.bytes, t.newest.path, t.newest.sha256) for t in tables),
+    )
+    screen.table("cannot be used", ("file", "reason"), standing.refused.items())
+    if idle:
+        screen.show(
+            f"Nothing new: {len(standing.published)} segments of {standing.chain_id or 'no chain'} "
+            f"are published, complete until block {standing.complete_until or 0}."
+        )
+    if standing.published:
+        for line in _next_steps(site, standing):
+            screen.show(line)
+
+
+def _next_steps(site: Site, standing: Standing) -> Iterator[str]:
+    settings = site.settings
+    strata = sys.argv[0] if sys.argv[0].endswith("strata") else "strata"
+    variables = "" if settings.embedded else f" STRATA_SOURCE={settings.source}"
+    places = (
+        ""
+        if settings.embedded
+        else f" --warehouse {settings.warehouse} --archive {settings.archive}"
+    )
+    run = max(standing.published)
+    yield "Next:"
+    yield f"  make ui{variables}  # the runs and assets in Dagster's web interface"
+    yield f"  duckdb -readonly {settings.warehouse}/current.duckdb"
+    yield f"  {strata} export orders {run.first} {run.last} --out exports{places}"
+
+
+def _facts(
+    standing: Standing, tables: Sequence[PublishedTable], runs: Sequence[FinishedRun]
+) -> dict[str, object]:
+    return {
+        "chain_id": standing.chain_id,
+        "published": [
+            {
+                "table": table.table,
+                "zips": table.zips,
+                "rows": table.rows,
+                "bytes": table.bytes,
+                "newest": {"path": table.newest.path, "sha256": table.newest.sha256},
+            }
+            for table in tables
+        ],
+        "runs": [
+            {
+                "run_id": run.run_id,
+                "blocks": str(run.batch) if run.batch else None,
+                "failure": run.failure or None,
+            }
+            for run in runs
+        ],
+        "refused": [{"file": file, "reason": reason} for file, reason in standing.refused.items()],
+        "complete_until": standing.complete_until,
+    }

@@ -87,23 +87,36 @@ def test_a_batch_is_not_requested_while_a_run_works_on_any_of_it(
         (9, timedelta(hours=1)),
     ],
 )
-def test_a_batch_still_to_do_after_its_runs_waits_longer_each_time(
+def test_a_segment_still_to_do_after_its_runs_waits_longer_each_time(
     instance: dg.DagsterInstance, runs: int, pause: timedelta, ended: dg.DagsterRunStatus
 ) -> None:
+    alone = Batch(tuple(blocks(0)))
     for _ in range(runs):
-        start(instance, batch_tags(FIRST), ended)
+        start(instance, batch_tags(alone), ended)
     now = datetime.now(UTC)
 
-    assert keys(run_requests(instance, [FIRST], now + pause * 0.9)) == []
-    assert keys(run_requests(instance, [FIRST], now + pause)) == ["1-30"]
+    assert keys(run_requests(instance, [alone], now + pause * 0.9)) == []
+    assert keys(run_requests(instance, [alone], now + pause)) == ["1-10"]
+
+
+def test_a_batch_that_failed_comes_again_in_halves_until_its_bad_segment_stands_alone(
+    instance: dg.DagsterInstance,
+) -> None:
+    later = datetime.now(UTC) + timedelta(minutes=2)
+
+    start(instance, batch_tags(FIRST), dg.DagsterRunStatus.FAILURE)
+    assert keys(run_requests(instance, [FIRST], later)) == ["1-10", "11-30"]
+    start(instance, batch_tags(Batch(tuple(blocks(1, 2)))), dg.DagsterRunStatus.FAILURE)
+    assert keys(run_requests(instance, [FIRST], later)) == ["1-10", "11-20", "21-30"]
 
 
 def test_a_repeated_request_has_another_key_so_that_dagster_takes_it(
     instance: dg.DagsterInstance,
 ) -> None:
-    (before,) = run_requests(instance, [FIRST], datetime.now(UTC))
-    start(instance, batch_tags(FIRST), dg.DagsterRunStatus.FAILURE)
-    (after,) = run_requests(instance, [FIRST], datetime.now(UTC) + timedelta(hours=1))
+    alone = Batch(tuple(blocks(0)))
+    (before,) = run_requests(instance, [alone], datetime.now(UTC))
+    start(instance, batch_tags(alone), dg.DagsterRunStatus.FAILURE)
+    (after,) = run_requests(instance, [alone], datetime.now(UTC) + timedelta(hours=1))
 
     assert before.run_key != after.run_key
 

@@ -1,0 +1,97 @@
+"""`strata export`: one table over any aligned range of blocks, as one ZIP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exporters.names import NameStyle
+from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
+from pipelines.display import Screen, size_text
+from pipelines.exporting import RangeExport, plan_range
+
+
+@click.command("export", short_help="Write one table over a range of blocks as a ZIP.")
+@click.argument("table")
+@click.argument("first", metavar="FROM", type=int)
+@click.argument("last", metavar="TO", type=int)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the ZIP; made where it is missing.",
+)
+@click.option("--dry-run", is_flag=True, help="Show members, segments, rows and exact sizes only.")
+@click.option(
+    "--name-style",
+    type=click.Choice([style.value for style in NameStyle]),
+    help="How numbers are written in names [STRATA_NAME_STYLE, spec].",
+)
+@warehouse_option
+@archive_option
+@json_option
+def command(
+    table: str,
+    first: int,
+    last: int,
+    out: Path | None,
+    dry_run: bool,
+    name_style: str | None,
+    warehouse: str | None,
+    archive: str | None,
+    as_json: bool,
+) -> None:
+    """Write TABLE over blocks FROM to TO (both inclusive) as a ZIP of exact CSVs.
+
+    FROM must be the first block of a segment, TO the last block of one. Published ZIPs are joined
+    as they lie, so this takes as long as copying them.
+    """
+    if out is None and not dry_run:
+        raise click.UsageError("give --out FOLDER, or --dry-run to see what it would be")
+    screen = Screen(as_json)
+    site = open_site(warehouse=warehouse, archive=archive)
+    export = plan_range(site, table, first, last, NameStyle(name_style) if name_style else None)
+    layout = export.layout
+    path = None if out is None or dry_run else out / layout.name
+    if path is not None:
+        with screen.progress("writing", layout.size) as advance:
+            layout.write(path)
+            advance(layout.size)
+    _tell(screen, export, path)
+    screen.document(_facts(export, path))
+
+
+def _tell(screen: Screen, export: RangeExport, path: Path | None) -> None:
+    layout = export.layout
+    screen.table(
+        layout.name,
+        ("CSV", "segments", "rows", "bytes", "deflated"),
+        (
+            (member.name, len(span.segments), member.rows, member.csv_bytes, member.deflated)
+            for member, span in zip(layout.members, export.plan.spans, strict=True)
+        ),
+    )
+    size = f"{layout.size:,} bytes ({size_text(layout.size)})"
+    screen.show(f"{path}: {size}" if path else f"{layout.name} would have {size}")
+
+
+def _facts(export: RangeExport, path: Path | None) -> dict[str, Any]:
+    return {
+        "name": export.layout.name,
+        "path": str(path) if path else None,
+        "bytes": export.layout.size,
+        "members": [
+            {
+                "name": member.name,
+                "schema_version": member.version,
+                "blocks": str(member.blocks),
+                "segments": [str(blocks) for blocks in span.segments],
+                "rows": member.rows,
+                "csv_bytes": member.csv_bytes,
+                "deflated_bytes": member.deflated,
+                "crc32": f"{member.crc32:08x}",
+            }
+            for member, span in zip(export.layout.members, export.plan.spans, strict=True)
+        ],
+    }
