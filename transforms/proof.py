@@ -73,12 +73,13 @@ def _place(file: TableFile, offset: int) -> tuple[int, str]:
     with file.path.open("rb") as source:
         while at < offset and (chunk := source.read(min(_CHUNK, offset - at))):
             at += len(chunk)
-            for byte in chunk:
-                if byte == 0x22:
-                    quoted = not quoted
-                elif not quoted and byte == 0x0A:
-                    row, column = row + 1, 0
-                elif not quoted and byte == 0x2C:
-                    column += 1
+            # Between quotes, bytes methods count what a loop in Python would take minutes for.
+            for number, piece in enumerate(chunk.split(b'"')):
+                quoted ^= number > 0
+                if quoted:
+                    continue
+                if b"\n" in piece:
+                    row, column = row + piece.count(b"\n"), 0
+                column += piece.count(b",", piece.rfind(b"\n") + 1)
     names = file.schema.names
     return row, names[column] if column < len(names) else f"number {column + 1}"
