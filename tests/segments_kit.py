@@ -166,25 +166,30 @@ def build_segment(
     }
     content["blocks"] = (columns("blocks", version), block_rows(first, last, chain_id))
     content.update(tables or {})
-    entries: list[tuple[str, bytes]] = []
-    if metadata is not None:
-        facts = {
-            "HeightFrom": first,
-            "HeightTo": last,
-            "DatabaseVersion": version,
-            "ChainID": chain_id,
-            "PreviousHistorySegmentID": previous_id,
-        }
-        entries.append(("metadata.json", json.dumps({**facts, **metadata}).encode()))
-    kept = {entry_name(name, version): name for name in content if name not in omit}
-    entries += [(entry, _encode(content[kept[entry]])) for entry in sorted(kept)]
+    kept = {entry_name(name, version): content[name] for name in content if name not in omit}
+    entries = [(name, _encode(kept[name])) for name in sorted(kept)]
     entries += (extra_entries or {}).items()
+    if metadata is not None:
+        named = _metadata(chain_id, version, first, last, previous_id)
+        entries.insert(0, ("metadata.json", json.dumps({**named, **metadata}).encode()))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{chain_id}-{version}-{first}-{last}.zip"
     _write_zip(path, entries)
     if corrupt is not None:
         path.write_bytes(corrupt(path.read_bytes()))
     return path
+
+
+def _metadata(
+    chain_id: str, version: int, first: int, last: int, previous_id: str
+) -> dict[str, object]:
+    return {
+        "HeightFrom": first,
+        "HeightTo": last,
+        "DatabaseVersion": version,
+        "ChainID": chain_id,
+        "PreviousHistorySegmentID": previous_id,
+    }
 
 
 def entry_bytes(segment: Path, table: str) -> bytes:

@@ -68,10 +68,9 @@ class Recorder:
         self.end_transactions()
         self.put("blocks", height=height, hash=self.block_hash)
 
-    def begin_transaction(self) -> str:
-        """What follows belongs to a new transaction; returns its hash."""
+    def begin_transaction(self) -> None:
+        """What follows belongs to a new transaction."""
         self.tx_hash = self.new_hash()
-        return self.tx_hash
 
     def end_transactions(self) -> None:
         """What follows is the block's own doing and carries the block's hash."""

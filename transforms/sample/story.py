@@ -24,6 +24,7 @@ _GENESIS = 1_685_577_600_000_000  # 2023-06-01 00:00 UTC, in microseconds
 _BLOCK_MICROSECONDS = (700_000, 1_500_000)
 _MARKET_DATA_BLOCKS = 10
 _MARK_TO_MARKET_BLOCKS = 300
+_BLOCKS_BETWEEN_MARKETS = 40
 _QUOTE_BLOCKS = 250
 _FIRST_VERSION_WITH_ICEBERGS = 6
 
@@ -77,7 +78,7 @@ class Story:
         for number, listing in enumerate(self._listings):
             if not listing.open:
                 continue
-            if height % _MARK_TO_MARKET_BLOCKS == 40 * number:
+            if height % _MARK_TO_MARKET_BLOCKS == _BLOCKS_BETWEEN_MARKETS * number:
                 mark_to_market(listing.market)
             if height % _MARKET_DATA_BLOCKS == number:
                 note_market_data(listing)

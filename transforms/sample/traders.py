@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from transforms.sample.book import FOK, GTC, GTT, IOC, LIMIT, MARKET, Order, Side, Status
+from transforms.sample.book import FOK, GTT, IOC, MARKET, Order, Side, Status
 from transforms.sample.market import Market
 
 _ACTS_PER_100_BLOCKS = 16
@@ -67,7 +67,7 @@ class Traders:
         else:
             self._market.submit(self._limit_order())
 
-    def _order(self, price: int, **more: int) -> Order:
+    def _order(self) -> Order:
         rng = self._rng
         size = rng.randrange(1, 50) * 10
         return Order(
@@ -75,17 +75,16 @@ class Traders:
             market_id=self._market.terms.id,
             party_id=rng.choice(self._parties),
             side=rng.choice((Side.BUY, Side.SELL)),
-            price=price,
+            price=0,
             size=size,
             remaining=size,
             created_at=self._market.recorder.time,
             reference=rng.choice(_REFERENCES),
-            **more,  # type: ignore[arg-type]
         )
 
     def _limit_order(self) -> Order:
         rng, tick = self._rng, self._market.terms.tick
-        order = self._order(0, type=LIMIT, time_in_force=GTC)
+        order = self._order()
         away = rng.randrange(-3, 20) * tick
         order.price = self._fair - away if order.side is Side.BUY else self._fair + away
         kind = rng.randrange(20)
@@ -113,11 +112,13 @@ class Traders:
         order.reserved_remaining = order.size - order.remaining
 
     def _market_order(self) -> Order:
-        return self._order(0, type=MARKET, time_in_force=self._rng.choice((IOC, IOC, FOK)))
+        order = self._order()
+        order.type, order.time_in_force = MARKET, self._rng.choice((IOC, IOC, FOK))
+        return order
 
     def _submit_pegged(self) -> None:
         """Follow a price of the book at a distance; without one there is nothing to follow."""
-        order = self._order(0)
+        order = self._order()
         best = self._market.book.best(order.side)
         if best is None:
             return

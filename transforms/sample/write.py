@@ -124,7 +124,7 @@ def _played(
 def _write_zip(path: Path, metadata: Mapping[str, object], entries: Mapping[str, Path]) -> str:
     """Write one segment ZIP; returns its id, which depends on what is inside, not on zlib."""
     digest = hashlib.sha256()
-    with ZipFile(path, "w", ZIP_DEFLATED, compresslevel=_DEFLATE_LEVEL) as archive:
+    with ZipFile(path, "w") as archive:
         text = json.dumps(metadata, separators=(",", ":")).encode()
         archive.writestr(_entry("metadata.json", len(text)), text)
         digest.update(text)
@@ -141,6 +141,8 @@ def _write_zip(path: Path, metadata: Mapping[str, object], entries: Mapping[str,
 def _entry(name: str, size: int) -> ZipInfo:
     entry = ZipInfo(name, date_time=_ZIP_TIME)
     entry.compress_type = ZIP_DEFLATED
+    # Before Python 3.13 there is no public way to set the level of an entry that is streamed.
+    entry._compresslevel = _DEFLATE_LEVEL  # type: ignore[attr-defined]
     entry.create_system = _UNIX
     entry.file_size = size
     return entry
