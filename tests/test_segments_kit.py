@@ -203,3 +203,24 @@ def test_recorded_segments_are_read_and_written_back_to_the_byte() -> None:
                 for name in archive.namelist()[1:]:
                     data = archive.read(name)
                     assert pg_csv(*decode(data)) == data, f"{segment.name} {name}"
+
+
+def test_missing_recordings_skip_a_test_or_fail_it_where_they_are_required(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATA_TEST_SHARED", str(tmp_path))
+    monkeypatch.delenv("STRATA_TEST_REQUIRE_SHARED", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no recorded segments in"):
+        all_shared_segments()
+    monkeypatch.setenv("STRATA_TEST_REQUIRE_SHARED", "1")
+    with pytest.raises(pytest.fail.Exception, match="set STRATA_TEST_SHARED"):
+        all_shared_segments()
+
+
+def test_recordings_are_found_where_the_setting_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATA_TEST_SHARED", str(tmp_path))
+    build_segment(tmp_path / "segments/one", last=2)
+    build_segment(tmp_path / "segments/two", last=2)
+    assert all_shared_segments() == [tmp_path / "segments/one", tmp_path / "segments/two"]
