@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from shutil import copyfile
 
 from transforms.inventory import Refusal
 from transforms.objects import ObjectInfo
+from transforms.scratch import commit_file, scratch_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +56,18 @@ class Quarantine:
 
     def put(self, refusal: Refusal, file: Path | None = None) -> None:
         """Record a refusal, with a copy of the file if it was fetched; replaces an older record."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         record = self._record(refusal.key)
         copy = record.with_suffix(".zip")
-        if file is not None:
-            partial = copy.with_suffix(f".{os.getpid()}.tmp")
-            copyfile(file, partial)
-            partial.replace(copy)
-        partial = record.with_suffix(f".{os.getpid()}.tmp")
         info = refusal.info
-        text = {"key": info.key, "size": info.size, "version": info.version}
-        partial.write_text(json.dumps({**text, "reason": refusal.reason}, indent=1) + "\n")
-        partial.replace(record)
+        row = {"key": info.key, "size": info.size, "version": info.version}
+        text = json.dumps({**row, "reason": refusal.reason}, indent=1) + "\n"
+        with scratch_folder(self._folder.parent / "scratch") as scratch:
+            if file is None:
+                copy.unlink(missing_ok=True)
+            else:
+                commit_file(copyfile(file, scratch / copy.name), copy)
+            (scratch / record.name).write_text(text)
+            commit_file(scratch / record.name, record)
 
     def release(self, keys: Iterable[str]) -> None:
         """Forget files that are right by now, or gone."""
@@ -77,15 +78,15 @@ class Quarantine:
 
     def _record(self, key: str) -> Path:
         # Keys may hold anything; the hash keeps every name apart and inside this folder.
-        plain = "".join(char if char.isalnum() or char in "-_." else "_" for char in key)
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", key)
         digest = hashlib.sha256(key.encode()).hexdigest()[:8]
         return self._folder / f"{plain.removesuffix('.zip')[:120]}.{digest}.json"
 
     def _read(self, path: Path) -> QuarantinedFile | None:
         try:
             row = json.loads(path.read_text())
-        except FileNotFoundError:
-            return None
-        info = ObjectInfo(row["key"], row["size"], row["version"])
+            refusal = Refusal(ObjectInfo(row["key"], row["size"], row["version"]), row["reason"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None  # released just now, or not one of ours: the file is then tried again
         copy = path.with_suffix(".zip")
-        return QuarantinedFile(Refusal(info, row["reason"]), copy if copy.exists() else None)
+        return QuarantinedFile(refusal, copy if copy.exists() else None)
