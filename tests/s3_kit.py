@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import uuid
@@ -15,6 +16,8 @@ from moto.server import ThreadedMotoServer
 
 from exporters.s3_store import S3Store
 from exporters.store import S3Options
+
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
 _App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 

@@ -1,0 +1,222 @@
+"""The archive as pages for people: static, without scripts, made from the index alone.
+
+The same index gives the same bytes. Links are relative, so a copy of the archive browses as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from exporters.coverage import Coverage, difference, union
+from exporters.entries import Entry
+from exporters.index import Shard, shard_path
+from exporters.ledger import Replacement
+from exporters.markup import Html, joined, link, page, table, tag
+from exporters.root import Root, ShardSummary
+from exporters.sums import Completeness, TableSums, completeness
+from transforms.segments import BlockRange
+
+_LISTED_GAPS = 200
+_BAR = 1000
+_THINNEST_GAP = 3  # of the bar's thousand: one missing block in a million must be seen
+
+_VERIFY = """\
+# one file, in its folder
+sha256sum -c <name>.zip.sha256
+# everything that begins within one stretch of blocks, in the chain's folder
+sha256sum -c index/<first block>.sha256
+"""
+
+
+def home_page(roots: Sequence[Root]) -> bytes:
+    """The page that lists the chains of a store."""
+    rows = []
+    for root in roots:
+        tables = root.tables
+        extent = completeness(tables)
+        rows.append(
+            (
+                link(f"{root.chain_id}/index.html", root.chain_id),
+                _until(extent),
+                _blocks(extent.held),
+                *_sizes(tables.values()),
+            )
+        )
+    heads = ("chain", "#complete until", "blocks", "#ZIPs", "#rows", "#size")
+    intro = tag("p", "Exact CSV exports of network history, one ZIP per table and segment.")
+    return page("Network history", tag("h1", "Network history"), intro, table(heads, rows))
+
+
+def chain_page(root: Root, replaced: Sequence[Replacement]) -> bytes:
+    """The page of one chain: how far it goes, what is missing, where everything is."""
+    tables = root.tables
+    extent = completeness(tables)
+    return page(
+        f"{root.chain_id}: network history",
+        tag("nav", link("../index.html", "All chains")),
+        tag("h1", root.chain_id),
+        _facts(extent, tables.values()),
+        tag("p", _sentence(extent)),
+        tag("h2", "Tables"),
+        _coverage_table(tables, extent.held),
+        *_gap_list(extent.gaps),
+        tag("h2", "Files"),
+        table(("blocks", "#ZIPs", "#rows", "#size", "index"), map(_shard_row, root.shards)),
+        *_replaced_list(replaced),
+        tag("h2", "Check a download"),
+        tag("pre", _VERIFY),
+        tag("p", "Machine-readable: ", link("index.json", "index.json")),
+    )
+
+
+def shard_page(shard: Shard) -> bytes:
+    """The page of one stretch of blocks: every ZIP with its rows, size and hash."""
+    tables: dict[str, list[Entry]] = {}
+    for entry in shard.entries:
+        tables.setdefault(entry.table, []).append(entry)
+    heads = ("file", "blocks", "#rows", "#size", "schema versions", "SHA-256")
+    sections = (
+        joined(tag("h2", name, id=name), table(heads, map(_zip_row, tables[name])))
+        for name in sorted(tables)
+    )
+    title = f"{shard.chain_id}: blocks {_blocks(shard.blocks)}"
+    jump = joined(*(joined(link(f"#{name}", name), " ") for name in sorted(tables)))
+    return page(
+        title,
+        tag("nav", link("../index.html", shard.chain_id)),
+        tag("h1", title),
+        tag("p", jump),
+        *sections,
+    )
+
+
+def _facts(extent: Completeness, tables: Iterable[TableSums]) -> Html:
+    zips, rows, size = _sizes(tables)
+    facts = [
+        ("Complete until block", _until(extent)),
+        ("Blocks", _blocks(extent.held)),
+        ("ZIPs", zips),
+        ("Rows", rows),
+        ("Size", size),
+    ]
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts))
+
+
+def _sentence(extent: Completeness) -> str:
+    if extent.held is None:
+        return "Nothing is published yet."
+    if not extent.gaps:
+        return "All 15 tables are here for every block; there are no gaps."
+    return (
+        "From the first block up to the height above, all 15 tables are here without a gap. "
+        "What is missing after it is listed below."
+        if extent.until is not None
+        else "The first blocks are not complete yet: some of the 15 tables are still missing there."
+    )
+
+
+def _coverage_table(tables: dict[str, TableSums], held: BlockRange | None) -> Html:
+    rows = (
+        (
+            name,
+            _bar(sums.covered, held) if held else "",
+            f"{sums.zips:,}",
+            f"{sums.windows:,}",
+            f"{sums.rows:,}",
+            _size(sums.bytes + sums.window_bytes),
+        )
+        for name, sums in tables.items()
+    )
+    return table(("table", "coverage", "#ZIPs", "#windows", "#rows", "#size"), rows)
+
+
+def _bar(covered: Coverage, held: BlockRange) -> Html:
+    """The blocks of `held` from left to right, what is missing marked."""
+    length = held.last - held.first + 1
+    gaps = difference((held,), covered)
+    marks = union(
+        BlockRange(start, max(start + _THINNEST_GAP, (gap.last - held.first + 1) * _BAR // length))
+        for gap in gaps
+        for start in ((gap.first - held.first) * _BAR // length,)
+    )
+    drawn = [_rectangle("held", 0, _BAR), *(_rectangle("gap", m.first, m.last) for m in marks)]
+    label = f"{len(gaps)} gaps" if gaps else "no gaps"
+    view = f"0 0 {_BAR} 10"
+    return tag(
+        "svg", *drawn, viewBox=view, preserveAspectRatio="none", role="img", aria_label=label
+    )
+
+
+def _rectangle(kind: str, start: int, stop: int) -> Html:
+    return tag("rect", class_=kind, x=str(start), width=str(stop - start), height="10")
+
+
+def _gap_list(gaps: Coverage) -> list[Html]:
+    if not gaps:
+        return []
+    shown = ", ".join(_blocks(gap) for gap in gaps[:_LISTED_GAPS])
+    more = len(gaps) - _LISTED_GAPS
+    rest = f" and {more:,} more: see index.json" if more > 0 else ""
+    missing = f"At least one table is missing for blocks {shown}{rest}."
+    return [tag("h2", "Gaps"), tag("p", missing)]
+
+
+def _replaced_list(replaced: Sequence[Replacement]) -> list[Html]:
+    if not replaced:
+        return []
+    rows = (
+        (
+            f"{event.at:%Y-%m-%d %H:%M} UTC",
+            link(event.path, event.path.rpartition("/")[2]),
+            tag("span", event.reason, class_="prose"),
+            joined(tag("code", event.old_sha256), " became ", tag("code", event.new_sha256)),
+        )
+        for event in reversed(replaced)
+    )
+    return [
+        tag("h2", "Replaced files"),
+        table(("when", "file", "why", "SHA-256"), rows),
+        tag("p", "Machine-readable: ", link("ledger.json", "ledger.json")),
+    ]
+
+
+def _shard_row(shard: ShardSummary) -> tuple[str, ...]:
+    blocks = shard.blocks
+    path = shard_path(shard.number)
+    listing = link(path.replace(".json", ".html"), _blocks(blocks))
+    index = joined(link(path, "JSON"), " ", tag("code", shard.sha256))
+    return (listing, *_sizes(shard.tables.values()), index)
+
+
+def _zip_row(entry: Entry) -> tuple[str, ...]:
+    path = f"../{entry.path}"
+    links = joined(
+        link(path, entry.path.rpartition("/")[2]), " ", link(f"{path}.sha256", ".sha256")
+    )
+    versions = ", ".join(str(member.version) for member in entry.members)
+    sizes = (f"{entry.rows:,}", _size(entry.bytes))
+    return (links, _blocks(entry.blocks), *sizes, versions, tag("code", entry.sha256))
+
+
+def _sizes(tables: Iterable[TableSums]) -> tuple[str, str, str]:
+    held = tuple(tables)
+    zips = sum(sums.zips + sums.windows for sums in held)
+    rows = sum(sums.rows for sums in held)
+    return f"{zips:,}", f"{rows:,}", _size(sum(sums.bytes + sums.window_bytes for sums in held))
+
+
+def _until(extent: Completeness) -> str:
+    return "not yet" if extent.until is None else f"{extent.until:,}"
+
+
+def _blocks(blocks: BlockRange | None) -> str:
+    return "none" if blocks is None else f"{blocks.first:,} to {blocks.last:,}"
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

@@ -1,0 +1,118 @@
+"""Small real ZIPs to publish, and ways to look at what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from exporters.entries import SegmentSource
+from exporters.item import PublishItem
+from exporters.names import csv_name, zip_name
+from exporters.partzip import write_part_zip
+from exporters.store import PutResult, Store
+from transforms.objects import ObjectInfo
+from transforms.registry import HISTORY_TABLES, TableSchema, known_table
+from transforms.segments import BlockRange
+
+CHAIN = "net-1"
+THREE = ("blocks", "orders", "trades")
+
+
+def schema(table: str, version: int = 1) -> TableSchema:
+    known = known_table(table, version)
+    assert known is not None
+    return known.schema
+
+
+def part_item(
+    folder: Path,
+    table: str,
+    first: int,
+    last: int,
+    *,
+    rows: int = 3,
+    salt: str = "",
+    version: int = 1,
+) -> PublishItem:
+    """A real single-segment ZIP whose rows span lines and hold quotes."""
+    blocks, columns = BlockRange(first, last), schema(table, version)
+    empty = "," * (len(columns.columns) - 1)
+    lines = [f'"{salt} {number}, of\n""{table}"""{empty}\n' for number in range(rows)]
+    body = "".join(lines).encode()
+    path = folder / (salt or "plain") / zip_name(CHAIN, table, blocks)
+    name = csv_name(CHAIN, table, version, blocks)
+    written = write_part_zip(path, name, columns.header, [body], rows, durable=False)
+    source = SegmentSource(blocks, version, f"Qm{first}", hashlib.sha256(b"%d" % first).hexdigest())
+    return PublishItem(table, path, (source,), (columns,), rows, (written.csv_sha256,))
+
+
+def segment_items(
+    folder: Path,
+    first: int,
+    last: int,
+    tables: Iterable[str] = HISTORY_TABLES,
+    *,
+    rows: int = 3,
+    salt: str = "",
+    version: int = 1,
+) -> list[PublishItem]:
+    """One ZIP for each table of a segment."""
+    return [
+        part_item(folder, table, first, last, rows=rows, salt=salt, version=version)
+        for table in tables
+    ]
+
+
+def contents(store: Store) -> dict[str, bytes]:
+    """Everything in a store."""
+    return {info.key: store.read(info.key) for info in store.list()}
+
+
+class KilledError(Exception):
+    """The publisher died here."""
+
+
+class MortalStore:
+    """A real store whose user dies before its write number `writes`, counted from 0."""
+
+    def __init__(self, store: Store, writes: int) -> None:
+        self._store = store
+        self._left = writes
+
+    def _write(self, key: str) -> None:
+        if self._left == 0:
+            raise KilledError(key)
+        self._left -= 1
+
+    def put_if_absent(
+        self, key: str, source: Path | bytes, *, content_type: str, sha256: str, immutable: bool
+    ) -> PutResult:
+        self._write(key)
+        return self._store.put_if_absent(
+            key, source, content_type=content_type, sha256=sha256, immutable=immutable
+        )
+
+    def put_if_match(
+        self, key: str, data: Path | bytes, expected_version: str | None, content_type: str
+    ) -> str:
+        self._write(key)
+        return self._store.put_if_match(key, data, expected_version, content_type)
+
+    def delete(self, key: str) -> None:
+        self._store.delete(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self._store.list(prefix)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        return self._store.head(key)
+
+    def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
+        return self._store.read(key, start, length)
+
+    def fetch(self, key: str, path: Path) -> None:
+        self._store.fetch(key, path)
+
+    def describe(self, key: str = "") -> str:
+        return self._store.describe(key)

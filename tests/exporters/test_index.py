@@ -1,0 +1,250 @@
+"""The index: its bytes, its sums, how far it says the archive is complete."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporters.entries import Csv, Entry, SegmentSource
+from exporters.index import SHARD_BLOCKS, Shard, shard_number, shard_path
+from exporters.root import Root, ShardSummary, parse_root, root_bytes
+from exporters.sums import completeness
+from tests.archive_kit import CHAIN, schema
+from transforms.errors import IntegrityError
+from transforms.registry import HISTORY_TABLES
+from transforms.segments import BlockRange
+
+
+def entry(table: str, *segments: tuple[int, int], rows: int = 5, size: int = 100) -> Entry:
+    """An entry over segments that follow each other; of more than one it is a window."""
+    sources = tuple(SegmentSource(BlockRange(*blocks), 1) for blocks in segments)
+    blocks = BlockRange(segments[0][0], segments[-1][1])
+    name = f"{CHAIN}-{table}-{blocks}"
+    member = Csv(f"{name}.csv", 1, blocks, rows, 10 * rows, "ab" * 32, schema(table))
+    return Entry(table, f"{table}/{name}.zip", size, "cd" * 32, sources, (member,))
+
+
+def whole_segments(*segments: tuple[int, int]) -> list[Entry]:
+    return [entry(table, blocks) for blocks in segments for table in HISTORY_TABLES]
+
+
+def root_of(entries: list[Entry]) -> Root:
+    shards: dict[int, list[Entry]] = {}
+    for item in entries:
+        shards.setdefault(shard_number(item.blocks), []).append(item)
+    held = [Shard(CHAIN, number, tuple(shards[number])) for number in shards]
+    return Root(CHAIN).including(ShardSummary.of(shard, shard.to_bytes()) for shard in held)
+
+
+def extent(entries: list[Entry]) -> tuple[int | None, list[str], list[str]]:
+    """complete_until, the complete runs, the gaps, as the root's JSON says them."""
+    found = json.loads(root_bytes(root_of(entries)))
+    runs, gaps = (
+        [f"{run['from']}-{run['to']}" for run in found[name]] for name in ("complete", "gaps")
+    )
+    return found["complete_until"], runs, gaps
+
+
+SEGMENTS = ((1, 1000), (1001, 1087), (1088, 2000))
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([], (None, [], [])),
+        (whole_segments((1, 1000)), (1000, ["1-1000"], [])),
+        (whole_segments(*SEGMENTS), (2000, ["1-2000"], [])),
+        (whole_segments((501, 1000)), (1000, ["501-1000"], [])),
+        (whole_segments((0, 0)), (0, ["0-0"], [])),
+        (
+            whole_segments((1, 1000), (1088, 2000)),
+            (1000, ["1-1000", "1088-2000"], ["1001-1087"]),
+        ),
+        # one table short: in the middle, at the end, at the very start
+        (
+            [
+                e
+                for e in whole_segments(*SEGMENTS)
+                if e.path != f"orders/{CHAIN}-orders-1001-1087.zip"
+            ],
+            (1000, ["1-1000", "1088-2000"], ["1001-1087"]),
+        ),
+        (
+            [*whole_segments((1, 1000)), entry("orders", (1001, 2000))],
+            (1000, ["1-1000"], ["1001-2000"]),
+        ),
+        (
+            [entry("orders", (1, 1000)), *whole_segments((1001, 2000))],
+            (None, ["1001-2000"], ["1-1000"]),
+        ),
+        ([entry("orders", (1, 1000))], (None, [], ["1-1000"])),
+        # runs join over the border of two shards, also where a window crosses it
+        (whole_segments((19001, 20000), (20001, 21000)), (21000, ["19001-21000"], [])),
+        (
+            [e for e in whole_segments((19001, 20000), (20001, 21000)) if e.table != "orders"]
+            + [entry("orders", (19001, 20000), (20001, 21000))],
+            (21000, ["19001-21000"], []),
+        ),
+    ],
+)
+def test_the_archive_is_complete_until_the_first_block_that_any_table_lacks(
+    entries: list[Entry], expected: tuple[int | None, list[str], list[str]]
+) -> None:
+    assert extent(entries) == expected
+
+
+@given(st.data())
+def test_completeness_agrees_with_counting_every_block(data: st.DataObject) -> None:
+    bounds = data.draw(st.lists(st.integers(0, 60), min_size=2, max_size=9, unique=True))
+    bounds.sort()
+    segments = [(a, b - 1) for a, b in pairwise(bounds)]
+    entries = [
+        entry(table, blocks)
+        for blocks in segments
+        for table in data.draw(st.lists(st.sampled_from(HISTORY_TABLES), unique=True))
+        + data.draw(st.sampled_from([[], list(HISTORY_TABLES)]))
+    ]
+    held: dict[str, set[int]] = {table: set() for table in HISTORY_TABLES}
+    for item in entries:
+        held[item.table] |= set(range(item.blocks.first, item.blocks.last + 1))
+    every = set().union(*held.values())
+    complete = set.intersection(*held.values())
+    until = None
+    for block in range(min(every, default=0), max(every, default=-1) + 1):
+        if block not in complete:
+            break
+        until = block
+
+    found = completeness(root_of(entries).tables)
+    assert found.until == until
+    missing = set(range(min(every), max(every) + 1)) - complete if every else set()
+    for runs, blocks in ((found.complete, complete), (found.gaps, missing)):
+        assert {b for run in runs for b in range(run.first, run.last + 1)} == blocks
+
+
+def test_windows_are_counted_apart_from_the_rows_they_repeat() -> None:
+    singles = [entry("orders", blocks, rows=7) for blocks in SEGMENTS]
+    sums = root_of([*singles, entry("orders", *SEGMENTS[:2], rows=14, size=150)]).tables["orders"]
+    assert (sums.zips, sums.rows, sums.bytes) == (3, 21, 300)
+    assert (sums.windows, sums.window_bytes) == (1, 150)
+    assert sums.covered == (BlockRange(1, 2000),)
+    assert sums.windowed == (BlockRange(1, 1087),)
+
+
+def test_the_same_zips_give_the_same_bytes_in_any_order() -> None:
+    entries = [*whole_segments(*SEGMENTS), entry("orders", *SEGMENTS)]
+    expected = Shard(CHAIN, 0, tuple(entries)).to_bytes()
+    for seed in range(5):
+        shuffled = random.Random(seed).sample(entries, len(entries))
+        grown = Shard(CHAIN, 0)
+        for start in range(0, len(shuffled), 7):
+            grown = grown.including(shuffled[start : start + 7])
+        assert grown.including(entries).to_bytes() == expected
+
+
+def test_a_shard_reads_back_as_it_was_written() -> None:
+    segments = (
+        SegmentSource(BlockRange(20001, 21000), 1, "QmId", "ef" * 32),
+        SegmentSource(BlockRange(21001, 22000), 21),
+    )
+    members = tuple(
+        Csv(f"{s.version}.csv", s.version, s.blocks, 2, 30, "ab" * 32, schema("orders", s.version))
+        for s in segments
+    )
+    window = Entry("orders", "orders/x.zip", 10, "cd" * 32, segments, members)
+    shard = Shard(CHAIN, 1, (window, *whole_segments((20001, 21000))))
+    assert Shard.parse(shard.to_bytes(), "here") == shard
+
+
+def test_a_root_reads_back_as_it_was_written() -> None:
+    uneven = [
+        *whole_segments(*SEGMENTS),
+        entry("orders", *SEGMENTS),
+        entry("trades", (50000, 50999)),
+    ]
+    root = root_of(uneven)
+    assert parse_root(root_bytes(root), "here") == root
+
+
+def test_the_documented_fields_are_there() -> None:
+    shard = Shard(CHAIN, 0, (entry("orders", (1, 1000)),))
+    found = json.loads(shard.to_bytes())
+    assert (found["format"], found["chain_id"], found["from"], found["to"]) == (1, CHAIN, 0, 19999)
+    assert found["zips"] == [
+        {
+            "table": "orders",
+            "from": 1,
+            "to": 1000,
+            "path": "orders/net-1-orders-1-1000.zip",
+            "bytes": 100,
+            "sha256": "cd" * 32,
+            "rows": 5,
+            "schema_versions": [1],
+            "segments": [{"from": 1, "to": 1000, "version": 1}],
+            "members": [
+                {
+                    "name": "net-1-orders-1-1000.csv",
+                    "schema_version": 1,
+                    "from": 1,
+                    "to": 1000,
+                    "rows": 5,
+                    "bytes": 50,
+                    "sha256": "ab" * 32,
+                    "schema": schema("orders").fingerprint,
+                }
+            ],
+        }
+    ]
+    columns = found["schemas"][schema("orders").fingerprint]
+    assert columns[0] == {"name": schema("orders").names[0], "type": "bytea"}
+
+    root = json.loads(root_bytes(root_of([entry("orders", (1, 1000))])))
+    assert (root["first_block"], root["last_block"]) == (1, 1000)
+    assert root["tables"]["orders"]["covered"] == [{"from": 1, "to": 1000}]
+    assert root["tables"]["trades"]["zips"] == 0
+    (listed,) = root["shards"]
+    assert listed["path"] == "index/000000000.json"
+    assert listed["bytes"] == len(shard.to_bytes())
+    assert listed["sha256"] == hashlib.sha256(shard.to_bytes()).hexdigest()
+
+
+def test_a_field_of_a_later_release_is_passed_over() -> None:
+    shard = Shard(CHAIN, 0, (entry("orders", (1, 1000)),))
+    found = json.loads(shard.to_bytes())
+    found["zips"][0]["colour"] = "blue"
+    assert Shard.parse(json.dumps(found).encode(), "here") == shard
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"null", b"{}", b'{"format":1}', b'{"format":1,"chain_id":"x"}', b"\xff"],
+)
+def test_a_damaged_index_is_named_and_not_guessed_at(data: bytes) -> None:
+    with pytest.raises(IntegrityError, match=r"^s3://b/index.json is no index of format 1"):
+        Shard.parse(data, "s3://b/index.json")
+    with pytest.raises(IntegrityError, match=r"^s3://b/index.json is no index of format 1"):
+        parse_root(data, "s3://b/index.json")
+
+
+def test_an_impossible_range_in_the_index_is_damage() -> None:
+    data = root_bytes(root_of([entry("orders", (7, 8))])).replace(b'"to":8', b'"to":6')
+    with pytest.raises(IntegrityError, match="7 to 6 is not a run of blocks"):
+        parse_root(data, "here")
+
+
+def test_an_index_of_a_later_format_asks_for_a_later_release() -> None:
+    with pytest.raises(IntegrityError, match="format 2, this release reads format 1"):
+        Shard.parse(b'{"format":2}', "here")
+
+
+def test_shards_sort_as_text_like_their_blocks() -> None:
+    paths = [shard_path(number) for number in (0, 1, 4, 5, 50, 1124)]
+    assert paths == sorted(paths)
+    assert shard_number(BlockRange(SHARD_BLOCKS - 1, SHARD_BLOCKS)) == 0
+    assert shard_number(BlockRange(SHARD_BLOCKS, SHARD_BLOCKS)) == 1

@@ -1,0 +1,426 @@
+"""Publishing: complete, once, in the right order, whoever dies or comes between."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from exporters.archive import Archive
+from exporters.folder_store import FolderStore
+from exporters.item import PublishItem
+from exporters.publish import PublishReport, publish_zips
+from exporters.replace import Correction
+from exporters.store import S3Options, Store, open_store
+from exporters.verify import verify_archive
+from exporters.windows import due_windows, window_item
+from tests.archive_kit import (
+    CHAIN,
+    THREE,
+    KilledError,
+    MortalStore,
+    contents,
+    part_item,
+    segment_items,
+)
+from tests.s3_kit import BucketServer, bucket_server
+from transforms.errors import BusyError
+from transforms.registry import HISTORY_TABLES
+
+WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
+TYPO = Correction("a wrong price in block 7", WHEN)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "folder":
+        yield FolderStore(tmp_path / "store")
+        return
+    with request.getfixturevalue("server").store() as store:
+        yield store
+
+
+def archive_in(folder: Path) -> Archive:
+    return Archive(FolderStore(folder), CHAIN)
+
+
+def root_json(archive: Archive) -> dict[str, object]:
+    found: dict[str, object] = json.loads(archive.read("index.json") or b"{}")
+    return found
+
+
+def assert_no_entry_without_its_object(archive: Archive) -> None:
+    """What a reader may rely on at any moment."""
+    held = contents(archive.store)
+    shards = [key for key in held if key.startswith(f"{CHAIN}/index/") and key.endswith(".json")]
+    for key in shards:
+        for entry in json.loads(held[key])["zips"]:
+            content = held[f"{CHAIN}/{entry['path']}"]
+            assert hashlib.sha256(content).hexdigest() == entry["sha256"]
+            assert held[f"{CHAIN}/{entry['path']}.sha256"].startswith(entry["sha256"].encode())
+
+
+def test_a_segment_is_published_with_everything_beside_it(store: Store, tmp_path: Path) -> None:
+    archive = Archive(store, CHAIN)
+    items = segment_items(tmp_path, 1, 1000) + segment_items(tmp_path, 1001, 1087)
+    report = publish_zips(archive, items)
+    size = sum(item.content.stat().st_size for item in items if isinstance(item.content, Path))
+    assert report == PublishReport(created=30, bytes=size)
+    held = contents(store)
+    name = f"{CHAIN}/orders/net-1-orders-1-1000.zip"
+    assert name in held
+    line = f"{hashlib.sha256(held[name]).hexdigest()}  net-1-orders-1-1000.zip\n"
+    assert held[f"{name}.sha256"] == line.encode()
+    assert {key for key in held if "/orders/" not in key and "/index/" not in key} >= {
+        "chains.json",
+        "index.html",
+        f"{CHAIN}/index.json",
+        f"{CHAIN}/index.html",
+    }
+    assert root_json(archive)["complete_until"] == 1087
+    assert list(verify_archive(archive)) == []
+
+
+def test_publishing_again_finds_everything_identical_and_writes_nothing(
+    store: Store, tmp_path: Path
+) -> None:
+    archive = Archive(store, CHAIN)
+    items = segment_items(tmp_path, 1, 1000, THREE)
+    publish_zips(archive, items)
+    before = list(store.list())
+    assert publish_zips(archive, items) == PublishReport(identical=3)
+    assert list(store.list()) == before
+
+
+def test_publishing_one_more_segment_rewrites_its_shard_and_the_root_alone(tmp_path: Path) -> None:
+    archive = archive_in(tmp_path / "store")
+    publish_zips(archive, segment_items(tmp_path, 1, 1000, THREE))
+    publish_zips(archive, segment_items(tmp_path, 20001, 21000, THREE))
+    before = contents(archive.store)
+    publish_zips(archive, segment_items(tmp_path, 21001, 22000, THREE))
+    changed = {
+        key for key, data in contents(archive.store).items() if before.get(key, data) != data
+    }
+    assert changed == {
+        "index.html",
+        f"{CHAIN}/index.html",
+        f"{CHAIN}/index.json",
+        *(f"{CHAIN}/index/000020000.{kind}" for kind in ("json", "html", "sha256")),
+    }
+
+
+def test_the_order_of_publishing_leaves_no_trace(tmp_path: Path) -> None:
+    segments = [
+        segment_items(tmp_path, *blocks, THREE) for blocks in ((1, 9), (10, 12), (20001, 20005))
+    ]
+    one, other = archive_in(tmp_path / "one"), archive_in(tmp_path / "other")
+    publish_zips(one, [item for segment in segments for item in segment])
+    for segment in reversed(segments):
+        for item in reversed(segment):
+            publish_zips(other, [item], workers=1)
+    assert contents(one.store) == contents(other.store)
+
+
+def test_a_publisher_killed_before_any_write_is_made_good_by_the_next_run(tmp_path: Path) -> None:
+    new = segment_items(tmp_path, 10, 12, THREE) + segment_items(tmp_path, 20001, 20005, THREE[:1])
+    # ZIPs and hash files; the three files of two shards; the root, the chain's page, the home page
+    assert deaths_made_good(tmp_path, new, None) == 4 * 2 + 2 * 3 + 3
+
+
+def test_a_replacement_killed_before_any_write_is_made_good_by_the_next_run(tmp_path: Path) -> None:
+    new = [part_item(tmp_path, "orders", 1, 9, salt="corrected")]
+    # refused creation, ledger, ZIP, refused creation and swap of the hash file; then as above
+    assert deaths_made_good(tmp_path, new, TYPO) == 5 + 3 + 3
+
+
+def deaths_made_good(tmp_path: Path, new: list[PublishItem], correction: Correction | None) -> int:
+    """Publish `new` into copies of an archive, dying once in each, then finish; count deaths."""
+    before = archive_in(tmp_path / "before")
+    publish_zips(before, segment_items(tmp_path, 1, 9, THREE))
+    shutil.copytree(tmp_path / "before", tmp_path / "undisturbed")
+    undisturbed = archive_in(tmp_path / "undisturbed")
+    assert publish_zips(undisturbed, new, correction=correction).failed == ()
+    expected = contents(undisturbed.store)
+    for deaths in count():
+        folder = tmp_path / f"killed-{deaths}"
+        shutil.copytree(tmp_path / "before", folder)
+        archive = archive_in(folder)
+        mortal = Archive(MortalStore(archive.store, deaths), CHAIN)
+        try:
+            publish_zips(mortal, new, workers=1, correction=correction)
+        except KilledError:
+            if correction is None:
+                assert_no_entry_without_its_object(archive)
+            publish_zips(archive, new, correction=correction)
+        else:
+            return deaths
+        assert contents(archive.store) == expected
+    raise AssertionError
+
+
+def test_other_bytes_in_its_place_fail_one_zip_and_change_nothing(
+    store: Store, tmp_path: Path
+) -> None:
+    archive = Archive(store, CHAIN)
+    publish_zips(archive, segment_items(tmp_path, 1, 9, THREE))
+    before = contents(store)
+    other = part_item(tmp_path, "orders", 1, 9, salt="other")
+    report = publish_zips(archive, [other, *segment_items(tmp_path, 10, 19, THREE)])
+    assert (report.created, report.identical, report.replaced) == (3, 0, 0)
+    (failed,) = report.failed
+    assert failed.name == "net-1-orders-1-9.zip"
+    assert "already holds other bytes" in failed.reason
+    after = contents(store)
+    assert {key: after[key] for key in before if "/index" not in key and key[-4:] != "html"} == {
+        key: data for key, data in before.items() if "/index" not in key and key[-4:] != "html"
+    }
+    assert list(verify_archive(archive)) == []
+
+
+def test_a_replacement_goes_through_the_ledger(store: Store, tmp_path: Path) -> None:
+    archive = Archive(store, CHAIN)
+    publish_zips(archive, segment_items(tmp_path, 1, 9, THREE))
+    path = "orders/net-1-orders-1-9.zip"
+    old = archive.read(path)
+    report = publish_zips(
+        archive, segment_items(tmp_path, 1, 9, THREE[1:], salt="right"), correction=TYPO
+    )
+    assert (report.created, report.identical, report.replaced) == (0, 0, 2)
+    new = archive.read(path)
+    assert old is not None
+    assert new is not None
+    ledger = json.loads(archive.read("ledger.json") or b"")
+    assert [event["path"].partition("/")[0] for event in ledger["replaced"]] == list(THREE[1:])
+    assert ledger["replaced"][0] == {
+        "path": path,
+        "old_sha256": hashlib.sha256(old).hexdigest(),
+        "new_sha256": hashlib.sha256(new).hexdigest(),
+        "reason": "a wrong price in block 7",
+        "at": "2026-01-31T12:00:00Z",
+    }
+    assert b"a wrong price in block 7" in (archive.read("index.html") or b"")
+    assert list(verify_archive(archive)) == []
+
+
+def test_a_correction_of_what_is_right_already_changes_nothing(tmp_path: Path) -> None:
+    archive = archive_in(tmp_path / "store")
+    items = segment_items(tmp_path, 1, 9, THREE)
+    publish_zips(archive, items)
+    before = contents(archive.store)
+    assert publish_zips(archive, items, correction=TYPO) == PublishReport(identical=3)
+    assert contents(archive.store) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rows": 4}, "it holds 3 rows instead of 4"),
+        ({"csv_sha256": ("00" * 32,)}, "not 0000"),
+        ({"table": "trades"}, "it holds orders of chain net-1"),
+    ],
+)
+def test_a_zip_that_is_not_what_its_item_says_is_not_published(
+    tmp_path: Path, change: dict[str, object], words: str
+) -> None:
+    archive = archive_in(tmp_path / "store")
+    item = replace(part_item(tmp_path, "orders", 1, 9), **change)  # type: ignore[arg-type]
+    report = publish_zips(archive, [item])
+    assert words in report.failed[0].reason
+    assert archive.store.head(archive.key(item.path)) is None
+
+
+def test_a_zip_of_other_blocks_or_columns_is_not_published(tmp_path: Path) -> None:
+    archive = archive_in(tmp_path / "store")
+    item = part_item(tmp_path, "orders", 1, 9)
+    elsewhere = part_item(tmp_path, "orders", 1, 8)
+    other_columns = part_item(tmp_path, "trades", 1, 9)
+    report = publish_zips(
+        archive,
+        [
+            replace(item, segments=elsewhere.segments),
+            replace(item, schemas=other_columns.schemas),
+        ],
+    )
+    assert "CSVs over blocks 1-9, not 1 over 1-8" in report.failed[0].reason
+    assert "other columns than" in report.failed[1].reason
+
+
+def test_a_zip_damaged_on_the_way_is_not_published(tmp_path: Path) -> None:
+    archive = archive_in(tmp_path / "store")
+    item = part_item(tmp_path, "orders", 1, 9, rows=500)
+    assert isinstance(item.content, Path)
+    whole = item.content.read_bytes()
+    for damaged in (whole[:-1], whole[:200] + bytes([whole[200] ^ 1]) + whole[201:], b""):
+        item.content.write_bytes(damaged)
+        report = publish_zips(archive, [item])
+        assert len(report.failed) == 1, damaged
+    item.content.write_bytes(whole)
+    assert publish_zips(archive, [item]).created == 1
+
+
+def test_a_missing_local_file_ends_the_run_and_what_was_put_is_adopted_later(
+    tmp_path: Path,
+) -> None:
+    archive = archive_in(tmp_path / "store")
+    items = segment_items(tmp_path, 1, 9, THREE)
+    assert isinstance(items[2].content, Path)
+    whole = items[2].content.read_bytes()
+    items[2].content.unlink()
+    with pytest.raises(FileNotFoundError):
+        publish_zips(archive, items, workers=1)
+    assert archive.read("index.json") is None
+    items[2].content.write_bytes(whole)
+    assert publish_zips(archive, items) == PublishReport(created=1, identical=2, bytes=len(whole))
+    assert list(verify_archive(archive)) == []
+
+
+def test_a_connection_lost_at_any_write_is_made_good_by_the_next_run(
+    tmp_path: Path, server: BucketServer
+) -> None:
+    with server.store() as store:
+        archive = Archive(store, CHAIN)
+        publish_zips(archive, segment_items(tmp_path, 90, 99, THREE[:1]))
+        for block in (0, 1, 2, 5):  # the ZIP, its hash file, the shard, the root
+            items = segment_items(tmp_path, block, block, THREE[:1])
+            server.door.faults += [("PUT", "")] * block + [("PUT", "lose the answer")]
+            with pytest.raises(ConnectionError):
+                publish_zips(archive, items, workers=1)
+            assert server.door.faults == []
+            assert_no_entry_without_its_object(archive)
+            publish_zips(archive, items)
+        assert list(verify_archive(archive)) == []
+
+
+PUBLISHER = """
+import sys
+from pathlib import Path
+from exporters.archive import Archive
+from exporters.publish import publish_zips
+from exporters.store import S3Options, open_store
+from tests.archive_kit import CHAIN, THREE, segment_items
+
+url, endpoint, folder, first = sys.argv[1:]
+archive = Archive(open_store(url, S3Options(endpoint or None, "us-east-1")), CHAIN)
+sys.stdin.readline()
+for block in range(int(first), int(first) + 8, 2):
+    report = publish_zips(archive, segment_items(Path(folder), block, block, THREE), workers=2)
+    assert report.created == 3, report
+"""
+
+
+@pytest.mark.parametrize("kind", ["folder", "s3"])
+def test_two_publishers_at_once_lose_nothing(
+    kind: str, tmp_path: Path, server: BucketServer
+) -> None:
+    url = str(tmp_path / "store") if kind == "folder" else f"s3://{server.bucket()}/a"
+    endpoint = "" if kind == "folder" else server.url
+    publishers = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                PUBLISHER,
+                url,
+                endpoint,
+                str(tmp_path / f"{first}"),
+                f"{first}",
+            ],
+            stdin=subprocess.PIPE,
+            text=True,
+        )
+        for first in (1, 2)
+    ]
+    for publisher in publishers:
+        assert publisher.stdin is not None
+        publisher.stdin.write("go\n")
+        publisher.stdin.close()
+    assert [publisher.wait(60) for publisher in publishers] == [0, 0]
+
+    both = open_store(url, S3Options(endpoint or None, "us-east-1"))
+    assert list(verify_archive(Archive(both, CHAIN))) == []
+    alone = archive_in(tmp_path / "alone")
+    for block in range(1, 9):
+        publish_zips(alone, segment_items(tmp_path / "parts", block, block, THREE))
+    assert contents(both) == contents(alone.store)
+
+
+def test_others_that_always_win_are_an_error_and_not_a_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Contested(MortalStore):
+        def put_if_match(
+            self, key: str, data: Path | bytes, expected_version: str | None, content_type: str
+        ) -> str:
+            return super().put_if_match(key, data, "another version", content_type)
+
+    monkeypatch.setattr("exporters.archive._LONGEST_PAUSE_SECONDS", 0)
+    archive = Archive(Contested(FolderStore(tmp_path), -1), CHAIN)
+    with pytest.raises(BusyError, match="others keep changing"):
+        publish_zips(archive, segment_items(tmp_path / "parts", 1, 9, THREE[:1]))
+
+
+def published_windows(archive: Archive, table: str, size: int) -> list[str]:
+    items = [window_item(archive, window) for window in due_windows(archive, table, size)]
+    assert publish_zips(archive, items).created == len(items)
+    return [str(item.blocks) for item in items]
+
+
+def test_windows_continue_after_the_last_one_and_never_cross_a_gap(tmp_path: Path) -> None:
+    archive = archive_in(tmp_path / "store")
+
+    def add(*segments: tuple[int, int]) -> list[str]:
+        for blocks in segments:
+            publish_zips(archive, segment_items(tmp_path, *blocks, ("orders",)))
+        return published_windows(archive, "orders", 2)
+
+    assert add((1, 10)) == []
+    assert add((11, 13)) == ["1-13"]
+    assert add((14, 20)) == []
+    assert add((31, 40), (41, 50), (51, 60)) == ["31-50"]
+    assert add((21, 30)) == ["14-30"]
+    assert add((61, 70)) == ["51-70"]
+    assert published_windows(archive, "orders", 2) == []
+    assert published_windows(archive, "trades", 2) == []
+    assert list(verify_archive(archive)) == []
+
+
+def test_a_window_crosses_schemas_and_shards(store: Store, tmp_path: Path) -> None:
+    archive = Archive(store, CHAIN)
+    publish_zips(archive, [part_item(tmp_path, "orders", 18001, 19000, rows=2)])
+    publish_zips(archive, [part_item(tmp_path, "orders", 19001, 20500, rows=0)])
+    publish_zips(archive, [part_item(tmp_path, "orders", 20501, 21000, rows=4, version=21)])
+    assert published_windows(archive, "orders", 3) == ["18001-21000"]
+    window = list(archive.entries("orders", archive.root().shards[0].tables["orders"].covered[0]))[
+        1
+    ]
+    assert [(m.name, m.version, m.rows) for m in window.members] == [
+        ("net-1-orders-1-18001-20500.csv", 1, 2),
+        ("net-1-orders-21-20501-21000.csv", 21, 4),
+    ]
+    assert [segment.version for segment in window.segments] == [1, 1, 21]
+    assert list(verify_archive(archive)) == []
+
+
+def test_all_tables_make_a_segment_complete(tmp_path: Path) -> None:
+    archive = archive_in(tmp_path / "store")
+    items: list[PublishItem] = segment_items(tmp_path, 1, 9)
+    publish_zips(archive, items[:-1])
+    assert root_json(archive)["complete_until"] is None
+    publish_zips(archive, items[-1:])
+    assert root_json(archive)["complete_until"] == 9
+    assert len(items) == len(HISTORY_TABLES)
