@@ -1,0 +1,72 @@
+"""What is counted, for Prometheus. Several worker processes count into one folder of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """The counters of one process.
+
+    With a `folder`, where `PROMETHEUS_MULTIPROC_DIR` must point as well, `text` is about all
+    processes that share it.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "strata_requests",
+            "Requests answered, by operation and status.",
+            ["operation", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "strata_request_seconds",
+            "From a request to the end of its answer.",
+            ["operation"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._bytes = self._counter("sent_bytes", "Bytes of answers.")
+        self.refused = self._counter("refused", "Requests that found the queue full.")
+        self.timed_out = self._counter("timed_out", "Requests that hit their time limit.")
+        self.limited = self._counter("rate_limited", "Requests beyond a client's rate.")
+        self.streams_opened = self._counter("streams_opened", "Streams that began.")
+        self.streams_closed = self._counter("streams_closed", "Streams that ended.")
+        self.streams_dropped = self._counter("streams_dropped", "Readers that were too slow.")
+        self.damaged = self._counter("damaged_parts", "Parts found damaged while served.")
+        self.generation = self._gauge("generation", "Generation of the catalog served.", "max")
+        self.height = self._gauge("block_height", "The newest loaded block.", "max")
+        self.behind = self._gauge("blocks_behind", "Blocks not loaded from the source.")
+
+    def served(self, operation: str, status: int, seconds: float, sent: int) -> None:
+        """Count one request."""
+        self._requests.labels(operation, str(status)).inc()
+        self._seconds.labels(operation).observe(seconds)
+        self._bytes.inc(sent)
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        if self._folder is None:
+            return generate_latest(self._registry)
+        everyone = CollectorRegistry()
+        MultiProcessCollector(everyone, path=str(self._folder))  # type: ignore[no-untyped-call]
+        return generate_latest(everyone)
+
+    def _counter(self, name: str, meaning: str) -> Counter:
+        return Counter(f"strata_{name}", meaning, registry=self._registry)
+
+    def _gauge(self, name: str, meaning: str, over_processes: str = "mostrecent") -> Gauge:
+        return Gauge(
+            f"strata_{name}",
+            meaning,
+            registry=self._registry,
+            multiprocess_mode=over_processes,  # type: ignore[arg-type]
+        )

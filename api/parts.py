@@ -1,0 +1,124 @@
+"""Where the parts of a download come from: published, waiting to be, or rendered now.
+
+Whichever it is, the bytes are the same: so a download equals what a batch would publish.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from api.checked_parts import CheckedParts
+from api.settings import Places
+from api.work import Cancellation
+from exporters.archive import Archive
+from exporters.entries import Entry
+from exporters.names import NameStyle
+from exporters.plan import ExportPlan
+from exporters.splice import PartRef
+from exporters.staging import PartStage
+from exporters.store import Store
+from transforms.catalog import Catalog
+from transforms.errors import RangeError
+from transforms.rendering import rendered_table
+from transforms.scratch import scratch_folder
+from transforms.segments import BlockRange
+
+
+class PartFinder:
+    """Finds parts for export plans in the places of one warehouse and its archive."""
+
+    def __init__(self, places: Places, store: Store, rendered_bytes: int) -> None:
+        self._store = store
+        self._staged = PartStage(places.warehouse.absolute() / "parts", places.names)
+        # Nothing is lost with a rendered part: it can be rendered again.
+        self._rendered = PartStage(places.rendered, places.names, durable=False)
+        self._rendered_bytes = rendered_bytes
+        self._checked = CheckedParts()
+        # DuckDB opens a file but once in a process for each set of options; rendering has its own.
+        self._rendering = threading.Lock()
+
+    @property
+    def style(self) -> NameStyle:
+        """How numbers are written in names."""
+        return self._staged.style
+
+    def find(self, plan: ExportPlan, catalog: Catalog, cancellation: Cancellation) -> list[PartRef]:
+        """Parts that cover the plan. Renders those that exist nowhere; stops when cancelled.
+
+        Raises `IntegrityError` where a part, or the volume to render it from, is damaged.
+        """
+        archive = Archive(self._store, plan.chain_id)
+        entries = list(_widest(archive, plan))
+        published = [entry.blocks for entry in entries]
+        parts = [part for entry in entries for part in self._checked.published(archive, entry)]
+        for span in plan.spans:
+            for blocks in _outside(span.segments, published):
+                cancellation.check()
+                parts += self._local(plan, catalog, blocks)
+        return parts
+
+    def _local(self, plan: ExportPlan, catalog: Catalog, blocks: BlockRange) -> Sequence[PartRef]:
+        named = (plan.chain_id, plan.table, blocks)
+        for stage in (self._staged, self._rendered):
+            try:
+                return self._checked.local(stage.path(*named))
+            except FileNotFoundError:
+                continue
+        with self._rendering:
+            self._render(catalog, blocks, plan.table)
+        return self._checked.local(self._rendered.path(*named))
+
+    def _render(self, catalog: Catalog, blocks: BlockRange, table: str) -> None:
+        volume = catalog.volume_of(blocks)
+        if volume is None:
+            raise RangeError(f"the warehouse does not hold the segment {blocks}")
+        self._make_room()
+        path = catalog.root / volume.file
+        with (
+            scratch_folder(catalog.root / "scratch") as scratch,
+            rendered_table(path, scratch, blocks, table) as text,
+        ):
+            receipt = text.receipt
+            self._rendered.write(
+                receipt.segment, receipt.schema, text.header, text.body, receipt.rows
+            )
+
+    def _make_room(self) -> None:
+        """Remove the oldest rendered parts beyond the bound."""
+        files = [(path.stat(), path) for path in _zips(self._rendered.root)]
+        total = sum(stat.st_size for stat, _ in files)
+        for stat, path in sorted(files, key=lambda file: file[0].st_mtime):
+            if total <= self._rendered_bytes:
+                return
+            path.unlink(missing_ok=True)
+            total -= stat.st_size
+
+
+def _zips(folder: Path) -> Iterator[Path]:
+    return folder.glob("*/*/*.zip")
+
+
+def _widest(archive: Archive, plan: ExportPlan) -> Iterator[Entry]:
+    """The published ZIPs of a plan, the widest at each place: fewer directories are to be read."""
+    inside = (
+        entry
+        for entry in archive.entries(plan.table, plan.blocks)
+        if plan.blocks.first <= entry.blocks.first and entry.blocks.last <= plan.blocks.last
+    )
+    following = plan.blocks.first
+    for entry in sorted(inside, key=lambda entry: (entry.blocks.first, -entry.blocks.last)):
+        if entry.blocks.first >= following:
+            yield entry
+            following = entry.blocks.last + 1
+
+
+def _outside(segments: Iterable[BlockRange], covered: Sequence[BlockRange]) -> Iterator[BlockRange]:
+    """The segments, ascending, that lie in none of the ranges, which ascend as well."""
+    at = 0
+    for segment in segments:
+        while at < len(covered) and covered[at].last < segment.first:
+            at += 1
+        if at == len(covered) or not covered[at].overlaps(segment):
+            yield segment
