@@ -21,13 +21,17 @@ _LOCK_POLL_SECONDS = 0.02
 def scratch_folder(parent: Path) -> Iterator[Path]:
     """A folder of this process's own, removed at the end; it is locked for as long as it lives."""
     parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-    with (folder / _LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+        with (folder / _LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / _LOCK).exists():
+                continue  # a sweep took the folder for an abandoned one before it was locked
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
 
 
 def sweep_scratch(parent: Path) -> int:
