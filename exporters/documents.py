@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from exporters.archive import Archive, read_small, update
 from exporters.entries import Json
-from exporters.index import FORMAT, Shard, json_lines, parsed, shard_path
+from exporters.index import FORMAT, SHARD_BLOCKS, Shard, json_lines, parsed, shard_path
 from exporters.ledger import replacements
 from exporters.page import chain_page, home_page, shard_page
 from exporters.root import Root, ShardSummary, parse_root, root_bytes
@@ -39,6 +39,14 @@ def refresh(archive: Archive, numbers: Iterable[int]) -> int:
         update(archive.store, document.key, document.content, document.content_type)
         for document in documents(archive, list(numbers))
     )
+
+
+def stored_shards(archive: Archive) -> Iterator[int]:
+    """Yield the numbers of the shards that are there, ascending, whatever the root says."""
+    for info in archive.store.list(archive.key("index/")):
+        name = info.key.rpartition("/")[2].removesuffix(".json")
+        if name.isdecimal():
+            yield int(name) // SHARD_BLOCKS
 
 
 def chains(store: Store) -> tuple[str, ...]:
@@ -69,7 +77,11 @@ def _hashes(archive: Archive, number: int) -> bytes:
 
 
 def _root(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:
-    root = parse_root(old, archive.place("index.json")) if old else Root(archive.chain_id)
+    if not old:  # the first one, or one that was lost: the shards are the truth
+        return root_bytes(
+            Root(archive.chain_id).including(_summaries(archive, stored_shards(archive)))
+        )
+    root = parse_root(old, archive.place("index.json"))
     return root_bytes(root.including(_summaries(archive, numbers)))
 
 

@@ -13,12 +13,21 @@ import hashlib
 import os
 import shutil
 import stat
-import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from exporters.folder_tree import (
+    LOCK,
+    describe_file,
+    make_folder,
+    outdate,
+    sweep,
+    sync_folder,
+    walk,
+)
+from exporters.newfile import new_file
 from exporters.store import (
     SCRATCH,
     LostRaceError,
@@ -30,9 +39,6 @@ from exporters.store import (
 )
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
-
-_ABANDONED_SECONDS = 24 * 3600
-_LOCK = "lock"
 
 
 class FolderStore:
@@ -47,7 +53,7 @@ class FolderStore:
         """Yield the files whose key starts with `prefix`. A missing root is a `ConfigError`."""
         if not self._root.is_dir():
             raise ConfigError(f"the folder {self._root} does not exist: create it or name another")
-        yield from _walk(self._root, "", prefix)
+        yield from walk(self._root, "", prefix)
 
     def head(self, key: str) -> ObjectInfo | None:
         """Describe one file, or None where there is none."""
@@ -55,7 +61,7 @@ class FolderStore:
             found = self._path(key).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return _info(key, found) if stat.S_ISREG(found.st_mode) else None
+        return describe_file(key, found) if stat.S_ISREG(found.st_mode) else None
 
     def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
         """Return `length` bytes from `start`; past the end there are none."""
@@ -65,12 +71,8 @@ class FolderStore:
 
     def fetch(self, key: str, path: Path) -> None:
         """Copy the whole file to `path`, which stays as it was if that fails."""
-        part = path.with_name(f"{path.name}.part")
-        try:
-            shutil.copyfile(self._present(key), part)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        with self._present(key).open("rb") as file, new_file(path, durable=False) as copy:
+            shutil.copyfileobj(file, copy)
 
     def describe(self, key: str = "") -> str:
         """The file's path."""
@@ -117,17 +119,17 @@ class FolderStore:
                 except FileExistsError as error:  # by put_if_absent, which takes no lock
                     raise LostRaceError(f"{target} was created by another writer") from error
             else:
-                _outdate(staged, target)
+                outdate(staged, target)
                 staged.replace(target)
-                _sync(target.parent)
-            return _info(key, target.stat()).version
+                sync_folder(target.parent)
+            return describe_file(key, target.stat()).version
 
     def delete(self, key: str) -> None:
         """Remove the file if it is there."""
         target = self._path(key)
         target.unlink(missing_ok=True)
         if target.parent.is_dir():
-            _sync(target.parent)
+            sync_folder(target.parent)
 
     def _path(self, key: str) -> Path:
         return self._root / checked_key(key)
@@ -139,9 +141,9 @@ class FolderStore:
         return path
 
     def _link(self, staged: Path, target: Path) -> PutResult:
-        _make_folder(target.parent)
+        make_folder(target.parent)
         os.link(staged, target)
-        _sync(target.parent)
+        sync_folder(target.parent)
         return PutResult.CREATED
 
     @contextmanager
@@ -169,64 +171,14 @@ class FolderStore:
     def _make_scratch(self) -> None:
         """Make the hidden folder, or sweep from it, once, what killed writers left behind."""
         if not self._scratch.is_dir():
-            _make_folder(self._scratch)
+            make_folder(self._scratch)
         elif not self._swept:
-            _sweep(self._scratch)
+            sweep(self._scratch)
         self._swept = True
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the store's lock: for a comparison and a rename, never for a copy."""
-        with (self._scratch / _LOCK).open("wb") as file:
+        with (self._scratch / LOCK).open("wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
-
-
-def _info(key: str, found: os.stat_result) -> ObjectInfo:
-    return ObjectInfo(key, found.st_size, f"{found.st_mtime_ns}-{found.st_size}")
-
-
-def _walk(folder: Path, above: str, prefix: str) -> Iterator[ObjectInfo]:
-    """Yield files in the order of their whole keys, holding one folder's names at a time."""
-    with os.scandir(folder) as entries:
-        # A folder sorts as its key begins, with its slash: "a-b" comes before "a/".
-        names = sorted(above + entry.name + ("/" if entry.is_dir() else "") for entry in entries)
-    for name in names:
-        if name.endswith("/"):
-            if name != f"{SCRATCH}/" and (name.startswith(prefix) or prefix.startswith(name)):
-                yield from _walk(folder / name[len(above) :], name, prefix)
-        elif name.startswith(prefix):
-            # A name that leads nowhere (any more) is no object.
-            with suppress(FileNotFoundError):
-                yield _info(name, (folder / name[len(above) :]).stat())
-
-
-def _sweep(scratch: Path) -> None:
-    oldest = time.time() - _ABANDONED_SECONDS
-    for left in scratch.iterdir():
-        with suppress(FileNotFoundError):  # its writer has just finished
-            if left.name != _LOCK and left.stat().st_mtime < oldest:
-                left.unlink()
-
-
-def _outdate(staged: Path, target: Path) -> None:
-    """Give `staged` a later time than `target`: two writes in one clock tick must differ."""
-    later = max(staged.stat().st_mtime_ns, target.stat().st_mtime_ns + 1)
-    os.utime(staged, ns=(later, later))
-
-
-def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each name synced, so that it survives a power cut."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync(folder.parent)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -140,6 +140,6 @@ def parsed(data: bytes, place: str, read: Callable[[Json], _Parsed]) -> _Parsed:
         return read(found)
     except _UNREADABLE as error:
         raise IntegrityError(
-            f"{place} is no index of format {FORMAT} ({error!r}): restore it, or delete it and "
-            "publish its segments again"
+            f"{place} is no index of format {FORMAT} ({error!r}): restore it from a copy, or "
+            "delete it and publish the segments of its blocks again"
         ) from error

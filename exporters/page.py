@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from exporters.coverage import Coverage, difference, union
+from exporters.coverage import Coverage
 from exporters.entries import Entry
+from exporters.figures import blocks_text, coverage_bar, size_text, sizes_text
 from exporters.index import Shard, shard_path
 from exporters.ledger import Replacement
 from exporters.markup import Html, joined, link, page, table, tag
@@ -17,8 +18,6 @@ from exporters.sums import Completeness, TableSums, completeness
 from transforms.segments import BlockRange
 
 _LISTED_GAPS = 200
-_BAR = 1000
-_THINNEST_GAP = 3  # of the bar's thousand: one missing block in a million must be seen
 
 _VERIFY = """\
 # one file, in its folder
@@ -38,8 +37,8 @@ def home_page(roots: Sequence[Root]) -> bytes:
             (
                 link(f"{root.chain_id}/index.html", root.chain_id),
                 _until(extent),
-                _blocks(extent.held),
-                *_sizes(tables.values()),
+                blocks_text(extent.held),
+                *sizes_text(tables.values()),
             )
         )
     heads = ("chain", "#complete until", "blocks", "#ZIPs", "#rows", "#size")
@@ -79,7 +78,7 @@ def shard_page(shard: Shard) -> bytes:
         joined(tag("h2", name, id=name), table(heads, map(_zip_row, tables[name])))
         for name in sorted(tables)
     )
-    title = f"{shard.chain_id}: blocks {_blocks(shard.blocks)}"
+    title = f"{shard.chain_id}: blocks {blocks_text(shard.blocks)}"
     jump = joined(*(joined(link(f"#{name}", name), " ") for name in sorted(tables)))
     return page(
         title,
@@ -91,10 +90,10 @@ def shard_page(shard: Shard) -> bytes:
 
 
 def _facts(extent: Completeness, tables: Iterable[TableSums]) -> Html:
-    zips, rows, size = _sizes(tables)
+    zips, rows, size = sizes_text(tables)
     facts = [
         ("Complete until block", _until(extent)),
-        ("Blocks", _blocks(extent.held)),
+        ("Blocks", blocks_text(extent.held)),
         ("ZIPs", zips),
         ("Rows", rows),
         ("Size", size),
@@ -119,42 +118,21 @@ def _coverage_table(tables: dict[str, TableSums], held: BlockRange | None) -> Ht
     rows = (
         (
             name,
-            _bar(sums.covered, held) if held else "",
+            coverage_bar(sums.covered, held) if held else "",
             f"{sums.zips:,}",
             f"{sums.windows:,}",
             f"{sums.rows:,}",
-            _size(sums.bytes + sums.window_bytes),
+            size_text(sums.bytes + sums.window_bytes),
         )
         for name, sums in tables.items()
     )
     return table(("table", "coverage", "#ZIPs", "#windows", "#rows", "#size"), rows)
 
 
-def _bar(covered: Coverage, held: BlockRange) -> Html:
-    """The blocks of `held` from left to right, what is missing marked."""
-    length = held.last - held.first + 1
-    gaps = difference((held,), covered)
-    marks = union(
-        BlockRange(start, max(start + _THINNEST_GAP, (gap.last - held.first + 1) * _BAR // length))
-        for gap in gaps
-        for start in ((gap.first - held.first) * _BAR // length,)
-    )
-    drawn = [_rectangle("held", 0, _BAR), *(_rectangle("gap", m.first, m.last) for m in marks)]
-    label = f"{len(gaps)} gaps" if gaps else "no gaps"
-    view = f"0 0 {_BAR} 10"
-    return tag(
-        "svg", *drawn, viewBox=view, preserveAspectRatio="none", role="img", aria_label=label
-    )
-
-
-def _rectangle(kind: str, start: int, stop: int) -> Html:
-    return tag("rect", class_=kind, x=str(start), width=str(stop - start), height="10")
-
-
 def _gap_list(gaps: Coverage) -> list[Html]:
     if not gaps:
         return []
-    shown = ", ".join(_blocks(gap) for gap in gaps[:_LISTED_GAPS])
+    shown = ", ".join(blocks_text(gap) for gap in gaps[:_LISTED_GAPS])
     more = len(gaps) - _LISTED_GAPS
     rest = f" and {more:,} more: see index.json" if more > 0 else ""
     missing = f"At least one table is missing for blocks {shown}{rest}."
@@ -183,9 +161,9 @@ def _replaced_list(replaced: Sequence[Replacement]) -> list[Html]:
 def _shard_row(shard: ShardSummary) -> tuple[str, ...]:
     blocks = shard.blocks
     path = shard_path(shard.number)
-    listing = link(path.replace(".json", ".html"), _blocks(blocks))
+    listing = link(path.replace(".json", ".html"), blocks_text(blocks))
     index = joined(link(path, "JSON"), " ", tag("code", shard.sha256))
-    return (listing, *_sizes(shard.tables.values()), index)
+    return (listing, *sizes_text(shard.tables.values()), index)
 
 
 def _zip_row(entry: Entry) -> tuple[str, ...]:
@@ -194,29 +172,9 @@ def _zip_row(entry: Entry) -> tuple[str, ...]:
         link(path, entry.path.rpartition("/")[2]), " ", link(f"{path}.sha256", ".sha256")
     )
     versions = ", ".join(str(member.version) for member in entry.members)
-    sizes = (f"{entry.rows:,}", _size(entry.bytes))
-    return (links, _blocks(entry.blocks), *sizes, versions, tag("code", entry.sha256))
-
-
-def _sizes(tables: Iterable[TableSums]) -> tuple[str, str, str]:
-    held = tuple(tables)
-    zips = sum(sums.zips + sums.windows for sums in held)
-    rows = sum(sums.rows for sums in held)
-    return f"{zips:,}", f"{rows:,}", _size(sum(sums.bytes + sums.window_bytes for sums in held))
+    sizes = (f"{entry.rows:,}", size_text(entry.bytes))
+    return (links, blocks_text(entry.blocks), *sizes, versions, tag("code", entry.sha256))
 
 
 def _until(extent: Completeness) -> str:
     return "not yet" if extent.until is None else f"{extent.until:,}"
-
-
-def _blocks(blocks: BlockRange | None) -> str:
-    return "none" if blocks is None else f"{blocks.first:,} to {blocks.last:,}"
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

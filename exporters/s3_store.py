@@ -18,6 +18,7 @@ from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from exporters.newfile import new_file
 from exporters.s3_errors import plain_errors, status_of
 from exporters.s3_transfer import Upload, receive, send
 from exporters.store import (
@@ -96,14 +97,9 @@ class S3Store:
         held = self.head(key)
         if held is None:
             raise FileNotFoundError(errno.ENOENT, "There is no such object", self.describe(key))
-        part = path.with_name(f"{path.name}.part")
-        try:
-            with part.open("wb") as file:
-                for start in range(0, held.size, CHUNK_BYTES):
-                    file.write(self._read(key, start, CHUNK_BYTES, {"IfMatch": held.version}))
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        with new_file(path, durable=False) as copy:
+            for start in range(0, held.size, CHUNK_BYTES):
+                copy.write(self._read(key, start, CHUNK_BYTES, {"IfMatch": held.version}))
 
     def describe(self, key: str = "") -> str:
         """The object's `s3://` address."""

@@ -142,12 +142,12 @@ def open_store(url: str, options: S3Options | None = None) -> Store:
     """
     parts = urlsplit(url)
     if parts.scheme == "s3":
-        # boto3 takes a third of a second to import, which a folder need not pay.
+        # boto3 takes its time to import, which a folder need not pay.
         from exporters.s3_store import S3Store
 
         if not parts.netloc:
             raise ConfigError(f"{url!r} names no bucket: write s3://<bucket>/<prefix>")
-        return S3Store(parts.netloc, url.partition(parts.netloc)[2].strip("/"), options)
+        return S3Store(parts.netloc, url[5:].partition("/")[2].strip("/"), options)
     from exporters.folder_store import FolderStore
 
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from exporters.archive import Archive, read_small
-from exporters.documents import documents
+from exporters.documents import documents, stored_shards
 from exporters.findings import Finding, Problem
-from exporters.index import SHARD_BLOCKS, Shard, shard_number, shard_path
+from exporters.index import Shard, shard_number, shard_path
 from exporters.ledger import LEDGER
 from exporters.verify_zip import entry_findings
 from transforms.errors import IntegrityError
@@ -35,7 +35,7 @@ def verify_archive(
     `scratch` at a time; in memory are one shard and the names of all objects. Errors of the machine
     pass through.
     """
-    numbers = list(_stored_shards(archive))
+    numbers = list(stored_shards(archive))
     expected: set[str] = {LEDGER}
     checked, total, readable = 0, _count(archive), True
     check = partial(entry_findings, archive, scratch)
@@ -58,13 +58,6 @@ def verify_archive(
         yield from _outdated(archive, numbers)
         yield from _gone(archive, numbers)
         yield from _orphans(archive, numbers, expected)
-
-
-def _stored_shards(archive: Archive) -> Iterator[int]:
-    for info in archive.store.list(archive.key("index/")):
-        name = info.key.rpartition("/")[2].removesuffix(".json")
-        if name.isdecimal():
-            yield int(name) // SHARD_BLOCKS
 
 
 def _count(archive: Archive) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from exporters.archive import Archive
 from exporters.coverage import difference
 from exporters.entries import Entry
+from exporters.index import SHARD_BLOCKS, shard_number
 from exporters.item import PublishItem
 from exporters.layout import Layout
 from exporters.names import NameStyle
@@ -31,15 +33,15 @@ def due_windows(archive: Archive, table: str, size: int) -> Iterator[Window]:
     sums = archive.root().tables[table]
     for run in difference(sums.covered, sums.windowed):
         singles = _singles(archive, table, run)
-        for start in range(0, len(singles) - size + 1, size):
-            yield singles[start : start + size]
+        while len(window := tuple(islice(singles, size))) == size:
+            yield window
 
 
 def windows_over(archive: Archive, table: str, blocks: BlockRange) -> Iterator[Window]:
     """Yield the published windows that hold any of these blocks: what a replacement makes stale."""
     for entry in archive.entries(table, blocks):
         if entry.is_window:
-            yield _singles(archive, table, entry.blocks)
+            yield tuple(_singles(archive, table, entry.blocks))
 
 
 def window_item(
@@ -64,7 +66,7 @@ def spliced_window(archive: Archive, window: Entry) -> Layout:
 
     Raises `NotHeldError` where they are not all there.
     """
-    singles = _singles(archive, window.table, window.blocks)
+    singles = tuple(_singles(archive, window.table, window.blocks))
     if not singles:
         raise NotHeldError(f"no single-segment ZIP of {window.table} lies in {window.blocks}")
     return layout_export(*_planned(archive, singles))
@@ -83,9 +85,10 @@ def _planned(archive: Archive, window: Sequence[Entry]) -> tuple[ExportPlan, lis
     return plan, [part for entry in window for part in read_parts(archive.source(entry))]
 
 
-def _singles(archive: Archive, table: str, run: BlockRange) -> Window:
-    return tuple(
-        entry
-        for entry in archive.entries(table, run)
-        if not entry.is_window and run.first <= entry.blocks.first and entry.blocks.last <= run.last
-    )
+def _singles(archive: Archive, table: str, run: BlockRange) -> Iterator[Entry]:
+    """The single-segment ZIPs inside a run, ascending, from the shards alone."""
+    for number in range(shard_number(run), run.last // SHARD_BLOCKS + 1):
+        for entry in archive.shard(number).entries:
+            inside = run.first <= entry.blocks.first and entry.blocks.last <= run.last
+            if entry.table == table and inside and not entry.is_window:
+                yield entry

@@ -1,0 +1,129 @@
+"""Where everything lies in an archive, and how it is read."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from exporters.archive import Archive, update
+from exporters.documents import chains
+from exporters.folder_store import FolderStore
+from exporters.publish import publish_zips
+from exporters.splice import cover
+from exporters.store import LostRaceError
+from exporters.windows import due_windows, window_item, windows_over
+from tests.archive_kit import CHAIN, THREE, MortalStore, contents, segment_items
+from transforms.errors import ConfigError, IntegrityError
+from transforms.segments import BlockRange
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    """Segments 1-10, 11-13, 14-20 and 31-40; the first two as a window of orders, too."""
+    archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
+    for blocks in ((1, 10), (11, 13), (14, 20), (31, 40)):
+        publish_zips(archive, segment_items(tmp_path, *blocks, THREE))
+    publish_zips(archive, [window_item(archive, w) for w in due_windows(archive, "orders", 2)])
+    return archive
+
+
+def test_the_layout_is_chain_table_zip(archive: Archive) -> None:
+    keys = [info.key for info in archive.store.list(f"{CHAIN}/orders/")]
+    blocks = ("1-10", "1-13", "11-13", "14-20", "31-40")
+    names = [f"{CHAIN}/orders/net-1-orders-{run}.zip" for run in blocks]
+    assert keys == [key for name in names for key in (name, f"{name}.sha256")]
+
+
+def test_an_archive_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+    archive = Archive(FolderStore(tmp_path), CHAIN)
+    assert archive.root().shards == ()
+    assert archive.shard(0).entries == ()
+    assert list(archive.entries("orders", BlockRange(0, 10**9))) == []
+    assert list(due_windows(archive, "orders", 2)) == []
+    assert chains(archive.store) == ()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        (BlockRange(1, 40), ["1-10", "1-13", "11-13", "14-20", "31-40"]),
+        (BlockRange(12, 14), ["1-13", "11-13", "14-20"]),
+        (BlockRange(21, 30), []),
+        (BlockRange(40, 99), ["31-40"]),
+    ],
+)
+def test_entries_are_found_by_their_blocks(
+    archive: Archive, blocks: BlockRange, expected: list[str]
+) -> None:
+    assert [str(entry.blocks) for entry in archive.entries("orders", blocks)] == expected
+
+
+def test_the_archive_serves_as_parts_of_any_range(archive: Archive) -> None:
+    parts = cover(BlockRange(1, 20), archive.parts("orders", BlockRange(1, 20)))
+    assert [str(part.blocks) for part in parts] == ["1-13", "14-20"]
+    (entry,) = archive.entries("orders", BlockRange(31, 31))
+    assert parts[0].source.version != archive.source(entry).version == entry.sha256
+
+
+def test_the_windows_that_a_replacement_makes_stale_are_found(archive: Archive) -> None:
+    (window,) = windows_over(archive, "orders", BlockRange(11, 13))
+    assert [str(entry.blocks) for entry in window] == ["1-10", "11-13"]
+    assert list(windows_over(archive, "orders", BlockRange(14, 20))) == []
+    assert list(windows_over(archive, "trades", BlockRange(11, 13))) == []
+
+
+def test_a_window_of_one_segment_is_refused(archive: Archive) -> None:
+    with pytest.raises(ConfigError, match="use 2 or more"):
+        list(due_windows(archive, "orders", 1))
+
+
+def test_sha256sum_checks_what_was_published(archive: Archive, tmp_path: Path) -> None:
+    chain = tmp_path / "store" / CHAIN
+    beside = sorted(path.name for path in (chain / "orders").glob("*.sha256"))
+    for folder, files in ((chain / "orders", beside), (chain, ["index/000000000.sha256"])):
+        check = ["sha256sum", "--check", "--strict", "--quiet", *files]
+        assert subprocess.run(check, cwd=folder, check=True).returncode == 0
+    (chain / "orders/net-1-orders-1-10.zip").write_bytes(b"other")
+    assert subprocess.run(check, cwd=chain, capture_output=True).returncode == 1
+
+
+def test_chains_share_a_store(archive: Archive, tmp_path: Path) -> None:
+    update(archive.store, "chains.json", lambda old: (old or b"").replace(b"net-1", b"net-0"), "")
+    publish_zips(archive, segment_items(tmp_path, 41, 50, THREE))
+    assert chains(archive.store) == ("net-0", "net-1")
+
+
+def test_a_damaged_index_is_never_overwritten(archive: Archive, tmp_path: Path) -> None:
+    update(archive.store, f"{CHAIN}/index/000000000.json", lambda _: b"{broken", "")
+    before = contents(archive.store)
+    with pytest.raises(IntegrityError, match=r"000000000\.json is no index"):
+        publish_zips(archive, segment_items(tmp_path, 1, 10, THREE))
+    assert contents(archive.store) == before
+
+
+def test_an_update_that_lost_the_race_starts_from_what_won(tmp_path: Path) -> None:
+    class Overtaken(MortalStore):
+        rivals = 2
+
+        def put_if_match(
+            self, key: str, data: Path | bytes, expected_version: str | None, content_type: str
+        ) -> str:
+            if self.rivals:
+                self.rivals -= 1
+                super().put_if_match(key, b"rival %d" % self.rivals, expected_version, "")
+                raise LostRaceError(key)
+            return super().put_if_match(key, data, expected_version, content_type)
+
+    store = Overtaken(FolderStore(tmp_path), -1)
+    assert update(store, "x", lambda old: (old or b"nothing") + b" and me", "")
+    assert store.read("x") == b"rival 0 and me"
+
+
+def test_an_update_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    assert update(store, "x", lambda _: b"1", "")
+    before = store.head("x")
+    assert not update(store, "x", lambda _: b"1", "")
+    assert store.head("x") == before

@@ -1,0 +1,79 @@
+"""The ledger of replaced files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from exporters.archive import Archive
+from exporters.folder_store import FolderStore
+from exporters.ledger import Replacement, record, replacements
+from tests.archive_kit import CHAIN
+from transforms.errors import ConfigError, IntegrityError
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    return Archive(FolderStore(tmp_path), CHAIN)
+
+
+def event(old: str, new: str, path: str = "orders/x.zip", hours: int = 0) -> Replacement:
+    return Replacement(path, old * 32, new * 32, "a typo", NOON + timedelta(hours=hours))
+
+
+def test_what_is_recorded_reads_back_in_its_order(archive: Archive) -> None:
+    events = [event("aa", "bb"), event("aa", "bb", "trades/y.zip"), event("bb", "cc", hours=1)]
+    for one in events:
+        record(archive, one)
+    assert list(replacements(archive)) == events
+
+
+def test_an_archive_without_replacements_has_an_empty_ledger(archive: Archive) -> None:
+    assert replacements(archive) == ()
+    assert archive.read("ledger.json") is None
+
+
+def test_the_same_replacement_again_is_written_once(archive: Archive) -> None:
+    record(archive, event("aa", "bb"))
+    before = archive.read("ledger.json")
+    record(archive, event("aa", "bb", hours=5))
+    assert archive.read("ledger.json") == before
+
+
+def test_a_replacement_that_never_came_to_pass_gives_way(archive: Archive) -> None:
+    record(archive, event("aa", "bb"))
+    record(archive, event("aa", "cc", hours=1))  # the file still had its old bytes
+    assert list(replacements(archive)) == [event("aa", "cc", hours=1)]
+
+
+def test_back_and_forth_is_all_on_record(archive: Archive) -> None:
+    events = [event("aa", "bb"), event("bb", "aa", hours=1), event("aa", "bb", hours=2)]
+    for one in events:
+        record(archive, one)
+    assert list(replacements(archive)) == events
+
+
+def test_times_are_written_in_utc(archive: Archive) -> None:
+    elsewhere = NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))
+    record(archive, replace(event("aa", "bb"), at=elsewhere))
+    assert b'"at":"2026-01-31T12:00:00Z"' in (archive.read("ledger.json") or b"")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"reason": "  "}, "a reason is needed"), ({"at": NOON.replace(tzinfo=None)}, "time zone")],
+)
+def test_a_replacement_says_why_and_when(change: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        replace(event("aa", "bb"), **change)  # type: ignore[arg-type]
+
+
+def test_a_damaged_ledger_stops_a_replacement(archive: Archive) -> None:
+    archive.store.put_if_match(f"{CHAIN}/ledger.json", b"{", None, "")
+    with pytest.raises(IntegrityError, match=r"ledger\.json is no index"):
+        record(archive, event("aa", "bb"))

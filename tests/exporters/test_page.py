@@ -1,0 +1,175 @@
+"""The pages: what they say, that they escape, that their links lead somewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from exporters.archive import Archive
+from exporters.documents import refresh
+from exporters.entries import Entry
+from exporters.folder_store import FolderStore
+from exporters.index import Shard
+from exporters.ledger import Replacement, record
+from exporters.markup import Html, joined, tag
+from exporters.page import chain_page, home_page, shard_page
+from exporters.publish import publish_zips
+from exporters.root import Root, ShardSummary
+from exporters.sums import TableSums
+from tests.archive_kit import CHAIN, THREE, contents, segment_items
+from transforms.segments import BlockRange
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+HOSTILE = "<script>alert('&\"')</script>"
+_EMPTY = {"meta", "link", "br", "hr", "img"}
+
+
+class Page(HTMLParser):
+    """A page as its text, its links and its elements; unbalanced markup is an error."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__(convert_charrefs=True)
+        self.links: list[str] = []
+        self.text = ""
+        self.elements: list[str] = []
+        self._open: list[str] = []
+        self.feed(page.decode())
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        if tag not in _EMPTY:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
+    publish_zips(archive, segment_items(tmp_path, 1, 1000))
+    publish_zips(archive, segment_items(tmp_path, 1001, 1087, THREE))
+    publish_zips(archive, segment_items(tmp_path, 20001, 21000))
+    return archive
+
+
+def page(archive: Archive, path: str) -> Page:
+    return Page(archive.read(path) or b"")
+
+
+def test_every_link_leads_to_something_that_is_there(archive: Archive) -> None:
+    record(archive, Replacement("orders/net-1-orders-1-1000.zip", "aa", "bb", "why", NOON))
+    refresh(archive, [0])
+    held = contents(archive.store)
+    assert b"ledger.json" in held[f"{CHAIN}/index.html"]
+    pages = [key for key in held if key.endswith(".html")]
+    assert len(pages) == 4
+    for key in pages:
+        parsed = Page(held[key])
+        assert len(parsed.links) > 0
+        for link in parsed.links:
+            path, _, fragment = link.partition("#")
+            assert not path.startswith(("/", "http")), link
+            target = Path(key).parent / unquote(path) if path else Path(key)
+            resolved = Path("/", target).resolve().relative_to("/").as_posix()
+            assert resolved in held, (key, link)
+            assert not fragment or f'id="{fragment}"'.encode() in held[resolved]
+
+
+def test_no_page_needs_a_script_or_anything_from_elsewhere(archive: Archive) -> None:
+    for key, data in contents(archive.store).items():
+        if key.endswith(".html"):
+            assert not {"script", "link", "iframe", "img"} & set(Page(data).elements)
+            assert b"url(" not in data
+            assert b'name="viewport"' in data
+
+
+def test_the_chain_page_says_how_far_it_goes_and_what_is_missing(archive: Archive) -> None:
+    text = page(archive, "index.html").text
+    assert "Complete until block1,000" in text
+    assert "1 to 21,000" in text
+    assert "At least one table is missing for blocks 1,001 to 20,000." in text
+    assert f"{archive.root().shards[1].sha256}" in text
+
+
+def test_a_shard_page_lists_every_zip_with_its_hash(archive: Archive) -> None:
+    parsed = page(archive, "index/000000000.html")
+    for entry in archive.shard(0).entries:
+        assert f"../{entry.path}" in parsed.links
+        assert f"../{entry.path}.sha256" in parsed.links
+        assert entry.sha256 in parsed.text
+
+
+def test_the_home_page_lists_the_chains(archive: Archive) -> None:
+    parsed = Page(archive.store.read("index.html"))
+    assert parsed.links == [f"{CHAIN}/index.html"]
+    assert "1,000" in parsed.text
+
+
+@pytest.mark.parametrize(
+    ("segments", "sentence"),
+    [
+        ([], "Nothing is published yet."),
+        ([(1, 9)], "there are no gaps."),
+        ([(1, 9), (20, 29)], "What is missing after it is listed below."),
+    ],
+)
+def test_the_page_puts_completeness_into_words(
+    tmp_path: Path, segments: list[tuple[int, int]], sentence: str
+) -> None:
+    archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
+    for blocks in segments:
+        publish_zips(archive, segment_items(tmp_path, *blocks))
+    assert sentence in Page(chain_page(archive.root(), ())).text
+
+
+def test_a_first_block_without_all_tables_is_said_to_be_incomplete(tmp_path: Path) -> None:
+    archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
+    publish_zips(archive, segment_items(tmp_path, 1, 9, THREE))
+    text = page(archive, "index.html").text
+    assert "Complete until blocknot yet" in text
+    assert "The first blocks are not complete yet" in text
+
+
+def test_everything_is_escaped(archive: Archive) -> None:
+    entry = archive.shard(0).entries[0]
+    hostile: Entry = replace(entry, table=HOSTILE, path=f"{HOSTILE}/x.zip", sha256=HOSTILE)
+    shard = Shard(HOSTILE, 0, (hostile,))
+    summary = replace(ShardSummary.of(shard, b""), sha256=HOSTILE)
+    root = Root(HOSTILE, (summary,))
+    replaced = Replacement(f"{HOSTILE}/x.zip", HOSTILE, HOSTILE, HOSTILE, NOON)
+    for data in (home_page([root]), chain_page(root, [replaced]), shard_page(shard)):
+        parsed = Page(data)
+        assert "script" not in parsed.elements
+        assert HOSTILE in parsed.text
+
+
+def test_thousands_of_gaps_make_a_page_that_still_loads() -> None:
+    runs = tuple(BlockRange(start, start + 4) for start in range(0, 100_000, 10))
+    root = Root(CHAIN, (ShardSummary(0, 1, "aa", {"orders": TableSums(zips=9, covered=runs)}),))
+    data = chain_page(root, ())
+    assert len(data) < 200_000
+    assert Page(data).elements.count("rect") < 2_000
+
+
+def test_one_missing_block_in_millions_can_be_seen() -> None:
+    runs = (BlockRange(1, 5_000_000), BlockRange(5_000_002, 9_000_000))
+    root = Root(CHAIN, (ShardSummary(0, 1, "aa", {"orders": TableSums(covered=runs)}),))
+    assert b'<rect class="gap" x="555" width="3" height="10">' in chain_page(root, ())
+
+
+def test_text_is_escaped_unless_it_is_markup() -> None:
+    assert tag("p", "a < b & c", class_='"x"') == '<p class="&quot;x&quot;">a &lt; b &amp; c</p>'
+    assert tag("p", Html("<b>"), "<b>") == "<p><b>&lt;b&gt;</p>"
+    assert joined("<", tag("i")) == "&lt;<i></i>"
+    assert isinstance(joined("<"), Html)

@@ -1,0 +1,213 @@
+"""Checking an archive: every kind of damage is found, and named for what it is."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporters.archive import Archive
+from exporters.documents import refresh
+from exporters.findings import Problem
+from exporters.folder_store import FolderStore
+from exporters.index import Shard
+from exporters.publish import publish_zips
+from exporters.replace import Correction
+from exporters.verify import verify_archive
+from exporters.windows import due_windows, window_item, windows_over
+from tests.archive_kit import CHAIN, THREE, part_item, segment_items
+from tests.exporters.test_ledger import NOON
+from transforms.segments import BlockRange
+
+ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"
+SHARD = f"{CHAIN}/index/000000000.json"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
+    publish_zips(archive, segment_items(tmp_path, 1, 10, THREE, rows=200))
+    publish_zips(archive, segment_items(tmp_path, 11, 13, THREE))
+    publish_zips(archive, [window_item(archive, w) for w in due_windows(archive, "orders", 2)])
+    return archive
+
+
+def found(archive: Archive) -> list[tuple[Problem, str]]:
+    root = archive.store.describe() + "/"
+    return [(each.problem, each.place.removeprefix(root)) for each in verify_archive(archive)]
+
+
+def file(archive: Archive, key: str) -> Path:
+    return Path(archive.store.describe(key))
+
+
+def rewritten(archive: Archive, change: Callable[[Shard], Shard]) -> None:
+    """Change the entries, and everything that follows from them: a lie without a seam."""
+    shard = change(archive.shard(0))
+    file(archive, SHARD).write_bytes(shard.to_bytes())
+    refresh(archive, [0])
+
+
+def test_a_sound_archive_has_no_findings_and_every_zip_is_read(archive: Archive) -> None:
+    seen: list[tuple[int, int]] = []
+    assert list(verify_archive(archive, progress=lambda *step: seen.append(step))) == []
+    assert seen == [(number, 7) for number in range(1, 8)]
+
+
+def test_an_entry_without_its_object_is_missing(archive: Archive) -> None:
+    file(archive, f"{CHAIN}/trades/net-1-trades-1-10.zip").unlink()
+    assert found(archive) == [(Problem.MISSING, f"{CHAIN}/trades/net-1-trades-1-10.zip")]
+
+
+def test_altered_bytes_are_found_by_hash_and_by_unpacking(archive: Archive) -> None:
+    path = file(archive, f"{CHAIN}/trades/net-1-trades-1-10.zip")
+    data = path.read_bytes()
+    path.write_bytes(data[:300] + bytes([data[300] ^ 1]) + data[301:])
+    key = f"{CHAIN}/trades/net-1-trades-1-10.zip"
+    assert found(archive) == [(Problem.ALTERED, key), (Problem.BAD_ZIP, key)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 400])
+def test_a_truncated_zip_is_altered_and_does_not_unpack(archive: Archive, size: int) -> None:
+    key = f"{CHAIN}/trades/net-1-trades-1-10.zip"
+    path = file(archive, key)
+    path.write_bytes(path.read_bytes()[:size])
+    assert found(archive) == [(Problem.ALTERED, key), (Problem.BAD_ZIP, key)]
+
+
+def test_a_damaged_single_also_spoils_the_proof_of_its_window(archive: Archive) -> None:
+    file(archive, ORDERS).write_bytes(b"")
+    window = f"{CHAIN}/orders/net-1-orders-1-13.zip"
+    assert (Problem.BAD_WINDOW, window) in found(archive)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"00  net-1-orders-1-10.zip\n"])
+def test_a_wrong_hash_file_is_found(archive: Archive, content: bytes | None) -> None:
+    path = file(archive, f"{ORDERS}.sha256")
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    assert found(archive) == [(Problem.BAD_HASH_FILE, f"{ORDERS}.sha256")]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [f"{CHAIN}/orders/net-1-orders-14-20.zip", f"{CHAIN}/notes.txt", f"{CHAIN}/index/x.json"],
+)
+def test_an_object_without_an_entry_is_an_orphan(archive: Archive, key: str) -> None:
+    file(archive, key).write_bytes(b"x")
+    assert found(archive) == [(Problem.ORPHAN, key)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rows", 201), ("bytes", 1), ("sha256", "00" * 32), ("name", "net-1-trades-1-1-11.csv")],
+)
+def test_a_wrong_fact_about_a_csv_is_found(archive: Archive, name: str, value: Any) -> None:
+    def lie(shard: Shard) -> Shard:
+        entry = next(e for e in shard.entries if e.path.endswith("trades-1-10.zip"))
+        member = replace(entry.members[0], **{name: value})
+        return shard.including([replace(entry, members=(member,))])
+
+    rewritten(archive, lie)
+    assert found(archive) == [(Problem.BAD_ZIP, f"{CHAIN}/trades/net-1-trades-1-10.zip")]
+
+
+def test_rows_are_counted_outside_quotes(archive: Archive) -> None:
+    with zipfile.ZipFile(file(archive, ORDERS)) as opened:
+        text = opened.read("net-1-orders-1-1-10.csv")
+    assert text.count(b"\n") == 401  # every value spans two lines
+    assert found(archive) == []
+
+
+def test_a_window_that_is_not_its_segments_joined_is_found_and_replaced(
+    archive: Archive, tmp_path: Path
+) -> None:
+    typo = Correction("a typo", NOON)
+    right = part_item(tmp_path, "orders", 11, 13, salt="right")
+    publish_zips(archive, [right], correction=typo)
+    window = f"{CHAIN}/orders/net-1-orders-1-13.zip"
+    assert found(archive) == [(Problem.BAD_WINDOW, window)]
+    stale = windows_over(archive, "orders", BlockRange(11, 13))
+    report = publish_zips(archive, [window_item(archive, w) for w in stale], correction=typo)
+    assert report.replaced == 1
+    assert found(archive) == []
+
+
+DOCUMENTS = ["index.json", "index.html", "index/000000000.sha256", "index/000000000.html"]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_document_that_does_not_follow_from_the_entries_is_found_and_mended(
+    archive: Archive, path: str
+) -> None:
+    document = file(archive, f"{CHAIN}/{path}")
+    whole = document.read_bytes()
+    for damaged in (whole.replace(b"2", b"3", 1), b"", None):
+        document.unlink(missing_ok=True)
+        if damaged is not None:
+            document.write_bytes(damaged)
+        problems = found(archive)
+        assert (Problem.BAD_INDEX, f"{CHAIN}/{path}") in problems
+        assert {problem for problem, _ in problems} == {Problem.BAD_INDEX}
+        document.unlink(missing_ok=True)
+        refresh(archive, [0])
+        assert document.read_bytes() == whole
+
+
+def test_a_root_that_was_lost_is_made_again_from_all_shards(
+    archive: Archive, tmp_path: Path
+) -> None:
+    publish_zips(archive, segment_items(tmp_path, 20001, 20010, THREE))
+    root = file(archive, f"{CHAIN}/index.json")
+    whole = root.read_bytes()
+    root.unlink()
+    publish_zips(archive, segment_items(tmp_path, 20001, 20010, THREE))
+    assert root.read_bytes() == whole
+
+
+def test_wrong_sums_in_the_root_are_found(archive: Archive) -> None:
+    root = file(archive, f"{CHAIN}/index.json")
+    found_root = json.loads(root.read_bytes())
+    found_root["complete_until"] = 13
+    root.write_bytes(json.dumps(found_root).encode())
+    assert found(archive)[0] == (Problem.BAD_INDEX, f"{CHAIN}/index.json")
+
+
+def test_a_damaged_shard_is_named_and_nothing_is_called_an_orphan_for_it(archive: Archive) -> None:
+    file(archive, SHARD).write_bytes(b"{")
+    assert found(archive) == [(Problem.BAD_INDEX, SHARD)]
+
+
+def test_a_shard_that_is_gone_is_missed(archive: Archive, tmp_path: Path) -> None:
+    publish_zips(archive, segment_items(tmp_path, 20001, 20010, THREE))
+    file(archive, f"{CHAIN}/index/000020000.json").unlink()
+    problems = found(archive)
+    assert (Problem.BAD_INDEX, f"{CHAIN}/index/000020000.json") in problems
+    assert (Problem.ORPHAN, f"{CHAIN}/orders/net-1-orders-20001-20010.zip") in problems
+
+
+def test_an_entry_in_the_wrong_shard_is_found(archive: Archive) -> None:
+    shard = archive.shard(0)
+    misplaced = Shard(CHAIN, 1, shard.entries[:1]).to_bytes()
+    file(archive, f"{CHAIN}/index/000020000.json").write_bytes(misplaced)
+    refresh(archive, [0, 1])
+    assert (Problem.BAD_INDEX, f"{CHAIN}/index/000020000.json") in found(archive)
+
+
+def test_an_archive_that_does_not_exist_is_not_sound(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    problems = found(Archive(FolderStore(tmp_path / "empty"), CHAIN))
+    assert (Problem.BAD_INDEX, f"{CHAIN}/index.json") in problems
+
+
+def test_a_finding_reads_as_a_sentence(archive: Archive) -> None:
+    file(archive, ORDERS).unlink()
+    text = str(next(iter(verify_archive(archive))))
+    assert text.startswith("missing: ")
+    assert "publish its segments again" in text
