@@ -65,21 +65,40 @@ def _shared_bytes(one: bytes, other: bytes) -> int:
     return low
 
 
+def bare_return(file: TableFile) -> tuple[int, str] | None:
+    """The row and column of the first carriage return outside quotes; None where there is none."""
+    offset = 0
+    for quoted, piece in _pieces(file, file.bytes):
+        if not quoted and b"\r" in piece:
+            return _place(file, offset + piece.index(b"\r"))
+        offset += len(piece)
+    return None
+
+
 def _place(file: TableFile, offset: int) -> tuple[int, str]:
     """The row (from 1, the header not counted) and the column that hold a byte of the file."""
     row = column = 0
-    quoted = False
-    at = 0
-    with file.path.open("rb") as source:
-        while at < offset and (chunk := source.read(min(_CHUNK, offset - at))):
-            at += len(chunk)
-            # Between quotes, bytes methods count what a loop in Python would take minutes for.
-            for number, piece in enumerate(chunk.split(b'"')):
-                quoted ^= number > 0
-                if quoted:
-                    continue
-                if b"\n" in piece:
-                    row, column = row + piece.count(b"\n"), 0
-                column += piece.count(b",", piece.rfind(b"\n") + 1)
+    for quoted, piece in _pieces(file, offset):
+        if quoted:
+            continue
+        if b"\n" in piece:
+            row, column = row + piece.count(b"\n"), 0
+        column += piece.count(b",", piece.rfind(b"\n") + 1)
     names = file.schema.names
     return row, names[column] if column < len(names) else f"number {column + 1}"
+
+
+def _pieces(file: TableFile, end: int) -> Iterator[tuple[bool, bytes]]:
+    """The file up to a byte, cut after each quote: whether a piece lies inside quotes, its bytes.
+
+    Bytes methods can then count what a loop over bytes would take minutes for.
+    """
+    quoted = False
+    with file.path.open("rb") as source:
+        while end > 0 and (chunk := source.read(min(_CHUNK, end))):
+            end -= len(chunk)
+            *closed, rest = chunk.split(b'"')
+            for piece in closed:
+                yield quoted, piece + b'"'
+                quoted = not quoted
+            yield quoted, rest

@@ -18,7 +18,7 @@ from transforms.conform import exact_value, fast_value, raw_cells, rendered
 from transforms.dialect import DEFAULT_MAX_LINE_BYTES, copy_sql, read_sql, select_list
 from transforms.duck import Connection, quote_name
 from transforms.errors import SegmentError
-from transforms.proof import ProofError, prove_end, proven_body
+from transforms.proof import ProofError, bare_return, prove_end, proven_body
 from transforms.receipts import Receipt
 from transforms.registry import TableSchema
 from transforms.segment_zip import TableFile
@@ -205,8 +205,12 @@ def render_sql(source: str, schema: TableSchema, starts: BlockRange, *, raw: boo
 
 def _unreadable(file: TableFile, error: duckdb.Error) -> SegmentError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("Original Line", "Possible fix", "*"))]
-    said = "; ".join(told[:3])[:_MAX_MESSAGE].removeprefix("Invalid Input Error: ")
+    noise = ("Original Line", "Possible fix", "*")
+    told = [line for line in lines if not line.startswith(noise)]
+    said = "; ".join(told[:2])[:_MAX_MESSAGE].removeprefix("Invalid Input Error: ")
+    bare = bare_return(file)
+    if "Line:" not in said and bare:
+        said = f"row {bare[0]}, column {bare[1]} holds a carriage return outside quotes"
     return SegmentError(
         f"{file.segment.file_name}: table {file.table} is not CSV with "
         f"{len(file.schema.columns)} columns: {said}",
