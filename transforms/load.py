@@ -93,11 +93,11 @@ class Loader:
                 shutil.rmtree(segment.zip_path.parent, ignore_errors=True)
 
     def _commit(self, group: Sequence[PreparedSegment]) -> None:
-        with_state = [self._build_state(segment) for segment in self._due_states(group)]
         name = volume_name([(segment.file.name, segment.sha256) for segment in group])
         unfinished = self._scratch / name
         unfinished.unlink(missing_ok=True)
         receipts = build_volume(unfinished, group, self._sink, self._settings, self._progress)
+        with_state = [self._build_state(segment) for segment in self._due_states(group)]
         commit_file(unfinished, self._root / "volumes" / name)
         volume = Volume.of("history", f"volumes/{name}", receipts)
         segments = {segment.blocks: loaded_segment(segment, receipts) for segment in group}
