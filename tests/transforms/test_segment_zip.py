@@ -136,8 +136,7 @@ _WORDS = {
 
 
 def test_the_words_are_stated_for_every_file_of_the_kit_that_is_refused() -> None:
-    legal = {"no metadata"}
-    assert set(_WORDS) == set(REFUSED_ZIPS) - legal
+    assert set(_WORDS) == set(REFUSED_ZIPS)
 
 
 @pytest.mark.parametrize("name", _WORDS)
