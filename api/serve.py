@@ -1,0 +1,115 @@
+"""`strata serve`: the read API over HTTP, in one process or several."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+import click
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.supervisors import Multiprocess
+
+from api.app import create_app
+from api.logs import log_config
+from api.settings import ServeSettings, read_settings
+from api.sockets import address, listening
+
+# Longer than the idle time of common balancers, which would else meet closed connections.
+_KEEP_ALIVE_SECONDS = 75
+
+
+@click.command("serve", short_help="Serve the read API, the archive and downloads over HTTP.")
+@click.option("--host", help="Address to listen on [STRATA_API_HOST, 127.0.0.1].")
+@click.option("--port", type=int, help="Port, 0 for any free one [STRATA_API_PORT, 3008].")
+@click.option("--uds", metavar="PATH", help="Unix socket instead of a port [STRATA_API_UDS].")
+@click.option("--workers", type=click.IntRange(1), help="Processes [STRATA_API_WORKERS, 1].")
+@click.option("--warehouse", metavar="FOLDER", help="Folder of the warehouse [STRATA_WAREHOUSE].")
+@click.option("--archive", metavar="PLACE", help="Folder or s3:// address [STRATA_ARCHIVE].")
+def serve(
+    host: str | None,
+    port: int | None,
+    uds: str | None,
+    workers: int | None,
+    warehouse: str | None,
+    archive: str | None,
+) -> None:
+    """Answer queries over the newest loaded data, serve the archive, build downloads of any range.
+
+    New data is picked up by itself. SIGTERM lets running requests finish.
+    """
+    settings = read_settings(
+        warehouse=warehouse, archive=archive, host=host, port=port, uds=uds, workers=workers
+    )
+    _leave_on_signals()
+    with listening(settings.listen) as listener:
+        click.echo(f"Listening on {address(listener)}")
+        if not settings.listen.is_loopback and not settings.access.tokens:
+            click.echo("Anyone who reaches this address may read: see STRATA_API_TOKENS.")
+        _serve(settings, listener)
+
+
+def _serve(settings: ServeSettings, listener: socket.socket) -> None:
+    if settings.listen.workers == 1:
+        uvicorn.Server(_config(settings, None)).run([listener])
+        return
+    with tempfile.TemporaryDirectory(prefix="strata-metrics-") as folder:
+        # Where the workers' prometheus_client, which reads no settings of ours, counts together.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        Multiprocess(_config(settings, Path(folder)), [listener]).run()
+
+
+def _config(settings: ServeSettings, metrics: Path | None) -> uvicorn.Config:
+    listen = settings.listen
+    return uvicorn.Config(
+        partial(worker_app, settings, metrics),
+        factory=True,
+        workers=listen.workers,
+        log_config=log_config(listen.log_level),
+        access_log=False,
+        server_header=False,
+        # Whoever reaches a Unix socket is a proxy on this machine.
+        forwarded_allow_ips="*" if listen.uds else list(listen.proxies),
+        timeout_graceful_shutdown=settings.limits.stop_seconds,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+    )
+
+
+def worker_app(settings: ServeSettings, metrics: Path | None = None) -> Starlette:
+    """The application of one process; its streams are told when the server has to stop."""
+    app = create_app(settings, metrics)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _preceded(signal.getsignal(number), loop, app.state.stopping.set))
+    return app
+
+
+def _preceded(
+    following: object, loop: asyncio.AbstractEventLoop, stop: Callable[[], object]
+) -> Callable[[int, FrameType | None], None]:
+    """A signal handler that calls `stop` first: the server waits for streams, which never end."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stop)
+        if callable(following):
+            following(number, frame)
+
+    return handle
+
+
+def _leave_on_signals() -> None:
+    """Leave by the front door: the server raises a signal again once its requests are finished."""
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        sys.exit(0)
+
+    signal.signal(signal.SIGINT, leave)
+    signal.signal(signal.SIGTERM, leave)

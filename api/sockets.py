@@ -1,0 +1,67 @@
+"""The socket that the server listens on: a TCP port or a Unix socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from api.settings import Listen
+from transforms.errors import ConfigError
+
+_BACKLOG = 2048
+# As wide as a port is: who may reach it is said by the rights of its folder.
+_EVERYONE = 0o666
+
+
+@contextmanager
+def listening(listen: Listen) -> Iterator[socket.socket]:
+    """Open the socket for the length of a block. Raises `ConfigError` where it cannot be had."""
+    listener = _unix(Path(listen.uds)) if listen.uds else _tcp(listen.host, listen.port)
+    listener.set_inheritable(True)
+    try:
+        yield listener
+    finally:
+        listener.close()
+        if listen.uds:
+            Path(listen.uds).unlink(missing_ok=True)
+
+
+def address(listener: socket.socket) -> str:
+    """Where clients find it."""
+    where = listener.getsockname()
+    if listener.family is socket.AF_UNIX:
+        return f"the Unix socket {where}"
+    host, port = where[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _tcp(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"cannot listen on port {port} of {host}: {error}; choose another with --port or --host"
+        ) from error
+
+
+def _unix(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        if path.is_socket() and not _answers(path):
+            path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        path.chmod(_EVERYONE)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on the Unix socket {path}: {error}") from error
+    return listener
+
+
+def _answers(path: Path) -> bool:
+    """Whether a living server holds a socket file; a killed one leaves it behind."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(os.fspath(path)) == 0
