@@ -1,8 +1,8 @@
 """A bucket prefix as a store, with S3's conditional writes (`If-None-Match`, `If-Match`).
 
 Credentials, region and endpoint come from boto3's default chain (AWS_ACCESS_KEY_ID, AWS_PROFILE,
-AWS_REGION, AWS_ENDPOINT_URL, a machine's role) unless the options name them. Give the bucket a
-lifecycle rule for abandoned multipart uploads; its policy may enforce the conditional writes.
+AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, a machine's role) unless the options name them. Give the
+bucket a lifecycle rule for abandoned multipart uploads; its policy may enforce the conditions.
 """
 
 from __future__ import annotations

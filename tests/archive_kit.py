@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from exporters.archive import Archive
 from exporters.entries import SegmentSource
+from exporters.folder_store import FolderStore
 from exporters.item import PublishItem
 from exporters.names import csv_name, zip_name
 from exporters.partzip import write_part_zip
@@ -62,6 +65,12 @@ def segment_items(
         part_item(folder, table, first, last, rows=rows, salt=salt, version=version)
         for table in tables
     ]
+
+
+def copied_archive(model: Path, folder: Path) -> Archive:
+    """An archive of one's own, as good as the one in `model`."""
+    shutil.copytree(model, folder / "store")
+    return Archive(FolderStore(folder / "store"), CHAIN)
 
 
 def contents(store: Store) -> dict[str, bytes]:

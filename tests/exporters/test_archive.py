@@ -14,19 +14,25 @@ from exporters.publish import publish_zips
 from exporters.splice import cover
 from exporters.store import LostRaceError
 from exporters.windows import due_windows, window_item, windows_over
-from tests.archive_kit import CHAIN, THREE, MortalStore, contents, segment_items
+from tests.archive_kit import CHAIN, THREE, MortalStore, contents, copied_archive, segment_items
 from transforms.errors import ConfigError, IntegrityError
 from transforms.segments import BlockRange
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Archive:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Segments 1-10, 11-13, 14-20 and 31-40; the first two as a window of orders, too."""
-    archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
+    folder = tmp_path_factory.mktemp("model")
+    archive = Archive(FolderStore(folder / "store"), CHAIN)
     for blocks in ((1, 10), (11, 13), (14, 20), (31, 40)):
-        publish_zips(archive, segment_items(tmp_path, *blocks, THREE))
+        publish_zips(archive, segment_items(folder, *blocks, THREE))
     publish_zips(archive, [window_item(archive, w) for w in due_windows(archive, "orders", 2)])
-    return archive
+    return folder / "store"
+
+
+@pytest.fixture
+def archive(model: Path, tmp_path: Path) -> Archive:
+    return copied_archive(model, tmp_path)
 
 
 def test_the_layout_is_chain_table_zip(archive: Archive) -> None:

@@ -21,7 +21,7 @@ from exporters.page import chain_page, home_page, shard_page
 from exporters.publish import publish_zips
 from exporters.root import Root, ShardSummary
 from exporters.sums import TableSums
-from tests.archive_kit import CHAIN, THREE, contents, segment_items
+from tests.archive_kit import CHAIN, THREE, contents, copied_archive, segment_items
 from transforms.segments import BlockRange
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -54,13 +54,19 @@ class Page(HTMLParser):
         self.text += data
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    archive = Archive(FolderStore(folder / "store"), CHAIN)
+    publish_zips(archive, segment_items(folder, 1, 1000))
+    publish_zips(archive, segment_items(folder, 1001, 1087, THREE))
+    publish_zips(archive, segment_items(folder, 20001, 21000))
+    return folder / "store"
+
+
 @pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
-    publish_zips(archive, segment_items(tmp_path, 1, 1000))
-    publish_zips(archive, segment_items(tmp_path, 1001, 1087, THREE))
-    publish_zips(archive, segment_items(tmp_path, 20001, 21000))
-    return archive
+def archive(model: Path, tmp_path: Path) -> Archive:
+    return copied_archive(model, tmp_path)
 
 
 def page(archive: Archive, path: str) -> Page:

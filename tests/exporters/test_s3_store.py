@@ -289,13 +289,22 @@ def test_the_environment_names_endpoint_and_region_in_the_usual_way(
     server: BucketServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-3")
     bucket = server.bucket()
+    answer = server.door.app
+    signatures: list[str] = []
+
+    def listening(environ: dict[str, Any], start_response: Any) -> Any:
+        signatures.append(environ["HTTP_AUTHORIZATION"])
+        return answer(environ, start_response)
+
+    monkeypatch.setattr(server.door, "app", listening)
     store = open_store(f"s3://{bucket}/a/b/")
     assert isinstance(store, S3Store)
     put(store, "x", b"1")
     assert store.describe("x") == f"s3://{bucket}/a/b/x"
     assert f"PUT /{bucket}/a/b/x" in server.door.requests
+    assert "/eu-west-3/s3/" in signatures[0]
     store.close()
 
 

@@ -20,7 +20,7 @@ from exporters.publish import publish_zips
 from exporters.replace import Correction
 from exporters.verify import verify_archive
 from exporters.windows import due_windows, window_item, windows_over
-from tests.archive_kit import CHAIN, THREE, part_item, segment_items
+from tests.archive_kit import CHAIN, THREE, copied_archive, part_item, segment_items
 from tests.exporters.test_ledger import NOON
 from transforms.segments import BlockRange
 
@@ -28,13 +28,19 @@ ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"
 SHARD = f"{CHAIN}/index/000000000.json"
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
-    publish_zips(archive, segment_items(tmp_path, 1, 10, THREE, rows=200))
-    publish_zips(archive, segment_items(tmp_path, 11, 13, THREE))
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    archive = Archive(FolderStore(folder / "store"), CHAIN)
+    publish_zips(archive, segment_items(folder, 1, 10, THREE, rows=200))
+    publish_zips(archive, segment_items(folder, 11, 13, THREE))
     publish_zips(archive, [window_item(archive, w) for w in due_windows(archive, "orders", 2)])
-    return archive
+    return folder / "store"
+
+
+@pytest.fixture
+def archive(model: Path, tmp_path: Path) -> Archive:
+    return copied_archive(model, tmp_path)
 
 
 def found(archive: Archive) -> list[tuple[Problem, str]]:
