@@ -5,7 +5,7 @@ Views name volume files by absolute path, so that the catalog can be opened from
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +57,8 @@ def create_views(
     for table in _tables(history, states):
         source = table.source(root)
         columns = table.shape.column_list()
-        friendly = [pair for column in columns for pair in _friendly(table.name, column)]
+        labels = _labels(table.name, columns)
+        friendly = [pair for column in columns for pair in _friendly(table.name, column, labels)]
         own = [(quote_name(name), name) for name in _OWN_COLUMNS]
         exact = [
             (rendered(table.name, column, raw=column.name in table.shape.raw), column.name)
@@ -92,16 +93,23 @@ def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Ta
         yield _Table(name, volumes, shape)
 
 
-def _friendly(table: str, column: Column) -> Iterator[tuple[str, str]]:
+def _labels(table: str, columns: Sequence[Column]) -> dict[str, str]:
+    """Column of numbers to the column of their names; a CSV's own column of that name stays."""
+    taken = {column.name.lower() for column in columns}
+    numbers = (column.name for column in columns if enum_names(table, column.name))
+    return {name: f"{name}_name" for name in numbers if f"{name}_name" not in taken}
+
+
+def _friendly(table: str, column: Column, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     name = quote_name(column.name)
     if column.type == "numeric" and (table, column.name) != ("withdrawals", "amount"):
         yield f"try_cast({name} as decimal(38,10))", column.name
         return
     yield name, column.name
-    names = enum_names(table, column.name)
-    if names:
+    if column.name in labels:
+        names = enum_names(table, column.name)
         cases = " ".join(f"when {number} then {quote_text(text)}" for number, text in names.items())
-        yield f"case {name} {cases} else {name}::varchar end", f"{column.name}_name"
+        yield f"case {name} {cases} else {name}::varchar end", labels[column.name]
 
 
 def _comment(con: Connection, table: _Table, columns: Sequence[Column]) -> None:
@@ -115,11 +123,9 @@ def _comment(con: Connection, table: _Table, columns: Sequence[Column]) -> None:
             con.execute(f"comment on column {schema}.{name}.{quote_name(column.name)} is {meaning}")
     for own, meaning in _OWN_COLUMNS.items():
         con.execute(f"comment on column main.{name}.{own} is {quote_text(meaning)}")
-    for column in columns:
-        if enum_names(table.name, column.name):
-            label = quote_name(f"{column.name}_name")
-            text = f"The name of {column.name}; the number itself where it has none."
-            con.execute(f"comment on column main.{name}.{label} is {quote_text(text)}")
+    for number, label in _labels(table.name, columns).items():
+        text = quote_text(f"The name of {number}; the number itself where it has none.")
+        con.execute(f"comment on column main.{name}.{quote_name(label)} is {text}")
 
 
 def _as_of(volume: Volume) -> str:

@@ -19,9 +19,13 @@ class Shape:
     raw: set[str] = field(default_factory=set)
 
     def merge(self, newer: Shape) -> None:
-        """Take in the shape of later segments: its columns come first, older ones after them."""
+        """Take in the shape of later segments: its columns come first, older ones after them.
+
+        DuckDB folds case, so that a name written otherwise before is the same column.
+        """
+        newest = {name.lower() for name in newer.columns}
         self.columns = newer.columns | {
-            name: kind for name, kind in self.columns.items() if name not in newer.columns
+            name: kind for name, kind in self.columns.items() if name.lower() not in newest
         }
         self.raw |= newer.raw
 

@@ -126,8 +126,12 @@ def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:
 
 def create_table_sql(volume: str, table: str, columns: Iterable[Column]) -> str:
     """SQL that creates a volume's table: the CSV's columns by their first types, then our own."""
-    types = {column.name: conversion(table, column).type for column in reversed([*columns])}
-    listed = [f"{quote_name(name)} {kind}" for name, kind in reversed(types.items())]
+    # DuckDB folds case: a name that later segments write otherwise is one column.
+    kept = {column.name.lower(): column for column in reversed([*columns])}
+    listed = [
+        f"{quote_name(column.name)} {conversion(table, column).type}"
+        for column in reversed(kept.values())
+    ]
     own = ["_segment bigint", "_row bigint", "_raw map(varchar, varchar)"]
     target = f"{quote_name(volume)}.main.{quote_name(table)}"
     return f"create table {target} ({', '.join([*listed, *own])})"
