@@ -106,8 +106,8 @@ def _friendly(table: str, column: Column, labels: Mapping[str, str]) -> Iterator
         yield f"try_cast({name} as decimal(38,10))", column.name
         return
     yield name, column.name
-    if column.name in labels:
-        names = enum_names(table, column.name)
+    names = enum_names(table, column.name)
+    if names and column.name in labels:
         cases = " ".join(f"when {number} then {quote_text(text)}" for number, text in names.items())
         yield f"case {name} {cases} else {name}::varchar end", labels[column.name]
 
