@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from api import settings as served
+from api.settings import Listen, read_settings
+from pipelines import settings as loaded
+from transforms.errors import ConfigError
+
+
+@pytest.mark.parametrize("source", [None, "/data/segments/", "s3://bucket/prefix", "relative"])
+def test_the_server_looks_where_the_pipeline_puts_things(source: str | None) -> None:
+    environment = {} if source is None else {"STRATA_SOURCE": source}
+    pipeline = loaded.read_settings(environment=environment)
+    places = read_settings(environment).places
+    assert (places.warehouse, places.archive) == (pipeline.warehouse, pipeline.archive)
+    assert places.source == pipeline.source
+
+
+def test_what_is_given_beats_the_environment_which_beats_the_default() -> None:
+    environment = {"STRATA_API_PORT": "80", "STRATA_API_HOST": "::1", "STRATA_WAREHOUSE": "/w"}
+    found = read_settings(environment, port=0, host=None, warehouse="/v")
+    assert found.listen == Listen(host="::1", port=0)
+    assert found.places.warehouse == Path("/v")
+
+
+@pytest.mark.parametrize(
+    ("listen", "rate"),
+    [
+        ({}, 0.0),
+        ({"STRATA_API_HOST": "localhost"}, 0.0),
+        ({"STRATA_API_HOST": "0.0.0.0"}, 20.0),
+        ({"STRATA_API_HOST": "example.org"}, 20.0),
+        ({"STRATA_API_HOST": "0.0.0.0", "STRATA_API_UDS": "/run/strata"}, 0.0),
+        ({"STRATA_API_HOST": "0.0.0.0", "STRATA_API_RATE": "0"}, 0.0),
+        ({"STRATA_API_RATE": "2.5"}, 2.5),
+    ],
+)
+def test_the_rate_is_limited_beyond_loopback_unless_it_is_set(
+    listen: dict[str, str], rate: float
+) -> None:
+    assert read_settings(listen).access.rate == rate
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("API_PORT", "http"),
+        ("API_WORKERS", "0"),
+        ("API_THREADS", "-1"),
+        ("API_QUERY_SECONDS", "soon"),
+        ("API_QUEUE", "1.5"),
+        ("NAME_STYLE", "fancy"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"STRATA_{name} is '{value}'"):
+        read_settings({f"STRATA_{name}": value})
+
+
+def test_tokens_are_a_list_that_no_repr_shows() -> None:
+    found = read_settings({"STRATA_API_TOKENS": "one, two,"})
+    assert found.access.tokens == ("one", "two")
+    assert "two" not in repr(found)
+    assert served.ServeSettings(found.places).access.rate == 0.0
