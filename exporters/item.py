@@ -17,7 +17,6 @@ from exporters.store import content_sha256
 from exporters.zipfmt import Member
 from exporters.zipread import read_members
 from transforms.errors import IntegrityError
-from transforms.receipts import Receipt
 from transforms.registry import TableSchema
 from transforms.segments import BlockRange, contiguous_runs
 
@@ -36,19 +35,6 @@ class PublishItem:
     schemas: tuple[TableSchema, ...]
     rows: int
     csv_sha256: tuple[str, ...] = ()
-
-    @classmethod
-    def of_receipt(
-        cls,
-        receipt: Receipt,
-        zip_file: Path,
-        segment_id: str | None = None,
-        segment_sha256: str | None = None,
-    ) -> PublishItem:
-        """The ZIP of a table that was proven while it was loaded; ids are those of its segment."""
-        source = SegmentSource(receipt.blocks, receipt.segment.version, segment_id, segment_sha256)
-        schemas, hashes = (receipt.schema,), (receipt.sha256,)
-        return cls(receipt.table, zip_file, (source,), schemas, receipt.rows, hashes)
 
     @property
     def name(self) -> str:

@@ -66,11 +66,15 @@ def test_entries_are_found_by_their_blocks(
     assert [str(entry.blocks) for entry in archive.entries("orders", blocks)] == expected
 
 
+def test_a_published_zip_reads_with_its_hash_as_its_version(archive: Archive) -> None:
+    (entry,) = archive.entries("orders", BlockRange(31, 31))
+    source = archive.source(entry)
+    assert (source.version, source.size) == (entry.sha256, entry.bytes)
+
+
 def test_the_archive_serves_as_parts_of_any_range(archive: Archive) -> None:
     parts = cover(BlockRange(1, 20), archive.parts("orders", BlockRange(1, 20)))
     assert [str(part.blocks) for part in parts] == ["1-13", "14-20"]
-    (entry,) = archive.entries("orders", BlockRange(31, 31))
-    assert parts[0].source.version != archive.source(entry).version == entry.sha256
 
 
 def test_the_windows_that_a_replacement_makes_stale_are_found(archive: Archive) -> None:

@@ -32,6 +32,7 @@ from tests.archive_kit import (
     part_item,
     segment_items,
 )
+from tests.exporters.test_folder_store import no_file_above
 from tests.s3_kit import BucketServer, bucket_server
 from transforms.errors import BusyError
 from transforms.registry import HISTORY_TABLES
@@ -286,6 +287,20 @@ def test_a_missing_local_file_ends_the_run_and_what_was_put_is_adopted_later(
     assert archive.read("index.json") is None
     items[2].content.write_bytes(whole)
     assert publish_zips(archive, items) == PublishReport(created=1, identical=2, bytes=len(whole))
+    assert list(verify_archive(archive)) == []
+
+
+def test_a_full_disk_ends_the_run_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    archive = archive_in(tmp_path / "store")
+    small = part_item(tmp_path, "orders", 1, 9)
+    large = part_item(tmp_path, "orders", 10, 19, rows=20_000)
+    with no_file_above(20_000), pytest.raises(OSError, match="too large"):
+        publish_zips(archive, [small, large], workers=1)
+    assert [info.key for info in archive.store.list(f"{CHAIN}/")] == [
+        f"{CHAIN}/{small.path}",
+        f"{CHAIN}/{small.path}.sha256",
+    ]
+    assert publish_zips(archive, [small, large]).created == 1
     assert list(verify_archive(archive)) == []
 
 
