@@ -6,7 +6,7 @@ Until a finished file is renamed into place there is only scratch; the catalog n
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from transforms.errors import SegmentError
 from transforms.inventory import Refusal, SegmentFile
 from transforms.prepare import PreviousId, prepare, prepare_state
 from transforms.quarantine import Quarantine
-from transforms.receipts import Receipt
+from transforms.receipts import LoadedSegment, Receipt
 from transforms.scratch import commit_file
+from transforms.segments import BlockRange
 from transforms.shapes import Volume
 from transforms.source import Source
 from transforms.table_load import PartSink
@@ -97,7 +98,8 @@ class Loader:
         unfinished = self._scratch / name
         unfinished.unlink(missing_ok=True)
         receipts = build_volume(unfinished, group, self._sink, self._settings, self._progress)
-        with_state = [self._build_state(segment) for segment in self._due_states(group)]
+        due = [self._build_state(segment) for segment in self._due_states(group)]
+        with_state = [state for state in due if state is not None]
         commit_file(unfinished, self._root / "volumes" / name)
         volume = Volume.of("history", f"volumes/{name}", receipts)
         segments = {segment.blocks: loaded_segment(segment, receipts) for segment in group}
@@ -115,8 +117,11 @@ class Loader:
         self.report.volumes.append(volume.file)
         self._quarantine.release(segment.file.info.key for segment in group)
         # Another process may have loaded only some of these segments while we did.
-        for rest in _contiguous(segment for segment in group if segment.blocks not in held):
-            self._commit(rest)
+        rest = [segment for segment in group if segment.blocks not in held]
+        for segment in rest:
+            _check_free(segment, held)
+        for run in _contiguous(iter(rest)):
+            self._commit(run)
 
     def _due_states(self, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
         """The last segment of each schema version in the group, unless a later one is loaded."""
@@ -127,8 +132,10 @@ class Loader:
             if version not in known or known[version] < segment.blocks:
                 yield segment
 
-    def _build_state(self, segment: PreparedSegment) -> Volume:
+    def _build_state(self, segment: PreparedSegment) -> Volume | None:
         prepared = prepare_state(segment, segment.zip_path.parent / "state")
+        if not prepared.tables:
+            return None
         name = volume_name([(segment.file.name, segment.sha256)])
         unfinished = self._scratch / f"state-{name}"
         unfinished.unlink(missing_ok=True)
@@ -147,6 +154,17 @@ def _previous_ids(files: Sequence[SegmentFile], catalog: Catalog | None) -> Prev
     if catalog is not None:
         ids |= {blocks.last: known.segment_id for blocks, known in catalog.segments.items()}
     return lambda file: ids.get(file.blocks.first - 1, "")
+
+
+def _check_free(segment: PreparedSegment, held: Mapping[BlockRange, LoadedSegment]) -> None:
+    """Raise `SegmentError` where a loaded segment covers some of the same blocks."""
+    for blocks, known in held.items():
+        if blocks.overlaps(segment.blocks):
+            raise SegmentError(
+                f"{segment.file.info.key} covers blocks that {known.name.file_name}, loaded in the "
+                "meantime, covers too: remove the one that is wrong",
+                segment.file.name.file_name,
+            )
 
 
 def _contiguous(segments: Iterator[PreparedSegment]) -> Iterator[list[PreparedSegment]]:

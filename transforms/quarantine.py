@@ -17,10 +17,18 @@ from transforms.scratch import commit_file, scratch_folder
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedFile:
-    """A refused file and why: `copy` is the file itself where it was read before it was refused."""
+    """A refused file and why: `copy` is the file itself where it was read before it was refused.
+
+    Without one the listing alone was the reason (its name, a rival), which may pass by itself.
+    """
 
     refusal: Refusal
     copy: Path | None
+
+    @property
+    def was_read(self) -> bool:
+        """Whether the file's own bytes are wrong, so that only other bytes can help."""
+        return self.copy is not None
 
     @property
     def key(self) -> str:
@@ -44,15 +52,9 @@ class Quarantine:
         found = [self._read(path) for path in self._folder.glob("*.json")]
         return sorted((file for file in found if file), key=lambda file: file.refusal.info)
 
-    def holds(self, info: ObjectInfo) -> bool:
-        """Whether this very version of a file was refused before."""
-        record = self._read(self._record(info.key))
-        return record is not None and record.refusal.info == info
-
-    def reason(self, key: str) -> str:
-        """Why a file was refused; empty where it was not."""
-        record = self._read(self._record(key))
-        return record.reason if record is not None else ""
+    def find(self, key: str) -> QuarantinedFile | None:
+        """The record of a file; None where it was not refused."""
+        return self._read(self._record(key))
 
     def put(self, refusal: Refusal, file: Path | None = None) -> None:
         """Record a refusal, with a copy of the file if it was fetched; replaces an older record."""

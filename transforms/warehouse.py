@@ -84,12 +84,13 @@ class Warehouse:
         known_bad: list[Refusal] = []
         for file in inventory.segments:
             known = held.get(file.name)
+            refused = self._quarantine.find(file.info.key)
             if known is not None:
                 if known.info.size != file.info.size:
                     reason = f"{file.info.key} changed after it was loaded: verify which is right"
                     known_bad.append(Refusal(file.info, reason))
-            elif self._quarantine.holds(file.info):
-                known_bad.append(Refusal(file.info, self._quarantine.reason(file.info.key)))
+            elif refused and refused.was_read and refused.refusal.info == file.info:
+                known_bad.append(refused.refusal)
             else:
                 pending.append(file)
         return Survey(inventory, tuple(pending), tuple(known_bad))
@@ -120,16 +121,15 @@ class Warehouse:
         return loader.report
 
     def record_refusals(self, survey: Survey) -> None:
-        """Keep the survey's refusals in the quarantine, and forget files that are gone."""
+        """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
         refused = {refusal.key: refusal for refusal in survey.inventory.refused}
         for refusal in refused.values():
-            if not self._quarantine.holds(refusal.info):
+            known = self._quarantine.find(refusal.key)
+            if known is None or known.refusal != refusal:
                 self._quarantine.put(refusal)
-        present = {file.info for file in survey.inventory.segments} | {
-            refusal.info for refusal in refused.values()
-        }
+        bad = {refusal.info for refusal in (*refused.values(), *survey.known_bad)}
         self._quarantine.release(
-            file.key for file in self.quarantined() if file.refusal.info not in present
+            file.key for file in self.quarantined() if file.refusal.info not in bad
         )
 
     def receipts(

@@ -35,8 +35,7 @@ def _put(quarantine: Quarantine, key: str = _INFO.key, reason: str = "it is brok
 def test_nothing_is_quarantined_at_first(tmp_path: Path) -> None:
     quarantine = Quarantine(tmp_path / "quarantine")
     assert quarantine.files() == []
-    assert not quarantine.holds(_INFO)
-    assert quarantine.reason(_INFO.key) == ""
+    assert quarantine.find(_INFO.key) is None
     assert not (tmp_path / "quarantine").exists()
 
 
@@ -48,6 +47,7 @@ def test_a_refusal_is_kept_with_its_reason_and_its_file(tmp_path: Path) -> None:
     (kept,) = Quarantine(tmp_path / "quarantine").files()
     assert (kept.key, kept.reason) == (_INFO.key, "it is broken: fetch it again, é")
     assert kept.refusal.info == _INFO
+    assert kept.was_read
     assert kept.copy is not None
     assert kept.copy.read_bytes() == b"PK broken"
 
@@ -59,21 +59,14 @@ def test_a_file_refused_by_its_name_has_no_copy(tmp_path: Path) -> None:
     assert kept.copy is None
 
 
-@pytest.mark.parametrize(
-    ("info", "held"),
-    [
-        (_INFO, True),
-        (ObjectInfo(_INFO.key, 11, "v1"), False),
-        (ObjectInfo(_INFO.key, 10, "v2"), False),
-        (ObjectInfo("kit-chain-1-1001-2000.zip", 10, "v1"), False),
-    ],
-)
-def test_only_the_very_version_that_was_refused_is_held(
-    tmp_path: Path, info: ObjectInfo, held: bool
-) -> None:
+def test_a_refusal_is_found_by_its_key(tmp_path: Path) -> None:
     quarantine = Quarantine(tmp_path)
     _put(quarantine)
-    assert quarantine.holds(info) is held
+    found = quarantine.find(_INFO.key)
+    assert found is not None
+    assert found.refusal == Refusal(_INFO, "it is broken")
+    assert not found.was_read
+    assert quarantine.find("kit-chain-1-1001-2000.zip") is None
 
 
 def test_a_later_refusal_replaces_the_earlier(tmp_path: Path) -> None:
@@ -82,7 +75,7 @@ def test_a_later_refusal_replaces_the_earlier(tmp_path: Path) -> None:
     quarantine.put(Refusal(ObjectInfo(_INFO.key, 12, "v2"), "it is still broken"))
     (kept,) = quarantine.files()
     assert kept.reason == "it is still broken"
-    assert not quarantine.holds(_INFO)
+    assert kept.refusal.info.version == "v2"
 
 
 def test_a_copy_of_an_earlier_version_does_not_stand_for_a_later_one(tmp_path: Path) -> None:
@@ -119,7 +112,7 @@ def test_no_key_leaves_the_folder(tmp_path: Path, key: str) -> None:
     quarantine = Quarantine(folder)
     _put(quarantine, key)
     assert [path.parent for path in tmp_path.rglob("*") if path.is_file()] == [folder]
-    assert quarantine.reason(key) == "it is broken"
+    assert quarantine.find(key) is not None
     quarantine.release([key])
     assert quarantine.files() == []
 
