@@ -42,6 +42,8 @@ UNKNOWN_TYPE = "unknown"
 RESERVED_COLUMNS = frozenset({"_segment", "_row", "_raw", "_file", "_place", "file_index"})
 """Names of our own columns beside those of a CSV."""
 
+_QUOTING = frozenset('"\r')
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -162,13 +164,16 @@ def schema_of(table: str, version: int, header: Sequence[str]) -> TableSchema:
 
 
 def _check_names(table: str, header: Sequence[str]) -> None:
-    """Refuse names that are missing, repeated (DuckDB folds case) or taken by our own columns."""
+    """Refuse names that are missing, repeated (DuckDB folds case), quoted, or our own columns'."""
     folded = [name.lower() for name in header]
     repeated = sorted({name for name in folded if folded.count(name) > 1})
     if repeated:
         raise SegmentError(f"table {table}: the header repeats {', '.join(repeated)}")
     if "" in folded:
         raise SegmentError(f"table {table}: the header has a column without a name")
+    quoted = [name for name in header if not _QUOTING.isdisjoint(name)]
+    if quoted:
+        raise SegmentError(f"table {table}: the header has the name {quoted[0]!r}, not a plain one")
     reserved = sorted(RESERVED_COLUMNS & set(folded))
     if reserved:
         raise SegmentError(f"table {table}: the header uses the name {', '.join(reserved)}")

@@ -135,6 +135,8 @@ _REFUSED: list[tuple[Callable[[list[str]], list[str]], str]] = [
     (lambda h: [*h, "PRICE"], "repeats price"),
     (lambda h: [*h, "twice", "Twice"], "repeats twice"),
     (lambda h: [*h, ""], "a column without a name"),
+    (lambda h: [*h, '"x""y"'], 'the name \'"x""y"\', not a plain one'),
+    (lambda h: [*h, "extra\r"], r"the name 'extra\\r', not a plain one"),
     (lambda _: ["header row"], "contradicts schema version 1"),
     (lambda _: [""], "a column without a name"),
 ]
