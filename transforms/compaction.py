@@ -25,6 +25,9 @@ from transforms.volumes import LoadSettings, create_table_sql, volume_name
 FAN = 8
 """How many neighbours of one tier make a merge worth its cost."""
 
+# More files attached at once cost memory; what is left merges in the next round.
+_MOST_AT_ONCE = 64
+
 MAX_VOLUME_BYTES = 16 * 2**30
 """A volume of this size on disk is not merged any further."""
 
@@ -47,14 +50,17 @@ def tier(size: int) -> int:
 
 
 def plan_merges(
-    volumes: Sequence[Volume], size_of: Callable[[Volume], int]
+    volumes: Sequence[Volume], size_of: Callable[[Volume], int], fan: int = FAN
 ) -> Iterator[list[Volume]]:
-    """The runs of neighbours to merge now, of ascending history volumes; smallest tiers first."""
+    """The runs of neighbours to merge now, of ascending history volumes; smallest tiers first.
+
+    A run is worth it from `fan` volumes on; `size_of` gives a volume's bytes on disk.
+    """
     sizes = {volume.file: size_of(volume) for volume in volumes}
     for highest in sorted({tier(size) for size in sizes.values()}):
-        merges = [run for run in _runs(volumes, sizes, highest) if len(run) >= FAN]
+        merges = [run for run in _runs(volumes, sizes, highest) if len(run) >= fan]
         if merges:
-            yield from merges
+            yield from (run[:_MOST_AT_ONCE] for run in merges)
             return
 
 
@@ -76,7 +82,7 @@ def _runs(volumes: Sequence[Volume], sizes: dict[str, int], highest: int) -> Ite
         yield run
 
 
-def compact(root: Path, settings: LoadSettings) -> CompactionReport:
+def compact(root: Path, settings: LoadSettings, fan: int = FAN) -> CompactionReport:
     """Merge until nothing is worth merging. May be killed and run again, beside loads and readers.
 
     Raises `IntegrityError` where a merged volume does not render to the bytes of its receipts; the
@@ -85,7 +91,7 @@ def compact(root: Path, settings: LoadSettings) -> CompactionReport:
     report = CompactionReport()
     while catalog := read_catalog(root):
         merges = list(
-            plan_merges(catalog.history(), lambda volume: (root / volume.file).stat().st_size)
+            plan_merges(catalog.history(), lambda volume: (root / volume.file).stat().st_size, fan)
         )
         if not merges:
             break

@@ -51,10 +51,14 @@ def read_only_connection(
 ) -> Iterator[Connection]:
     """Open a DuckDB file read-only, by its resolved path: a new generation is a new file.
 
-    With `scratch`, memory is bounded and what does not fit is spilled there.
+    With `scratch`, memory is bounded and what does not fit is spilled there. The file is attached
+    to an instance of its own: one that is opened directly is shared by the whole process, and
+    refused where somebody opened it with other settings.
     """
     config = _config(threads, MEMORY_LIMIT if scratch else None, scratch)
-    with duckdb.connect(path.resolve(), read_only=True, config=config) as con:
+    with duckdb.connect(":memory:", config=config) as con:
+        con.execute(f"attach {quote_text(path.resolve())} as current (read_only)")
+        con.execute("use current")
         con.execute("set TimeZone = 'UTC'")
         con.execute("set preserve_insertion_order = true")
         con.execute("set enable_progress_bar = false")
@@ -63,12 +67,13 @@ def read_only_connection(
 
 @contextmanager
 def attached(con: Connection, path: Path, alias: str, options: str = "") -> Iterator[str]:
-    """Attach a DuckDB file for the length of a block; leaving it checkpoints and lets go of it."""
+    """Attach a DuckDB file for the length of a block; its end checkpoints and lets go of it.
+
+    Where the block fails, closing the connection does that: a detach could fail too and hide why.
+    """
     con.execute(f"attach {quote_text(path)} as {quote_name(alias)} {options}")
-    try:
-        yield alias
-    finally:
-        con.execute(f"detach {quote_name(alias)}")
+    yield alias
+    con.execute(f"detach {quote_name(alias)}")
 
 
 def _config(

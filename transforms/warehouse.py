@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transforms.catalog import CURRENT, Catalog, advance, read_catalog
-from transforms.compaction import CompactionReport, compact
+from transforms.compaction import FAN, CompactionReport, compact
 from transforms.duck import Connection, read_only_connection
 from transforms.errors import ConfigError, RangeError
 from transforms.inventory import Inventory, Refusal, SegmentFile
@@ -207,9 +207,9 @@ class Warehouse:
         with scratch_folder(self.root / "scratch") as scratch:
             yield from volume_digests(volume, scratch)
 
-    def compact(self) -> CompactionReport:
-        """Merge neighbouring volumes of similar size until nothing is worth merging."""
-        report = compact(self.root, self._settings)
+    def compact(self, fan: int = FAN) -> CompactionReport:
+        """Merge runs of `fan` or more neighbouring volumes of similar size, until there is none."""
+        report = compact(self.root, self._settings, fan)
         self.sweep()
         return report
 

@@ -1,0 +1,208 @@
+"""Merging volumes: which, and that nobody can tell afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporters.folder_store import FolderStore
+from exporters.staging import PartStage
+from tests.segments_kit import build_segment, table_rows
+from tests.transforms.warehouse_kit import blocks_of, exact_tables
+from transforms.compaction import FAN, MAX_VOLUME_BYTES, plan_merges, tier
+from transforms.segments import BlockRange
+from transforms.shapes import Volume
+from transforms.source import Source
+from transforms.warehouse import Warehouse
+
+MB = 2**20
+BOUNDS = ((1, 1, 100), (1, 101, 130), (2, 131, 200), (6, 201, 201), (6, 202, 300))
+
+
+def volumes(*sizes: int, gap_before: int | None = None) -> tuple[list[Volume], dict[str, int]]:
+    """Neighbouring volumes of these sizes; a gap lies before one of them."""
+    made: list[Volume] = []
+    for number in range(len(sizes)):
+        shift = 5 if gap_before is not None and number >= gap_before else 0
+        blocks = BlockRange(number * 10 + 1 + shift, number * 10 + 10 + shift)
+        made.append(Volume("history", str(number), blocks, 1, {}))
+    return made, {volume.file: size for volume, size in zip(made, sizes, strict=True)}
+
+
+def planned(made: list[Volume], sizes: dict[str, int]) -> list[str]:
+    return [
+        " ".join(volume.file for volume in run)
+        for run in plan_merges(made, lambda volume: sizes[volume.file])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(1, 0), (MB, 0), (MB + 1, 1), (8 * MB, 1), (8 * MB + 1, 2)]
+)
+def test_a_tier_is_eight_times_as_large_as_the_one_below(size: int, expected: int) -> None:
+    assert tier(size) == expected
+
+
+def test_seven_neighbours_are_left_alone_and_eight_are_merged() -> None:
+    assert planned(*volumes(*[MB] * (FAN - 1))) == []
+    assert planned(*volumes(*[MB] * FAN)) == ["0 1 2 3 4 5 6 7"]
+
+
+def test_small_neighbours_merge_without_the_large_one_beside_them() -> None:
+    assert planned(*volumes(500 * MB, *[MB] * FAN)) == ["1 2 3 4 5 6 7 8"]
+
+
+def test_volumes_on_both_sides_of_a_gap_stay_apart() -> None:
+    assert planned(*volumes(*[MB] * FAN, gap_before=4)) == []
+
+
+def test_a_volume_of_the_largest_size_is_not_merged_again() -> None:
+    assert planned(*volumes(*[MAX_VOLUME_BYTES] * FAN)) == []
+
+
+@given(st.lists(st.integers(1, MB), min_size=1, max_size=300))
+def test_any_number_of_volumes_ends_in_a_few(loads: list[int]) -> None:
+    """Loading one volume after another and merging after each keeps fewer than FAN in a tier."""
+    sizes: list[int] = []
+    for size in loads:
+        sizes.append(size)
+        while runs := planned(*volumes(*sizes)):
+            for run in reversed(runs):
+                numbers = [int(number) for number in run.split()]
+                merged = sum(sizes[number] for number in numbers)
+                sizes[numbers[0] : numbers[-1] + 1] = [merged]
+
+    assert len(sizes) <= (FAN - 1) * (tier(sum(loads)) + 1)
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> tuple[Warehouse, list[Path]]:
+    """A warehouse of one volume for each segment, over three schema versions."""
+    tables = ("orders", "trades", "withdrawals")
+    hostile = {"orders": {"reference": 'a,"b"\r\n#'}, "withdrawals": {"amount": "1" * 60}}
+    segments = [
+        build_segment(
+            tmp_path / "source",
+            version=version,
+            first=first,
+            last=last,
+            tables={
+                table: table_rows(
+                    table, hostile.get(table, {}), {}, {}, version=version, first=first
+                )
+                for table in tables
+            },
+        )
+        for version, first, last in BOUNDS
+    ]
+    warehouse, source = Warehouse(tmp_path / "warehouse"), Source(FolderStore(tmp_path / "source"))
+    stage = PartStage(tmp_path / "parts", durable=False)
+    for file in warehouse.survey(source).pending:
+        assert warehouse.load(source, [file], stage).failures == []
+    return warehouse, segments
+
+
+def history(warehouse: Warehouse) -> list[str]:
+    catalog = warehouse.catalog()
+    assert catalog is not None
+    return [volume.file for volume in catalog.history()]
+
+
+def test_a_merged_volume_renders_every_table_to_the_source_bytes(
+    loaded: tuple[Warehouse, list[Path]],
+) -> None:
+    warehouse, segments = loaded
+    before = warehouse.receipts()
+
+    report = warehouse.compact(fan=2)
+
+    assert len(history(warehouse)) == 1
+    assert len(report.merged) == 1
+    for segment in segments:
+        assert all(exact_tables(warehouse, segment).values()), segment
+    assert warehouse.receipts() == before
+    assert [what for what in warehouse.verify() if what[1]] == []
+    assert warehouse.compact(fan=2).merged == []
+
+
+def test_merging_gives_the_volume_that_one_load_would_have_given(
+    loaded: tuple[Warehouse, list[Path]], tmp_path: Path
+) -> None:
+    warehouse, segments = loaded
+    warehouse.compact(fan=2)
+    source = Source(FolderStore(segments[0].parent))
+    other = Warehouse(tmp_path / "other")
+    other.load(source, other.survey(source).pending, PartStage(tmp_path / "p", durable=False))
+
+    assert history(warehouse) == history(other)
+
+
+def test_a_reader_of_the_old_generation_goes_on_reading(
+    loaded: tuple[Warehouse, list[Path]],
+) -> None:
+    warehouse, _ = loaded
+    old = history(warehouse)
+    with duckdb.connect(str(warehouse.current.resolve()), read_only=True) as reader:
+        rows = reader.execute("select count(*) from orders").fetchall()
+        warehouse.compact(fan=2)
+
+        assert reader.execute("select count(*) from orders").fetchall() == rows
+        assert all((warehouse.root / file).exists() for file in old)
+
+
+def test_old_volumes_go_after_the_grace_period(loaded: tuple[Warehouse, list[Path]]) -> None:
+    warehouse, _ = loaded
+    old = history(warehouse)
+    for file in old:
+        os.utime(warehouse.root / file, (0, 0))  # written long ago, dropped only now
+    warehouse.compact(fan=2)
+    assert all((warehouse.root / file).exists() for file in old)
+
+    warehouse.sweep(grace_seconds=0)
+
+    assert not any((warehouse.root / file).exists() for file in old)
+    assert all((warehouse.root / file).exists() for file in history(warehouse))
+
+
+_COMPACT = """
+import sys
+from pathlib import Path
+import transforms.compaction as compaction
+from transforms.volumes import LoadSettings
+import os, signal
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(compaction, sys.argv[2], die)
+compaction.compact(Path(sys.argv[1]), LoadSettings(), 2)
+"""
+
+
+@pytest.mark.parametrize("step", ["_merge", "commit_file", "advance", "volume_digests"])
+def test_a_killed_compaction_changes_nothing_and_the_next_one_ends_it(
+    loaded: tuple[Warehouse, list[Path]], step: str
+) -> None:
+    warehouse, segments = loaded
+    old = history(warehouse)
+    killed = subprocess.run(
+        [sys.executable, "-c", _COMPACT, str(warehouse.root), step], check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert history(warehouse) == old
+    assert all(exact_tables(warehouse, segments[0]).values())
+
+    warehouse.compact(fan=2)
+
+    assert len(history(warehouse)) == 1
+    assert list((warehouse.root / "scratch").glob("run-*")) == []
+    assert all(exact_tables(warehouse, segments[-1]).values())
+    assert blocks_of(segments[0]) in {receipt.blocks for receipt in warehouse.receipts()}
