@@ -204,7 +204,8 @@ class S3Store:
             )
 
     def _compared(self, key: str, held: HeadObjectOutputTypeDef, upload: Upload) -> PutResult:
-        there = held["Metadata"].get("sha256") or object_sha256(self, key)
-        if (there, held["ContentLength"]) != (upload.sha256, upload.size):
+        noted = held["Metadata"].get("sha256") if held["ContentLength"] == upload.size else None
+        there = noted or object_sha256(self, key)
+        if there != upload.sha256:
             raise conflict(self.describe(key), there, upload.sha256)
         return PutResult.IDENTICAL

@@ -131,6 +131,26 @@ def test_an_update_that_lost_the_race_starts_from_what_won(tmp_path: Path) -> No
     assert store.read("x") == b"rival 0 and me"
 
 
+def test_an_update_never_buries_what_came_between_its_reading_and_its_writing(
+    tmp_path: Path,
+) -> None:
+    class Interrupted(MortalStore):
+        interruptions = 1
+
+        def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
+            found = super().read(key, start, length)
+            if self.interruptions:
+                self.interruptions -= 1
+                held = self.head(key)
+                self.put_if_match(key, found + b" rival", held.version if held else None, "")
+            return found
+
+    store = Interrupted(FolderStore(tmp_path), -1)
+    store.put_if_match("x", b"old", None, "")
+    assert update(store, "x", lambda old: (old or b"nothing") + b" me", "")
+    assert store.read("x") == b"old rival me"
+
+
 def test_an_update_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     assert update(store, "x", lambda _: b"1", "")

@@ -7,14 +7,15 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from exporters.folder_store import FolderStore
-from exporters.store import SCRATCH, PutResult
+from exporters.store import SCRATCH, LostRaceError, PutResult
 from transforms.errors import ConfigError
 
 
@@ -131,3 +132,68 @@ def test_listing_a_folder_that_is_missing_is_an_error_and_not_an_empty_list(
 def test_a_dangling_link_is_no_object(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     assert list(FolderStore(tmp_path).list()) == []
+
+
+def test_swaps_within_one_tick_of_the_clock_have_different_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # only to be fast: ticks last milliseconds
+    store = FolderStore(tmp_path)
+    versions = [store.put_if_match("index", b"000", None, "")]
+    for number in range(1, 100):
+        versions.append(store.put_if_match("index", b"%03d" % number, versions[-1], ""))
+    assert len(set(versions)) == 100
+
+
+def test_a_clock_that_is_set_back_brings_no_version_back(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.put_if_match("index", b"1", None, "")
+    late = 4_000_000_000_000_000_000
+    os.utime(tmp_path / "index", ns=(late, late))
+    held = store.head("index")
+    assert held is not None
+    assert store.put_if_match("index", b"2", held.version, "") == f"{late + 1}-1"
+
+
+def test_no_swap_is_lost_however_many_writers_contend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # only to contend more often
+    store = FolderStore(tmp_path)
+    store.put_if_match("count", b"0", None, "")
+
+    def count_up() -> None:
+        for _ in range(25):
+            while True:
+                held = store.head("count")
+                assert held is not None
+                more = b"%d" % (int(store.read("count")) + 1)
+                try:
+                    store.put_if_match("count", more, held.version, "")
+                    break
+                except LostRaceError:
+                    continue
+
+    with ThreadPoolExecutor(6) as pool:
+        for done in [pool.submit(count_up) for _ in range(6)]:
+            done.result()
+    assert store.read("count") == b"150"
+
+
+def test_a_file_is_on_the_disk_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(FolderStore(tmp_path), "x", b"1")
+    steps: list[str] = []
+
+    def recorded(name: str, does: Callable[..., None]) -> None:
+        def step(*arguments: object, **options: object) -> None:
+            steps.append(name)
+            does(*arguments, **options)
+
+        monkeypatch.setattr(os, name, step)
+
+    recorded("fsync", os.fsync)
+    recorded("link", os.link)
+    put(FolderStore(tmp_path), "y", b"2")
+    assert steps == ["fsync", "link", "fsync"]  # the bytes, the name, the folder

@@ -72,6 +72,7 @@ def test_a_large_object_goes_up_in_parts_and_comes_back_whole(
         assert put(store, "large", file) is PutResult.CREATED
         parts = [request for request in server.door.requests if request.startswith("PUT")]
         assert len(parts) == 3  # the bucket, 16 MiB, 1 MiB
+        assert not [request for request in server.door.requests if request.startswith("DELETE")]
         store.fetch("large", tmp_path / "copy")
         assert (tmp_path / "copy").read_bytes() == file.read_bytes()
 
@@ -236,6 +237,16 @@ def test_a_refusal_is_a_sentence(
     server.door.faults.append(("PUT", fault))
     with pytest.raises(error, match=words):
         put(store, "x", b"1")
+
+
+def test_an_object_that_arrived_in_part_is_found_out_and_never_taken_for_the_whole(
+    server: BucketServer, store: S3Store
+) -> None:
+    server.door.faults.append(("PUT", "store half"))
+    with pytest.raises(IntegrityError, match="holds 50 bytes after an upload of 100"):
+        put(store, "x", bytes(100))
+    with pytest.raises(ConflictError, match=hashlib.sha256(bytes(50)).hexdigest()):
+        put(store, "x", bytes(100))
 
 
 def test_a_missing_bucket_is_named_with_its_endpoint(server: BucketServer) -> None:

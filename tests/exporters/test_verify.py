@@ -124,7 +124,11 @@ def test_a_wrong_fact_about_a_csv_is_found(archive: Archive, name: str, value: A
     assert found(archive) == [(Problem.BAD_ZIP, f"{CHAIN}/trades/net-1-trades-1-10.zip")]
 
 
-def test_rows_are_counted_outside_quotes(archive: Archive) -> None:
+@pytest.mark.parametrize("chunk", [1024 * 1024, 1021, 1022, 1023, 1024])
+def test_rows_are_counted_outside_quotes(
+    archive: Archive, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exporters.verify_zip._CHUNK_BYTES", chunk)
     with zipfile.ZipFile(file(archive, ORDERS)) as opened:
         text = opened.read("net-1-orders-1-1-10.csv")
     assert text.count(b"\n") == 401  # every value spans two lines
