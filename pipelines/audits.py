@@ -47,7 +47,7 @@ def gather(site: Site, wanted: frozenset[BlockRange] | None) -> Iterator[Evidenc
     held = list(catalog.segments) if catalog else []
     segments = [blocks for blocks in held if wanted is None or blocks in wanted]
     receipts: dict[str, list[Receipt]] = {table: [] for table in HISTORY_TABLES}
-    for receipt in site.warehouse.receipts(segments):
+    for receipt in site.receipts(segments):
         receipts.setdefault(receipt.table, []).append(receipt)
     with site.warehouse.connect() as con:
         yield Evidence(con, site.stage, segments, held, receipts)

@@ -22,6 +22,7 @@ from transforms.segments import BlockRange
 class PublishOutcome:
     """The archive's entries of the segments in question, and what was done to get there."""
 
+    archive: Archive
     entries: tuple[Entry, ...]
     report: PublishReport
 
@@ -29,16 +30,14 @@ class PublishOutcome:
 def publish_segments(
     site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
 ) -> PublishOutcome:
-    """Publish a ZIP for each of the tables in each of the ascending, loaded segments.
+    """Publish each of the tables of each of the segments (loaded, ascending, at least one).
 
     What the archive holds already is left alone. ZIPs that cannot be published are in the report,
     the others go on. The parts that waited for it are gone afterwards.
     """
-    catalog = site.warehouse.catalog()
-    if catalog is None or not segments:
-        return PublishOutcome((), PublishReport())
+    catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
-    receipts = [r for r in site.warehouse.receipts(segments) if r.table in tables]
+    receipts = [r for r in site.receipts(segments) if r.table in tables]
     known = {(entry.table, entry.blocks): entry for entry in _entries(archive, segments, tables)}
     missing = [receipt for receipt in receipts if not _is_held(receipt, known)]
     items = (_item(site, receipt, catalog.segments[receipt.blocks]) for receipt in missing)
@@ -47,7 +46,7 @@ def publish_segments(
     entries = tuple(_entries(archive, segments, tables)) if missing else tuple(known.values())
     for entry in entries:
         site.stage.remove(archive.chain_id, entry.table, entry.blocks)
-    return PublishOutcome(entries, report)
+    return PublishOutcome(archive, entries, report)
 
 
 def publish_windows(site: Site) -> PublishReport:
@@ -87,7 +86,7 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
     if not segments:
         return []
     hull = BlockRange(min(segments).first, max(segments).last)
-    archive = site.loaded_archive()
+    archive = site.archive(site.loaded_catalog().chain_id)
     found: dict[str, PublishedTable] = {}
     for summary in archive.root().shards:
         if summary.reaches(hull):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,8 +11,10 @@ from exporters.archive import Archive
 from exporters.staging import PartStage
 from exporters.store import Store, open_store
 from pipelines.settings import Settings
+from transforms.catalog import Catalog
 from transforms.errors import ConfigError
 from transforms.receipts import Receipt
+from transforms.segments import BlockRange
 from transforms.source import Source
 from transforms.volumes import Progress
 from transforms.warehouse import Warehouse
@@ -54,12 +57,27 @@ class Site:
         """The archive of a chain."""
         return Archive(self.store, chain_id)
 
-    def loaded_archive(self) -> Archive:
-        """The archive of the chain in the warehouse. Raises `ConfigError` where it is empty."""
+    def loaded_catalog(self) -> Catalog:
+        """The warehouse's catalog. Raises `ConfigError` where nothing is loaded."""
         catalog = self.warehouse.catalog()
         if catalog is None:
             raise ConfigError(f"{self.warehouse.root} holds nothing yet: load segments first")
-        return self.archive(catalog.chain_id)
+        return catalog
+
+    def receipts(self, segments: Sequence[BlockRange]) -> Sequence[Receipt]:
+        """The receipts of loaded segments, ascending; kept for the next one who asks the same.
+
+        All assets of a run ask for the same segments, of a generation that never changes.
+        """
+        asked = (self.warehouse.current.resolve(), tuple(segments))
+        if asked not in self._answer:
+            self._answer.clear()
+            self._answer[asked] = tuple(self.warehouse.receipts(segments))
+        return self._answer[asked]
+
+    @cached_property
+    def _answer(self) -> dict[tuple[Path, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
+        return {}
 
     @property
     def notes(self) -> Path:

@@ -40,7 +40,7 @@ def verify_warehouse(site: Site) -> Iterator[Mismatch]:
 
 def verify_origin(site: Site) -> Iterator[Mismatch]:
     """ZIPs of the archive that hold other text than the warehouse proved to be the source's."""
-    archive = site.loaded_archive()
+    archive = site.archive(site.loaded_catalog().chain_id)
     for summary in archive.root().shards:
         entries = [e for e in archive.shard(summary.number).entries if not e.is_window]
         receipts = {

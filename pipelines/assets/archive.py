@@ -46,9 +46,8 @@ def export_asset(table: str, policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
             outcome = publish_segments(site, segments, (table,))
         if outcome.report.failed:
             raise _failure(table, outcome.report)
-        archive = site.loaded_archive()
         for entry in outcome.entries:
-            metadata = _metadata(entry, archive.place(entry.path))
+            metadata = _metadata(entry, outcome.archive.place(entry.path))
             context.add_asset_metadata(metadata, export_key(table), entry.blocks.key)
         return dg.MaterializeResult[None]()
 
@@ -93,7 +92,7 @@ def index_asset() -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         with healed_by_time(context.retry_number):
             settle_archive(site)
-            archive = site.loaded_archive()
+            archive = site.archive(site.loaded_catalog().chain_id)
             root = archive.root()
         extent = completeness(root.tables)
         return dg.MaterializeResult[None](

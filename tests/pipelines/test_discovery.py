@@ -5,14 +5,14 @@ import time
 from pathlib import Path
 
 import dagster as dg
-import pytest
 
 from pipelines.discovery import segment_sensor
 from pipelines.jobs import load_and_publish
 from pipelines.requests import BATCH_TAG
 from pipelines.settings import Settings
 from pipelines.site import Site
-from tests.pipelines.conftest import MakeSegments, blocks
+from tests.pipelines.conftest import MakeSegments
+from tests.pipelines.kit import blocks
 
 
 def look(
@@ -106,22 +106,21 @@ def test_the_lag_is_told_when_it_has_changed(
     assert told == [20, 30]
 
 
-@pytest.mark.parametrize("count", [75_000])
 def test_the_whole_history_of_mainnet_can_appear_at_once(
-    settings: Settings, instance: dg.DagsterInstance, count: int
+    settings: Settings, home_instance: dg.DagsterInstance
 ) -> None:
     folder = os.open(settings.source, os.O_DIRECTORY)
-    for number in range(count):
+    for number in range(75_000):
         name = f"mainnet-0011-73-{number * 300 + 1}-{(number + 1) * 300}.zip"
         os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=folder))
     os.close(folder)
     started = time.monotonic()
 
-    result = look(settings, instance)
+    result = look(settings, home_instance)
 
     assert time.monotonic() - started < 60  # a sensor's limit, by default
-    keys = instance.get_dynamic_partitions("segments")
-    assert len(keys) == count
+    keys = home_instance.get_dynamic_partitions("segments")
+    assert len(keys) == 75_000
     assert keys == sorted(keys)
     assert all(len(r.partition_keys) <= 25_000 for r in result.dynamic_partitions_requests or ())
     assert len(result.run_requests or ()) == 20

@@ -9,9 +9,9 @@ import pytest
 from pipelines.batches import Batch
 from pipelines.partitions import SEGMENTS, range_tags
 from pipelines.requests import BATCH_TAG, MOST_AT_ONCE, batch_tags, run_requests
-from tests.pipelines.conftest import blocks
+from tests.pipelines.kit import blocks
 
-FIRST, SECOND = Batch(tuple(blocks(0, 1, 2))), Batch(tuple(blocks(3, 4)))
+FIRST, SECOND = Batch(blocks(0, 1, 2)), Batch(blocks(3, 4))
 
 
 @dg.asset(partitions_def=SEGMENTS)
@@ -33,7 +33,7 @@ def start(
         instance.report_run_failed(run)
     elif status is dg.DagsterRunStatus.SUCCESS:
         instance.handle_new_event(
-            dg.EventLogEntry(
+            dg.EventLogEntry(  # type: ignore[no-untyped-call]
                 error_info=None,
                 level="INFO",
                 user_message="",
@@ -90,7 +90,7 @@ def test_a_batch_is_not_requested_while_a_run_works_on_any_of_it(
 def test_a_segment_still_to_do_after_its_runs_waits_longer_each_time(
     instance: dg.DagsterInstance, runs: int, pause: timedelta, ended: dg.DagsterRunStatus
 ) -> None:
-    alone = Batch(tuple(blocks(0)))
+    alone = Batch(blocks(0))
     for _ in range(runs):
         start(instance, batch_tags(alone), ended)
     now = datetime.now(UTC)
@@ -106,14 +106,14 @@ def test_a_batch_that_failed_comes_again_in_halves_until_its_bad_segment_stands_
 
     start(instance, batch_tags(FIRST), dg.DagsterRunStatus.FAILURE)
     assert keys(run_requests(instance, [FIRST], later)) == ["1-10", "11-30"]
-    start(instance, batch_tags(Batch(tuple(blocks(1, 2)))), dg.DagsterRunStatus.FAILURE)
+    start(instance, batch_tags(Batch(blocks(1, 2))), dg.DagsterRunStatus.FAILURE)
     assert keys(run_requests(instance, [FIRST], later)) == ["1-10", "11-20", "21-30"]
 
 
 def test_a_repeated_request_has_another_key_so_that_dagster_takes_it(
     instance: dg.DagsterInstance,
 ) -> None:
-    alone = Batch(tuple(blocks(0)))
+    alone = Batch(blocks(0))
     (before,) = run_requests(instance, [alone], datetime.now(UTC))
     start(instance, batch_tags(alone), dg.DagsterRunStatus.FAILURE)
     (after,) = run_requests(instance, [alone], datetime.now(UTC) + timedelta(hours=1))
@@ -123,7 +123,7 @@ def test_a_repeated_request_has_another_key_so_that_dagster_takes_it(
 
 def test_a_cure_makes_another_batch_which_does_not_wait(instance: dg.DagsterInstance) -> None:
     start(instance, batch_tags(FIRST), dg.DagsterRunStatus.FAILURE)
-    without_the_refused_one = [Batch(tuple(blocks(0))), Batch(tuple(blocks(2)))]
+    without_the_refused_one = [Batch(blocks(0)), Batch(blocks(2))]
 
     requests = run_requests(instance, without_the_refused_one, datetime.now(UTC))
 
@@ -131,6 +131,6 @@ def test_a_cure_makes_another_batch_which_does_not_wait(instance: dg.DagsterInst
 
 
 def test_a_long_history_is_requested_a_few_runs_at_a_time(instance: dg.DagsterInstance) -> None:
-    many = [Batch(tuple(blocks(number))) for number in range(MOST_AT_ONCE + 5)]
+    many = [Batch(blocks(number)) for number in range(MOST_AT_ONCE + 5)]
 
     assert len(list(run_requests(instance, many, datetime.now(UTC)))) == MOST_AT_ONCE

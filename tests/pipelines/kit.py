@@ -1,0 +1,63 @@
+"""Small histories for the pipeline's tests: segments of ten blocks, numbered from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from pipelines.settings import Settings
+from pipelines.site import Site
+from tests.segments_kit import build_segment, table_rows
+from transforms.registry import HISTORY_TABLES, known_tables
+from transforms.segments import BlockRange
+
+SIZE = 10
+_CURRENT_STATE = [table for table in known_tables(1) if table not in HISTORY_TABLES]
+
+
+def blocks(*numbers: int) -> tuple[BlockRange, ...]:
+    """The segments with these numbers."""
+    return tuple(BlockRange(number * SIZE + 1, (number + 1) * SIZE) for number in numbers)
+
+
+def site_settings(folder: Path) -> Settings:
+    """A source, which is made, a warehouse and an archive below a folder; three to a batch."""
+    source = folder / "source"
+    source.mkdir(parents=True)
+    return Settings(
+        source=str(source),
+        warehouse=folder / "warehouse",
+        archive=str(folder / "archive"),
+        batch=3,
+    )
+
+
+def make_segment(
+    settings: Settings, number: int, *, omit: Collection[str] = (), **kit: object
+) -> Path:
+    """Write one segment into the source; `kit` as in `build_segment`.
+
+    Of the current state it has one table: loading all 37 would take longer than the rest.
+    """
+    (span,) = blocks(number)
+    return build_segment(
+        Path(settings.source),
+        first=span.first,
+        last=span.last,
+        omit={*_CURRENT_STATE[1:], *omit},
+        **kit,  # type: ignore[arg-type]
+    )
+
+
+def one_key_twice(number: int) -> dict[str, object]:
+    """Tables of a segment with two orders under one primary key: it loads all the same."""
+    first = blocks(number)[0].first
+    row = {"seq_num": "1", "vega_time": "2023-01-01 00:00:00+00"}
+    return {"orders": table_rows("orders", row, row, first=first)}
+
+
+def load(site: Site) -> None:
+    """Load all that is pending, without Dagster."""
+    survey = site.warehouse.survey(site.source)
+    report = site.warehouse.load(site.source, survey.pending, site.stage)
+    assert not report.failures

@@ -1,0 +1,130 @@
+"""Each audit finds what it is there for, and nothing where all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exporters.staging import PartStage
+from pipelines.audits import (
+    Audit,
+    Evidence,
+    byte_problems,
+    gap_problems,
+    gather,
+    height_problems,
+    key_problems,
+    row_problems,
+)
+from pipelines.checks import AUDITS, check_specs
+from pipelines.settings import Settings
+from pipelines.site import Site
+from tests.pipelines.kit import blocks, load, make_segment, one_key_twice, site_settings
+from tests.segments_kit import block_rows, columns
+from transforms.registry import HISTORY_TABLES
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Segments 0, 1 and 3: the gap is before 3."""
+    settings = site_settings(tmp_path_factory.mktemp("loaded"))
+    for number in (0, 1, 3):
+        make_segment(settings, number)
+    load(Site(settings))
+    return Site(settings)
+
+
+def problems(site: Site, audit: Audit, table: str) -> list[str]:
+    with gather(site, None) as evidence:
+        return list(audit(evidence, table))
+
+
+@pytest.mark.parametrize("audit", [row_problems, byte_problems, key_problems, height_problems])
+def test_sound_segments_have_no_problems(loaded: Site, audit: Audit) -> None:
+    for table in HISTORY_TABLES:
+        assert problems(loaded, audit, table) == []
+
+
+def test_a_receipt_that_says_other_rows_is_found(loaded: Site) -> None:
+    with gather(loaded, None) as evidence:
+        first, *rest = evidence.receipts["blocks"]
+        told = [replace(first, rows=first.rows + 1), *rest]
+        found = list(row_problems(replace(evidence, receipts={"blocks": told}), "blocks"))
+
+    assert found == ["segment 1-10: blocks shows 10 rows, its receipt 11"]
+
+
+def test_a_part_with_other_bytes_is_found(loaded: Site, tmp_path: Path) -> None:
+    with gather(loaded, None) as evidence:
+        receipt = evidence.receipts["blocks"][0]
+        other = PartStage(tmp_path)
+        other.write(receipt.segment, receipt.schema, receipt.schema.header, [b"x\n"], 1)
+        found = list(byte_problems(replace(evidence, stage=other), "blocks"))
+
+    assert len(found) == 1
+    assert found[0].startswith("segment 1-10: the part of blocks holds other bytes")
+
+
+def test_a_part_that_is_published_already_is_no_problem(loaded: Site, tmp_path: Path) -> None:
+    with gather(loaded, None) as evidence:
+        empty = replace(evidence, stage=PartStage(tmp_path))
+
+        assert list(byte_problems(empty, "blocks")) == []
+
+
+def test_a_primary_key_of_several_rows_is_found(settings: Settings, site: Site) -> None:
+    make_segment(settings, 0, tables=one_key_twice(0))
+    load(site)
+
+    (found,) = problems(site, key_problems, "orders")
+
+    assert found.startswith("blocks 1-10: orders has several rows for vega_time 2023-01-01")
+    assert "seq_num 1" in found
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda rows: rows[1:], "9 rows with 9 heights from 2 to 10"),
+        (lambda rows: [*rows[:9], rows[8]], "10 rows with 9 heights from 1 to 9"),
+        (lambda rows: [*rows, *block_rows(11, 11)], "11 rows with 11 heights from 1 to 11"),
+        (lambda rows: [], "0 rows with 0 heights from None to None"),
+    ],
+    ids=["one lacks", "one twice", "one too many", "none"],
+)
+def test_heights_that_are_not_the_segments_are_found(
+    settings: Settings, site: Site, change: Callable[[list[object]], list[object]], said: str
+) -> None:
+    rows = change(list(block_rows(1, 10)))
+    make_segment(settings, 0, tables={"blocks": (columns("blocks"), rows)})
+    load(site)
+
+    assert problems(site, height_problems, "blocks") == [
+        f"segment 1-10: its table blocks has {said}"
+    ]
+
+
+def test_a_gap_is_told_of_the_segment_behind_it_only(loaded: Site) -> None:
+    def gaps(*numbers: int) -> Iterator[str]:
+        with gather(loaded, frozenset(blocks(*numbers))) as evidence:
+            yield from gap_problems(evidence, "blocks")
+
+    assert list(gaps(0, 1)) == []
+    assert list(gaps(3)) == ["no segment holds blocks 21-30, before block 31"]
+
+
+def test_only_a_gap_does_not_block_publishing() -> None:
+    specs = check_specs()
+
+    assert {spec.name for spec in specs if not spec.blocking} == {"no_gap_before"}
+    assert {spec.name for spec in specs} == set(AUDITS)
+    assert len(specs) == 3 * len(HISTORY_TABLES) + 2
+
+
+def test_evidence_without_segments_shows_nothing(loaded: Site) -> None:
+    with gather(loaded, frozenset()) as evidence:
+        assert isinstance(evidence, Evidence)
+        assert [problem for audit in AUDITS.values() for problem in audit(evidence, "blocks")] == []

@@ -1,0 +1,250 @@
+"""Publishing, exporting and verifying loaded segments, without Dagster."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from pipelines.exporting import plan_range
+from pipelines.publishing import (
+    publish_segments,
+    publish_windows,
+    published_tables,
+    settle_archive,
+)
+from pipelines.settings import Settings
+from pipelines.site import Site
+from pipelines.standing import standing_of, unpublished_segments
+from pipelines.unfinished import noted
+from pipelines.verifying import verify_site
+from tests.pipelines.kit import blocks, load, make_segment, site_settings
+from tests.segments_kit import KIT_CHAIN, block_rows, columns, expected_member
+from transforms.errors import ConfigError, RangeError
+
+FEW = ("blocks", "orders")  # most tests need no more of the 15 tables
+ALL = blocks(0, 1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Four loaded segments, and their files."""
+
+    settings: Settings
+    sources: list[Path]
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    settings = site_settings(tmp_path_factory.mktemp("loaded"))
+    sources = [make_segment(settings, number) for number in range(len(ALL))]
+    load(Site(settings))
+    return Loaded(settings, sources)
+
+
+@pytest.fixture
+def site(loaded: Loaded, tmp_path: Path) -> Site:
+    """The loaded segments, with an archive of their own."""
+    return Site(replace(loaded.settings, archive=str(tmp_path / "archive")))
+
+
+def files(site: Site) -> dict[str, bytes]:
+    root = Path(site.settings.archive)
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def archived(site: Site, table: str, span: str) -> Path:
+    return Path(site.settings.archive, KIT_CHAIN, table, f"{KIT_CHAIN}-{table}-{span}.zip")
+
+
+def only_member(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        (name,) = archive.namelist()
+        return archive.read(name)
+
+
+def test_a_segment_is_published_when_all_its_tables_are(site: Site) -> None:
+    publish_segments(site, ALL[:1], FEW)
+    assert unpublished_segments(site) == list(ALL)
+
+    publish_segments(site, ALL[:1])
+
+    assert unpublished_segments(site) == list(ALL[1:])
+    assert standing_of(site).to_do == ALL[1:]
+
+
+def test_publishing_again_does_nothing(site: Site) -> None:
+    first = publish_segments(site, ALL, FEW)
+    before = files(site)
+    again = publish_segments(site, ALL, FEW)
+
+    assert first.report.created == len(ALL) * len(FEW)
+    assert (again.report.created, again.report.identical) == (0, 0)
+    assert again.entries == first.entries
+    assert files(site) == before
+
+
+def test_zips_that_no_index_names_are_adopted_though_their_parts_are_gone(site: Site) -> None:
+    publish_segments(site, ALL[:1], FEW)
+    whole = files(site)
+    for name in ("index.json", "index/000000000.json"):
+        Path(site.settings.archive, KIT_CHAIN, name).unlink()
+    assert site.stage.find(KIT_CHAIN, "blocks", ALL[0]) is None
+
+    report = publish_segments(site, ALL[:1], FEW).report
+
+    assert (report.created, report.identical) == (0, len(FEW))
+    assert files(site) == whole
+
+
+def test_other_bytes_in_the_archive_stop_their_own_zip_only(site: Site) -> None:
+    there = archived(site, "blocks", "1-10")
+    there.parent.mkdir(parents=True)
+    there.write_bytes(b"somebody else's")
+
+    report = publish_segments(site, ALL[:2], FEW).report
+
+    assert [failed.name for failed in report.failed] == [there.name]
+    assert report.created == 3
+    assert there.read_bytes() == b"somebody else's"
+
+
+def test_a_publisher_that_died_before_the_pages_is_made_up_for(site: Site) -> None:
+    publish_segments(site, ALL[:1], FEW)
+    whole = files(site)
+    for name in whole:
+        if name.endswith(".html"):
+            Path(site.settings.archive, name).unlink()
+    with pytest.raises(InterruptedError), noted(site.notes, [0]):
+        raise InterruptedError
+
+    assert settle_archive(site) == 1
+    assert files(site) == whole
+    assert settle_archive(site) == 0
+
+
+def test_the_note_of_a_publisher_at_work_is_left_alone(site: Site) -> None:
+    with noted(site.notes, [0]):
+        assert settle_archive(site) == 0
+
+
+def test_windows_are_published_where_the_setting_asks_for_them(site: Site, loaded: Loaded) -> None:
+    publish_segments(site, ALL, FEW)
+    wide = Site(replace(site.settings, window=2))
+
+    assert publish_windows(site).created == 0
+    assert publish_windows(wide).created == 2 * len(FEW)
+    assert publish_windows(wide).created == 0
+    expected = expected_member(loaded.sources[:2], "blocks")
+    assert only_member(archived(site, "blocks", "1-20")) == expected
+
+
+def test_what_was_published_is_summed_up_by_table(site: Site) -> None:
+    publish_segments(site, ALL[:3], FEW)
+
+    tables = published_tables(site, set(ALL[1:]))
+
+    assert [table.table for table in tables] == list(FEW)
+    assert (tables[0].zips, tables[0].rows) == (2, 20)
+    assert tables[0].newest.blocks == ALL[2]
+    assert published_tables(site, set()) == []
+
+
+@pytest.mark.parametrize("published", [(), (0, 1, 2, 3), (1, 2)], ids=["none", "all", "some"])
+def test_a_range_is_exported_from_archive_and_warehouse_alike(
+    site: Site, loaded: Loaded, published: tuple[int, ...], tmp_path: Path
+) -> None:
+    if published:
+        publish_segments(site, blocks(*published), ["blocks"])
+    path = tmp_path / "range.zip"
+
+    layout = plan_range(site, "blocks", 1, 40).layout
+    layout.write(path)
+
+    assert path.stat().st_size == layout.size
+    assert [member.name for member in layout.members] == [f"{KIT_CHAIN}-blocks-1-1-40.csv"]
+    assert only_member(path) == expected_member(loaded.sources, "blocks")
+
+
+def test_a_window_wider_than_the_range_does_not_hide_what_the_range_needs(
+    site: Site, loaded: Loaded, tmp_path: Path
+) -> None:
+    wide = Site(replace(site.settings, window=4))
+    publish_segments(wide, ALL, ["blocks"])
+    assert publish_windows(wide).created == 1
+
+    plan_range(wide, "blocks", 11, 30).layout.write(tmp_path / "range.zip")
+
+    expected = expected_member(loaded.sources[1:3], "blocks")
+    assert only_member(tmp_path / "range.zip") == expected
+
+
+@pytest.mark.parametrize(
+    ("table", "first", "last", "said"),
+    [
+        ("blocks", 1, 35, "block 35 is not the last block of a segment"),
+        ("blocks", 20, 10, "after its end"),
+        ("blocks", 1, 90, "no segment holds 41-90"),
+        ("nothing", 1, 40, "is no table"),
+    ],
+)
+def test_a_range_that_cannot_be_is_refused_in_words(
+    site: Site, table: str, first: int, last: int, said: str
+) -> None:
+    with pytest.raises(RangeError, match=said):
+        plan_range(site, table, first, last)
+
+
+def test_nothing_can_be_published_from_an_empty_warehouse(site: Site, tmp_path: Path) -> None:
+    empty = Site(replace(site.settings, warehouse=tmp_path / "empty"))
+
+    with pytest.raises(ConfigError, match="load segments first"):
+        publish_segments(empty, ALL)
+    assert unpublished_segments(empty) == []
+    assert settle_archive(empty) == 0
+
+
+def test_verifying_finds_nothing_where_all_is_well_and_a_zip_that_was_altered(
+    site: Site,
+) -> None:
+    publish_segments(site, ALL[:1], FEW)
+    assert list(verify_site(site)) == []
+    path = archived(site, "blocks", "1-10")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+    found = list(verify_site(site))
+
+    assert found
+    assert all(path.name in str(mismatch) for mismatch in found)
+
+
+def test_verifying_finds_what_archive_and_warehouse_disagree_about(
+    site: Site, tmp_path: Path
+) -> None:
+    """Both are sound in themselves, but a segment of the one is not that of the other."""
+    publish_segments(site, ALL[:1], FEW)
+    settings = replace(site_settings(tmp_path / "other"), archive=site.settings.archive)
+    rows = list(block_rows(1, 10))[:9]
+    make_segment(settings, 0, tables={"blocks": (columns("blocks"), rows)})
+    other = Site(settings)
+    load(other)
+
+    (found,) = verify_site(other)
+
+    assert found.place.endswith(f"{KIT_CHAIN}-blocks-1-10.zip")
+    assert "10 rows" in found.what
+    assert "the warehouse 9 rows" in found.what
+
+
+def test_verifying_finds_a_volume_that_is_gone(tmp_path: Path) -> None:
+    site = Site(site_settings(tmp_path))
+    make_segment(site.settings, 0)
+    load(site)
+    (volume,) = (site.warehouse.root / "volumes").glob("*.duckdb")
+    volume.unlink()
+
+    assert any("the volume is missing" in str(one) for one in verify_site(site))
