@@ -25,6 +25,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 Advance = Callable[[int], None]
 """Called with the bytes that were just done."""
@@ -76,9 +77,9 @@ class Screen:
         )
         for place, column in enumerate(columns):
             digits = all(row[place].replace(",", "").isdecimal() for row in listed)
-            table.add_column(column, justify="right" if digits else "left", overflow="fold")
+            table.add_column(Text(column), justify="right" if digits else "left", overflow="fold")
         for row in listed:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         natural = Measurement.get(self.output, self.output.options.update(width=_PIPE_WIDTH), table)
         if len(columns) > _FOLDED and natural.maximum > self.output.width:
             self._records(columns, listed)

@@ -1,0 +1,379 @@
+"""The command line as people and scripts meet it: output, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from pipelines.cli import COMMANDS, main
+from pipelines.settings import Settings
+from tests.pipelines.kit import make_segment, site_settings
+from tests.segments_kit import KIT_CHAIN, entry_bytes
+from transforms.registry import HISTORY_TABLES
+
+STRATA = Path(sys.executable).parent / "strata"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Strata = Callable[..., Answer]
+
+
+def places(settings: Settings) -> dict[str, str]:
+    """The environment that names a site."""
+    return {
+        "STRATA_SOURCE": settings.source,
+        "STRATA_WAREHOUSE": str(settings.warehouse),
+        "STRATA_ARCHIVE": settings.archive,
+    }
+
+
+@pytest.fixture
+def strata(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Strata:
+    """Call the command line in this process, with the site's places in the environment."""
+    for name, value in places(settings).items():
+        monkeypatch.setenv(name, value)
+
+    def call(*arguments: object) -> Answer:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        said = capfd.readouterr()
+        assert isinstance(left.value.code, int)
+        return Answer(left.value.code, said.out, said.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Two segments, loaded and published by the command line itself."""
+    settings = site_settings(tmp_path_factory.mktemp("published"))
+    for number in (0, 1):
+        make_segment(settings, number)
+    for command in ("load", "publish"):
+        subprocess.run([STRATA, command], check=True, env={**os.environ, **places(settings)})
+    return settings
+
+
+@pytest.fixture
+def at_published(strata: Strata, published: Settings, monkeypatch: pytest.MonkeyPatch) -> Strata:
+    """The command line with the published site's places in the environment."""
+    for name, value in places(published).items():
+        monkeypatch.setenv(name, value)
+    return strata
+
+
+def test_the_help_names_every_command(strata: Strata) -> None:
+    answer = strata("--help")
+
+    assert answer.code == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in answer.out
+        assert strata(command, "-h").code == 0
+
+
+def test_only_run_waits_for_dagster_and_only_buckets_for_boto() -> None:
+    modules = ", ".join(f"pipelines.commands.{name}" for name in COMMANDS)
+    code = f"import sys, {modules}; sys.exit(str({{'dagster', 'boto3'}} & set(sys.modules)))"
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert told.stderr.strip() == "set()"
+
+
+def test_load_then_publish_by_hand(strata: Strata, settings: Settings) -> None:
+    sources = [make_segment(settings, number) for number in (0, 1)]
+
+    loaded = strata("load", "--json")
+    first = strata("publish", "--json")
+
+    assert (loaded.code, first.code) == (0, 0)
+    assert [row["segment"] for row in loaded.json["loaded"]] == ["1-10", "11-20"]
+    assert loaded.json["loaded"][0]["rows"] == 10
+    assert loaded.json["quarantined"] == []
+    assert first.json["created"] == 2 * len(HISTORY_TABLES)
+    zip_file = Path(settings.archive, KIT_CHAIN, "blocks", f"{KIT_CHAIN}-blocks-1-10.zip")
+    with zipfile.ZipFile(zip_file) as archive:
+        assert archive.read(archive.namelist()[0]) == entry_bytes(sources[0], "blocks")
+    assert "Nothing new to load." in strata("load").out
+    assert "Nothing new to publish." in strata("publish").out
+
+
+def test_a_bad_segment_is_told_every_time_and_makes_the_exit_code_1(
+    strata: Strata, settings: Settings
+) -> None:
+    make_segment(settings, 0)
+    make_segment(settings, 1, omit=["trades"])
+
+    for _ in range(2):
+        answer = strata("load")
+        assert answer.code == 1
+        assert f"{KIT_CHAIN}-1-11-20.zip" in answer.out
+        assert "trades" in answer.out
+    assert [row["file"] for row in strata("load", "--json").json["quarantined"]] == [
+        f"{KIT_CHAIN}-1-11-20.zip"
+    ]
+
+
+def test_run_loads_and_publishes_through_dagster_and_then_has_nothing_to_do(
+    strata: Strata, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    make_segment(settings, 0)
+
+    first = strata("run", "--json")
+    again = strata("run")
+
+    assert first.code == 0
+    assert [row["table"] for row in first.json["published"]] == list(HISTORY_TABLES)
+    assert len(first.json["published"][0]["newest"]["sha256"]) == 64
+    assert [(run["blocks"], run["failure"]) for run in first.json["runs"]] == [("1-10", None)]
+    assert first.json["complete_until"] == 10
+    assert again.code == 0
+    assert "Nothing new: 1 segments of kit-chain are published" in again.out
+    assert "duckdb -readonly" in again.out
+    assert (tmp_path / "home" / "dagster.yaml").exists()
+
+
+def test_run_tells_what_failed_and_leaves_with_1(
+    strata: Strata, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    make_segment(settings, 0, omit=["trades"])
+
+    answer = strata("run")
+
+    assert answer.code == 1
+    assert "blocks 1-10: 1 of 1 segments cannot be loaded" in answer.err
+    assert "cannot be used" in answer.out
+    assert "Nothing new" not in answer.out
+
+
+def test_status_shows_how_far_each_segment_has_come(
+    at_published: Strata, published: Settings
+) -> None:
+    text, facts = at_published("status"), at_published("status", "--json")
+
+    assert (text.code, facts.code) == (0, 0)
+    assert "complete until block 20" in text.out
+    assert facts.json["chain_id"] == KIT_CHAIN
+    assert facts.json["segments"] == {
+        "found": ["1-10", "11-20"],
+        "loaded": ["1-10", "11-20"],
+        "published": ["1-10", "11-20"],
+        "to_do": [],
+    }
+    assert facts.json["complete_until"] == 20
+    assert facts.json["blocks_behind"] == 0
+    assert facts.json["quarantined"] == []
+
+
+def test_status_shows_gaps_and_what_cannot_be_used(strata: Strata, settings: Settings) -> None:
+    for number in (0, 2):
+        make_segment(settings, number)
+    Path(settings.source, "notes.zip").write_bytes(b"")
+
+    facts = strata("status", "--json").json
+
+    assert facts["gaps"]["found"] == ["11-20"]
+    assert facts["segments"]["to_do"] == ["1-10", "21-30"]
+    assert facts["blocks_behind"] == 30
+    assert [row["file"] for row in facts["quarantined"]] == ["notes.zip"]
+    assert "notes.zip" in strata("status").out
+    assert not settings.warehouse.exists()
+
+
+def test_a_dry_run_says_exactly_what_the_export_will_be(
+    at_published: Strata, tmp_path: Path
+) -> None:
+    out = tmp_path / "exports"
+
+    plan = at_published("export", "blocks", 1, 20, "--dry-run", "--json").json
+    assert not out.exists()
+    done = at_published("export", "blocks", 1, 20, "--out", out, "--json").json
+
+    path = out / f"{KIT_CHAIN}-blocks-1-20.zip"
+    assert plan == {**done, "path": None}
+    assert done["path"] == str(path)
+    assert done["bytes"] == path.stat().st_size
+    (member,) = done["members"]
+    assert member["segments"] == ["1-10", "11-20"]
+    with zipfile.ZipFile(path) as archive:
+        (info,) = archive.infolist()
+    assert (member["name"], member["csv_bytes"], member["deflated_bytes"], member["crc32"]) == (
+        info.filename,
+        info.file_size,
+        info.compress_size,
+        f"{info.CRC:08x}",
+    )
+
+
+def test_names_can_be_padded_as_the_network_does(at_published: Strata) -> None:
+    answer = at_published(
+        "export", "blocks", 1, 20, "--dry-run", "--name-style", "reference", "--json"
+    )
+
+    assert answer.json["name"] == f"{KIT_CHAIN}-blocks-000001-000020.zip"
+    assert answer.json["members"][0]["name"] == f"{KIT_CHAIN}-blocks-001-000001-000020.csv"
+
+
+def test_sql_answers_as_table_json_csv_and_parquet(at_published: Strata, tmp_path: Path) -> None:
+    query = "select height, null as nothing, '' as empty from blocks where height > 18 order by 1"
+    csv, parquet = tmp_path / "rows.csv", tmp_path / "rows.parquet"
+
+    assert at_published("sql", query).out.split() == [
+        *("height", "nothing", "empty"),
+        *("19", "None"),
+        *("20", "None"),
+    ]
+    assert at_published("sql", query, "--json").json == {
+        "columns": ["height", "nothing", "empty"],
+        "rows": [[19, None, ""], [20, None, ""]],
+    }
+    expected = 'height,nothing,empty\n19,,""\n20,,""\n'
+    assert at_published("sql", query, "--format", "csv").out == expected
+    assert at_published("sql", query, "--format", "csv", "--out", csv).code == 0
+    assert csv.read_text() == expected
+    assert at_published("sql", query, "--format", "parquet", "--out", parquet).code == 0
+    assert pyarrow.parquet.read_table(parquet).num_rows == 2
+    assert [path.name for path in sorted(tmp_path.iterdir()) if path.is_file()] == [
+        "rows.csv",
+        "rows.parquet",
+    ]
+
+
+def test_sql_shows_the_first_rows_of_many(at_published: Strata) -> None:
+    answer = at_published("sql", "select range as number from range(1000)")
+
+    assert len(answer.out.splitlines()) == 101
+    assert "The first 100 rows" in answer.err
+
+
+def test_verify_is_silent_on_stderr_where_all_is_well(at_published: Strata) -> None:
+    answer = at_published("verify")
+
+    assert (answer.code, answer.err) == (0, "")
+    assert "Everything matches" in answer.out
+
+
+def test_verify_leaves_with_1_where_something_is_gone(strata: Strata, settings: Settings) -> None:
+    make_segment(settings, 0)
+    strata("load")
+    strata("publish")
+    Path(settings.archive, KIT_CHAIN, "blocks", f"{KIT_CHAIN}-blocks-1-10.zip").unlink()
+
+    answer = strata("verify", "--json")
+
+    assert answer.code == 1
+    assert any(f"{KIT_CHAIN}-blocks-1-10.zip" in row["where"] for row in answer.json["findings"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["export", "blocks", "1", "15", "--out", "x"], 3, "block 15 is not the last block"),
+        (["export", "blocks", "1", "99", "--out", "x"], 3, "no segment holds 21-99"),
+        (["export", "nothing", "1", "20", "--out", "x"], 3, "is no table"),
+        (["export", "blocks", "one", "20", "--out", "x"], 2, "not a valid integer"),
+        (["export", "blocks", "1", "20"], 2, "--dry-run"),
+        (["sql", "selekt"], 2, "the query cannot be run"),
+        (["sql", "select 1", "--format", "xml"], 2, "not one of"),
+        (["sql", "select 1", "--out", "x"], 2, "--out needs --format"),
+        (["sql", "select 1", "--json", "--format", "csv"], 2, "exclude each other"),
+        (["load", "--source", "/nowhere/at/all"], 2, "/nowhere/at/all does not exist"),
+        (["load", "--source", "ftp://host/x"], 2, "is no store"),
+        (["fetch"], 2, "No such command"),
+        (["status", "--warehouse", "/dev/null/x"], 7, "Not a directory"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_on_stderr_and_a_code(
+    at_published: Strata,
+    arguments: list[str],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    answer = at_published(*arguments)
+
+    assert answer.code == code
+    assert said in answer.err
+    assert answer.out == ""
+    assert "Traceback" not in answer.err
+    assert not Path("x").exists()
+
+
+def test_a_wrong_setting_is_told_with_its_variable(
+    strata: Strata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATA_BATCH", "lots")
+
+    answer = strata("status")
+
+    assert (answer.code, answer.err.strip()) == (
+        2,
+        "strata: STRATA_BATCH is 'lots': give a whole number from 1 up",
+    )
+
+
+def test_debug_shows_where_an_error_comes_from(published: Settings) -> None:
+    answer = subprocess.run(
+        [STRATA, "--debug", "sql", "selekt"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **places(published)},
+    )
+
+    assert "Traceback" in answer.stderr
+
+
+def test_the_sample_can_be_written_anywhere(strata: Strata, tmp_path: Path) -> None:
+    folder = tmp_path / "sample"
+
+    answer = strata("sample", folder, "--json")
+
+    assert answer.code == 0
+    assert sorted(answer.json["files"]) == sorted(path.name for path in folder.glob("*.zip"))
+    assert len(answer.json["files"]) >= 6
+
+
+def test_a_terminal_gets_colour_and_a_pipe_gets_plain_text(published: Settings) -> None:
+    command = [str(STRATA), "sql", "select height from blocks limit 1"]
+    environment = {**os.environ, **places(published), "TERM": "xterm-256color"}
+    ours, theirs = pty.openpty()
+    subprocess.run(command, check=True, env=environment, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = os.read(ours, 65536)
+    os.close(ours)
+    piped = subprocess.run(command, check=True, env=environment, capture_output=True)
+
+    assert b"\x1b[" in seen
+    assert b"\x1b[" not in piped.stdout
+    assert piped.stdout.split() == [b"height", b"1"]

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from pipelines import display
+from pipelines.display import Screen, size_text
+
+
+def screen(*, terminal: bool) -> tuple[Screen, io.StringIO]:
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=terminal, width=60, highlight=False)
+    return Screen(errors=console, output=console), text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (1_550_000, "1.6 MB"),
+        (2_000_000_000, "2.0 GB"),
+        (3_000_000_000_000_000, "3000.0 TB"),
+    ],
+)
+def test_sizes_are_told_in_units_of_a_thousand(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(display, "_LINE_SECONDS", 0.0)
+    shown = {}
+    for terminal in (True, False):
+        it, text = screen(terminal=terminal)
+        with it.progress("loading", total=2_000_000) as advance:
+            advance(500_000)
+            advance(500_000)
+        shown[terminal] = text.getvalue()
+
+    assert "\x1b[" in shown[True]
+    assert shown[False] == "loading: 500.0 kB of 2.0 MB\nloading: 1.0 MB of 2.0 MB\n"
+
+
+def test_a_wide_row_is_shown_cell_by_cell_where_it_does_not_fit() -> None:
+    it, text = screen(terminal=True)
+
+    it.table("", [f"column {number}" for number in range(9)], [["x" * 20] * 9])
+
+    assert text.getvalue().count("x" * 20) == 9
+    assert all(len(line) <= 60 for line in text.getvalue().splitlines())
+
+
+def test_json_keeps_everything_else_off_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    it = Screen(json=True)
+
+    it.show("a line")
+    it.table("title", ["column"], [["cell"]])
+    it.document({"answer": 42})
+    it.say("a message")
+
+    told = capsys.readouterr()
+    assert told.out == '{\n "answer": 42\n}\n'
+    assert told.err == "a message\n"
+
+
+def test_markup_in_data_is_data() -> None:
+    it, text = screen(terminal=False)
+
+    it.say("[red]not a colour[/red]")
+    it.table("", ["column"], [["[bold]cell[/bold]"]])
+
+    assert "[red]not a colour[/red]" in text.getvalue()
+    assert "[bold]cell[/bold]" in text.getvalue()
