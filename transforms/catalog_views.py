@@ -85,7 +85,7 @@ def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Ta
         copies = [volume for volume in states if name in volume.shapes]
         # A table that a later schema version turned into history keeps its last whole copy, which
         # has the rows from before; otherwise only the newest copy counts.
-        older = [copy for copy in copies if not held or copy.blocks.last < held[0].blocks.first]
+        older = [copy for copy in copies if not held or copy.version < held[-1].version]
         volumes = (*older[-1:], *held)
         shape = Shape()
         for volume in volumes:
