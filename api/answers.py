@@ -1,19 +1,22 @@
-"""Whole answers, ready to send: JSON, text, and the errors that HTTP itself has (spec 7.1)."""
+"""Whole answers, ready to send: JSON, text, and errors (spec 7.1)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from starlette.types import Receive, Scope, Send
 
+from api.errors import HTTP_STATUS, ApiError, Code
+from api.protojson import error_json
+
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"
+_RETRY = (b"retry-after", b"1")
 
 
 class Answer:
-    """A status, a body and headers. To HEAD the body is not sent, only its length."""
+    """A status, a body and headers. To HEAD the server sends no body, only its length."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -29,19 +32,42 @@ class Answer:
         ]
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send it: as HTTP, or in the place of a WebSocket's handshake."""
+        """Send it: over HTTP, or in the place of a WebSocket's handshake."""
         kind = "websocket.http" if scope["type"] == "websocket" else "http"
-        await send(
-            {
-                "type": f"{kind}.response.start",
-                "status": self.status,
-                "headers": self.headers,
-            }
-        )
+        head = {"type": f"{kind}.response.start", "status": self.status}
+        await send({**head, "headers": [*self.headers]})
         await send({"type": f"{kind}.response.body", "body": self.body})
 
 
-def refusal(status: int, code: int, message: str, headers: RawHeaders = ()) -> Answer:
-    """An error without details: an HTTP status, a gRPC code number, and why."""
-    body = {"code": code, "message": message, "details": []}
-    return Answer(status, json.dumps(body, separators=(",", ":")).encode(), headers=headers)
+def failure(error: ApiError, headers: RawHeaders = ()) -> Answer:
+    """An error as its table says."""
+    return Answer(error.status, error_json(error).encode(), JSON, (*headers, *_advice(error)))
+
+
+def envelope(error: ApiError) -> Answer:
+    """An error of a stream or a download before its first byte: the object stands under `error`."""
+    body = f'{{"error":{error_json(error)}}}'.encode()
+    return Answer(error.status, body, JSON, _advice(error))
+
+
+def refusal(
+    code: Code, message: str, status: int | None = None, headers: RawHeaders = ()
+) -> Answer:
+    """An error of HTTP itself; `status` where the code's own does not fit."""
+    error = ApiError(message)
+    error.code = code
+    return Answer(status or HTTP_STATUS[code], error_json(error).encode(), JSON, headers)
+
+
+def not_found() -> Answer:
+    """The answer to a path that is nothing."""
+    return refusal(Code.NOT_FOUND, "Not Found")
+
+
+def method_not_allowed() -> Answer:
+    """The answer to a method that a path does not know, as the network's gateway gives it."""
+    return refusal(Code.UNIMPLEMENTED, "Method Not Allowed")
+
+
+def _advice(error: ApiError) -> RawHeaders:
+    return (_RETRY,) if error.code is Code.UNAVAILABLE else ()

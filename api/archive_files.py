@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
 
-from api.answers import refusal
+from api.answers import method_not_allowed, not_found
 from api.file_answers import FileContent, FileSender
 from api.work import Workers
 from exporters.store import Store
@@ -38,12 +38,12 @@ class ArchiveFiles:
         """Answer GET and HEAD."""
         scope["operation"] = "archive"
         if scope["method"] not in ("GET", "HEAD"):
-            await refusal(501, 12, "Method Not Allowed")(scope, receive, send)
+            await method_not_allowed()(scope, receive, send)
             return
         key = scope["path_params"]["key"]
         found = await self.workers.run(lambda _: self._head(key), receive=receive)
         if found is None:
-            await refusal(404, 5, "Not Found")(scope, receive, send)
+            await not_found()(scope, receive, send)
             return
         await self.sender.send(_content(self.store, found), scope, receive, send)
 

@@ -10,12 +10,13 @@ from string import Template
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.answers import JSON, Answer, refusal
+from api.answers import JSON, Answer, method_not_allowed
 from api.openapi import document
 
 _TYPES = {
     "css": b"text/css; charset=utf-8",
     "js": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
 }
 HTML = b"text/html; charset=utf-8"
 # Everything comes from this server; a page of ours never loads or tells anything elsewhere.
@@ -41,7 +42,7 @@ class Asset:
         """Answer GET and HEAD."""
         scope["operation"] = "page"
         if scope["method"] not in ("GET", "HEAD"):
-            await refusal(501, 12, "Method Not Allowed")(scope, receive, send)
+            await method_not_allowed()(scope, receive, send)
             return
         known = self._tag in Headers(scope=scope).get("if-none-match", "")
         await (self._known if known else self._whole)(scope, receive, send)

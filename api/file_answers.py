@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.answers import RawHeaders, refusal
 from api.byte_ranges import Selection, select
+from api.errors import Code
 from api.work import departure
 
 # A client that takes a piece of this size within the time for a stall is slow, but alive.
@@ -48,11 +49,12 @@ class FileSender:
         selection = select(scope["method"], Headers(scope=scope), content.size, content.etag)
         if selection.status == 416:
             headers = ((b"content-range", f"bytes */{content.size}".encode()),)
-            answer = refusal(416, 11, f"the file has {content.size} bytes", headers)
+            answer = refusal(Code.OUT_OF_RANGE, f"the file has {content.size} bytes", 416, headers)
             await answer(scope, receive, send)
             return
         if selection.status == 412:
-            await refusal(412, 9, "the file is another one by now")(scope, receive, send)
+            answer = refusal(Code.FAILED_PRECONDITION, "the file is another one by now", 412)
+            await answer(scope, receive, send)
             return
         blocks = None
         if selection.stop > selection.start and scope["method"] != "HEAD":

@@ -7,7 +7,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from api.openapi_messages import Schema, listed, message_schemas, page_schema, reference, wrapped
+from api.messages import (
+    INFO,
+    LIQUIDITY_PROVISION,
+    NODE_SIGNATURE,
+    ORACLE_DATA,
+    ORDER,
+    SEGMENT,
+    SPAM_RESPONSE,
+    VEGA_TIME,
+    WITHDRAWAL,
+    Message,
+)
+from api.openapi_schemas import (
+    Schema,
+    an_object,
+    component_schemas,
+    error_reference,
+    listed,
+    page_schema,
+    reference,
+)
 from transforms.registry import HISTORY_TABLES
 
 _EXPORT = "/api/v2/networkhistory/export"
@@ -78,7 +98,7 @@ def document(url: str = "/") -> bytes:
             "servers": [{"url": url}],
             "paths": _paths(),
             "components": {
-                "schemas": message_schemas(),
+                "schemas": component_schemas(),
                 "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             },
             "security": [{}, {"token": []}],
@@ -110,7 +130,7 @@ def _history() -> Schema:
         "412": _failure("The ZIP is another one by now."),
         "416": _failure("No such range."),
     }
-    segments = wrapped("segments", listed(reference("HistorySegment")))
+    segments = an_object({"segments": listed(reference(SEGMENT))})
     return {
         _EXPORT: _get(
             "exportNetworkHistory", "Download one table over a range of blocks", export, answers
@@ -135,21 +155,21 @@ def _lists() -> Schema:
     )
     reference_ = _Parameter("reference", _TEXT, "Only provisions with this reference.")
     live = _Parameter("live", {"type": "boolean"}, "Only provisions that are live now.")
-    lists: tuple[tuple[str, str, str, str, str, Sequence[_Parameter]], ...] = (
-        ("/api/v2/oracle/data", "listOracleData", "oracleData", "OracleData",
+    lists: tuple[tuple[str, str, str, Message, str, Sequence[_Parameter]], ...] = (
+        ("/api/v2/oracle/data", "listOracleData", "oracleData", ORACLE_DATA,
          "List oracle data", (spec,)),
-        ("/api/v2/node/signatures", "listNodeSignatures", "signatures", "NodeSignature",
+        ("/api/v2/node/signatures", "listNodeSignatures", "signatures", NODE_SIGNATURE,
          "List node signatures of a resource", (resource,)),
-        ("/api/v2/order/versions/{orderId}", "listOrderVersions", "orders", "Order",
+        ("/api/v2/order/versions/{orderId}", "listOrderVersions", "orders", ORDER,
          "List the versions of an order", (order,)),
-        ("/api/v2/withdrawals", "listWithdrawals", "withdrawals", "Withdrawal",
+        ("/api/v2/withdrawals", "listWithdrawals", "withdrawals", WITHDRAWAL,
          "List withdrawals", (owner, *dates)),
         ("/api/v2/liquidity/provisions", "listLiquidityProvisions", "liquidityProvisions",
-         "LiquidityProvision", "List liquidity provisions", (_MARKET, _PARTY, reference_, live)),
+         LIQUIDITY_PROVISION, "List liquidity provisions", (_MARKET, _PARTY, reference_, live)),
     )  # fmt: skip
     return {
         path: _get(
-            name, title, (*given, *_PAGINATION), _success(wrapped(key, page_schema(message)))
+            name, title, (*given, *_PAGINATION), _success(an_object({key: page_schema(message)}))
         )
         for path, name, key, message, title, given in lists
     }
@@ -161,23 +181,16 @@ def _others() -> Schema:
     spam = (
         "Get the spam statistics of a party",
         (party,),
-        _success(reference("SpamStatisticsResponse")),
+        _success(reference(SPAM_RESPONSE)),
     )
     snapshot = _Parameter("snapshot", {"type": "boolean", "default": True}, "Present ones first.")
-    line = wrapped(
-        "result", wrapped("liquidityProvisions", listed(reference("LiquidityProvision")))
-    )
-    info = {
-        "type": "object",
-        "properties": {"version": _TEXT, "commitHash": _TEXT},
-        "required": ["version", "commitHash"],
-    }
+    provisions = an_object({"liquidityProvisions": listed(reference(LIQUIDITY_PROVISION))})
     return {
         "/api/v2/withdrawal/{id}": _get(
             "getWithdrawal",
             "Get one withdrawal",
             (withdrawal,),
-            _success(wrapped("withdrawal", reference("Withdrawal"))),
+            _success(an_object({"withdrawal": reference(WITHDRAWAL)})),
         ),
         "/api/v2/statistics/spam/{partyId}": _get("getSpamStatistics", *spam),
         "/statistics/spam/{partyId}": _get("getSpamStatisticsOfCore", *spam),
@@ -186,15 +199,17 @@ def _others() -> Schema:
             "Stream liquidity provisions: those present, then each that changes, a JSON object a "
             "line; a WebSocket on the same path gets a message for each",
             (_MARKET, _PARTY, snapshot),
-            _success(line),
+            _success(an_object({"result": provisions})),
         ),
         "/api/v2/vega/time": _get(
             "getVegaTime",
             "Get the time of the newest loaded block",
             (),
-            _success(wrapped("timestamp", {"type": "string", "pattern": "^[0-9]+$"})),
+            _success(reference(VEGA_TIME)),
         ),
-        "/api/v2/info": _get("info", "Get the version of the server", (), _success(info)),
+        "/api/v2/info": _get(
+            "info", "Get the version of the server", (), _success(reference(INFO))
+        ),
     }
 
 
@@ -231,7 +246,7 @@ def _success(schema: Schema) -> Schema:
 
 
 def _failure(meaning: str) -> Schema:
-    return _json(meaning, reference("Error"))
+    return _json(meaning, error_reference())
 
 
 def _json(meaning: str, schema: Schema) -> Schema:

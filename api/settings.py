@@ -76,7 +76,8 @@ class Limits:
     `export_seconds` is for finding, or rendering, the parts of a download. A client may hold
     `streams_per_client` streams and downloads open; `stream_buffer` is what may wait for a slow
     reader, `stall_seconds` how long one may take nothing at all. `rendered_bytes` bounds the parts
-    in `Places.rendered`. `stop_seconds` is how long a stop waits for running requests.
+    in `Places.rendered`. `stop_seconds` is how long a stop waits for running requests. `memory` is
+    DuckDB's bound for all queries of a process together, in its own notation.
     """
 
     threads: int = field(default=4, metadata=_ABOVE_ZERO)
@@ -88,6 +89,7 @@ class Limits:
     stall_seconds: float = 120.0
     rendered_bytes: int = 20 * 2**30
     stop_seconds: int = 30
+    memory: str = "1GB"
     poll_seconds: float = 1.0
     """Between two looks for a new generation of the catalog."""
     lag_seconds: float = 60.0

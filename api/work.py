@@ -15,23 +15,11 @@ from typing import Any, TypeVar
 
 from starlette.types import Receive
 
-from transforms.errors import BusyError
+from api.errors import CancelledError, DeadlineError, UnavailableError
 
 _Result = TypeVar("_Result")
 # Nearly every query is over by then; watching for a client that leaves costs a task of its own.
 _SHORT_SECONDS = 0.05
-
-
-class OverloadedError(BusyError):
-    """All threads work and the queue is full: a retry in a second may succeed."""
-
-
-class TimeLimitError(BusyError):
-    """The work took longer than it may."""
-
-
-class ClientGoneError(Exception):
-    """The client left; nobody wants the answer."""
 
 
 class Cancellation:
@@ -50,9 +38,9 @@ class Cancellation:
                 self._interrupt()
 
     def check(self) -> None:
-        """Raise `ClientGoneError` where the job was cancelled; long jobs ask now and then."""
+        """Raise `CancelledError` where the job was cancelled; long jobs ask now and then."""
         if self._cancelled:
-            raise ClientGoneError
+            raise CancelledError
 
     @contextmanager
     def interrupting(self, interrupt: Callable[[], object]) -> Iterator[None]:
@@ -93,8 +81,8 @@ class Workers:
     ) -> _Result:
         """Run a job in a thread and return its result; what it raises passes through.
 
-        Raises `OverloadedError` where the queue is full, `TimeLimitError` after `seconds` of
-        waiting and working, `ClientGoneError` where `receive` tells that the client left.
+        Raises `UnavailableError` where the queue is full, `DeadlineError` after `seconds` of
+        waiting and working, `CancelledError` where `receive` tells that the client left.
         """
         cancellation = Cancellation()
         future = self._submit(job, cancellation)
@@ -107,7 +95,7 @@ class Workers:
                 cancellation.cancel()
                 future.cancel()
         if future.cancelled():
-            raise TimeLimitError(f"no answer within {seconds:g} seconds")
+            raise DeadlineError
         return future.result()
 
     def _submit(
@@ -115,7 +103,7 @@ class Workers:
     ) -> asyncio.Future[_Result]:
         with self._lock:
             if self._pending >= self._room:
-                raise OverloadedError(f"{self._pending} requests are at work or waiting: try again")
+                raise UnavailableError("the server has too much to do: try again")
             self._pending += 1
 
         def run() -> _Result:
@@ -147,7 +135,7 @@ async def _wait_on(
     try:
         await asyncio.wait({future, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if gone.done() and not future.done():
-            raise ClientGoneError
+            raise CancelledError
     finally:
         gone.cancel()
 

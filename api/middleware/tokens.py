@@ -10,9 +10,12 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.answers import refusal
+from api.errors import Code
 
 # What a balancer and a monitor must be able to ask.
 _OPEN = ("/health", "/ready")
+_NEEDED = "a bearer token is needed: Authorization: Bearer <token>"
+_CHALLENGE = ((b"www-authenticate", b"Bearer"),)
 
 
 class Tokens:
@@ -28,9 +31,8 @@ class Tokens:
         if kind == "lifespan" or not self._tokens or scope["path"] in _OPEN or self._knows(scope):
             await self._app(scope, receive, send)
             return
-        await refusal(401, 16, "a bearer token is needed: Authorization: Bearer <token>")(
-            scope, receive, send
-        )
+        answer = refusal(Code.UNAUTHENTICATED, _NEEDED, headers=_CHALLENGE)
+        await answer(scope, receive, send)
 
     def _knows(self, scope: Scope) -> bool:
         given = _digest(given_token(scope))

@@ -1,0 +1,113 @@
+"""The application: every path with its endpoint, and what happens to every request."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.errors import ServerErrorMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from api.answers import JSON, Answer, failure, not_found
+from api.archive_files import ArchiveFiles
+from api.archive_pages import ArchivePages
+from api.assets import assets
+from api.calls import Call, Desk
+from api.downloads import Download
+from api.errors import FailedError, Reason
+from api.logs import REQUEST_ID
+from api.middleware.compression import Compression
+from api.middleware.cors import Cors
+from api.middleware.request_log import RequestLog
+from api.middleware.tokens import Tokens
+from api.operations import health, metrics_page, ready
+from api.routes import OPERATIONS
+from api.service import Service
+from api.settings import ServeSettings
+
+
+def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlette:
+    """The application of one process; `metrics` is the folder where several count together.
+
+    Its `state.service` is what the requests share.
+    """
+    service = Service(settings, metrics)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    app = Starlette(
+        routes=list(_routes(service)),
+        middleware=[
+            Middleware(RequestLog, metrics=service.metrics),
+            Middleware(Cors, origins=settings.access.origins),
+            Middleware(Compression),
+            Middleware(Tokens, tokens=settings.access.tokens),
+            # Inside of the others, so that a failure is logged, marked and compressed as well.
+            Middleware(ServerErrorMiddleware, handler=_unexpected),
+        ],
+        exception_handlers={HTTPException: _unknown_path},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.service = service
+    return app
+
+
+def _routes(service: Service) -> Iterator[BaseRoute]:
+    for path, endpoint in _endpoints(service):
+        yield Route(path, endpoint)
+
+
+def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
+    limits = service.settings.limits
+    desk = Desk(
+        service.snapshots, service.queries, limits.query_seconds, service.limiter, service.metrics
+    )
+    for operation in OPERATIONS:
+        call = Call(operation, desk)
+        yield operation.path, call
+        # A path that ends where its parameter should begin asks for the empty text.
+        if operation.path.endswith("}"):
+            yield operation.path[: operation.path.rindex("{")], call
+    yield (
+        "/api/v2/networkhistory/export",
+        Download(
+            service.snapshots,
+            service.parts,
+            service.exports,
+            limits.export_seconds,
+            service.sender,
+            service.slots,
+        ),
+    )
+    page = ArchivePages(service.snapshots, service.store, service.queries)
+    yield "/", page
+    yield "/archive/", page
+    yield "/archive/{key:path}", ArchiveFiles(service.store, service.sender, service.queries)
+    yield "/health", health()
+    yield "/ready", ready(service.standing)
+    yield "/metrics", metrics_page(service.metrics)
+    yield from assets().items()
+
+
+async def _unknown_path(_request: Request, _error: Exception) -> Response:
+    return _response(not_found())
+
+
+async def _unexpected(_request: Request, _error: Exception) -> Response:
+    """A failure of our own: the log has the whole story under the id that the answer gives."""
+    return _response(failure(FailedError(Reason.UNEXPECTED, f"request {REQUEST_ID.get()}")))
+
+
+def _response(answer: Answer) -> Response:
+    return Response(answer.body, answer.status, media_type=JSON.decode())

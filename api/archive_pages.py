@@ -1,0 +1,56 @@
+"""The archive's page at `/` and `/archive/`: what exists, what is missing, how to get it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.types import Receive, Scope, Send
+
+from api.answers import Answer, method_not_allowed, refusal
+from api.assets import HTML, PAGE_HEADERS
+from api.errors import ApiError, CancelledError
+from api.pages.archive import archive_page
+from api.pages.view import view_archive
+from api.parameters import Fields, Scalar, read_parameters
+from api.query_strings import parse_query
+from api.snapshots import Snapshots
+from api.work import Workers
+from exporters.archive import Archive
+from exporters.documents import chains
+from exporters.store import Store
+
+_FIELDS: Fields = {"block": Scalar.INT64}
+
+
+class ArchivePages:
+    """Answers `GET` and `HEAD`; `?block=` chooses which segments are listed."""
+
+    def __init__(self, snapshots: Snapshots, store: Store, workers: Workers) -> None:
+        self._snapshots = snapshots
+        self._store = store
+        self._workers = workers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        scope["operation"] = "page"
+        try:
+            answer = await self._answer(scope, receive)
+        except CancelledError:
+            return
+        except ApiError as error:
+            answer = refusal(error.code, error.message)
+        await answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        if scope["method"] not in ("GET", "HEAD"):
+            return method_not_allowed()
+        block = read_parameters(parse_query(scope["query_string"]), _FIELDS).get("block")
+        job = partial(self._page, scope.get("root_path", ""), block)
+        body = await self._workers.run(lambda _: job(), receive=receive)
+        return Answer(200, body, HTML, ((b"cache-control", b"no-cache"), *PAGE_HEADERS))
+
+    def _page(self, base: str, block: int | None) -> bytes:
+        snapshot = self._snapshots.current
+        catalog = snapshot.catalog if snapshot else None
+        chain = catalog.chain_id if catalog else next(iter(chains(self._store)), "")
+        return archive_page(view_archive(catalog, Archive(self._store, chain), block), base)

@@ -1,0 +1,1 @@
+"""The archive's page: from what is held to HTML. Nothing here knows HTTP."""

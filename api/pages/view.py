@@ -1,0 +1,81 @@
+"""What the archive's page shows: loaded segments beside published ZIPs, a stretch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from exporters.archive import Archive
+from exporters.coverage import Coverage, union
+from exporters.entries import Entry
+from exporters.index import shard_number
+from exporters.root import Root
+from exporters.sums import Completeness, completeness
+from transforms.catalog import Catalog
+from transforms.receipts import LoadedSegment
+from transforms.segments import BlockRange
+
+SHOWN = 25
+"""Segments on one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveView:
+    """One page: `shown` segments, newest first, with their published ZIPs by table.
+
+    `newer` and `older` are blocks to ask for the pages beside it, None at an end.
+    """
+
+    chain_id: str
+    loaded: Coverage
+    segments: int
+    root: Root
+    extent: Completeness
+    shown: Sequence[LoadedSegment]
+    files: Mapping[BlockRange, Mapping[str, Entry]]
+    newer: int | None
+    older: int | None
+
+    @property
+    def held(self) -> BlockRange | None:
+        """From the first block to the last one that is loaded or published."""
+        runs = union(
+            (*self.loaded, *(run for sums in self.root.tables.values() for run in sums.covered))
+        )
+        return BlockRange(runs[0].first, runs[-1].last) if runs else None
+
+
+def view_archive(catalog: Catalog | None, archive: Archive, block: int | None) -> ArchiveView:
+    """The page with the segment of `block`, or with the newest one."""
+    segments = list(catalog.segments.values()) if catalog else []
+    root = archive.root()
+    stop = len(segments)
+    if block is not None:
+        stop = sum(1 for segment in segments if segment.blocks.first <= block)
+        stop = max(min(SHOWN, len(segments)), stop)
+    start = max(0, stop - SHOWN)
+    shown = segments[start:stop]
+    following = segments[min(stop + SHOWN, len(segments)) - 1] if stop < len(segments) else None
+    return ArchiveView(
+        archive.chain_id,
+        union(segment.blocks for segment in segments),
+        len(segments),
+        root,
+        completeness(root.tables),
+        shown[::-1],
+        _files(archive, root, [segment.blocks for segment in shown]),
+        following.blocks.first if following else None,
+        segments[start - 1].blocks.first if start else None,
+    )
+
+
+def _files(
+    archive: Archive, root: Root, shown: Sequence[BlockRange]
+) -> dict[BlockRange, dict[str, Entry]]:
+    held = {summary.number for summary in root.shards}
+    files: dict[BlockRange, dict[str, Entry]] = {blocks: {} for blocks in shown}
+    for number in sorted({shard_number(blocks) for blocks in shown} & held):
+        for entry in archive.shard(number).entries:
+            if not entry.is_window and entry.blocks in files:
+                files[entry.blocks][entry.table] = entry
+    return files

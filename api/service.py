@@ -1,0 +1,66 @@
+"""What all requests of one process share, opened when it starts and closed when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+from api.file_answers import FileSender
+from api.metrics import Metrics
+from api.parts import PartFinder
+from api.rate_limit import RateLimiter
+from api.settings import ServeSettings
+from api.slots import Slots
+from api.snapshots import Snapshots
+from api.standing import Standing
+from api.work import Workers
+from exporters.store import open_store
+
+# Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
+_EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
+_READING_THREADS = 8
+
+
+class Service:
+    """One process of the server, without its paths."""
+
+    def __init__(self, settings: ServeSettings, metrics: Path | None = None) -> None:
+        """`metrics` is the folder where several processes count together."""
+        limits, access = settings.limits, settings.access
+        self.settings = settings
+        self.metrics = Metrics(metrics)
+        self._closing = ExitStack()
+        self.snapshots = self._closing.enter_context(
+            Snapshots.open(settings.places.warehouse, memory_limit=limits.memory)
+        )
+        self.store = open_store(settings.places.archive)
+        self.parts = PartFinder(settings.places, self.store, limits.rendered_bytes)
+        self.standing = Standing(settings, self.snapshots, self.metrics)
+        self.queries = Workers("query", limits.threads, limits.queue)
+        self.exports = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE)
+        self._reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")
+        self.sender = FileSender(self._reading, limits.stall_seconds)
+        self.slots = Slots(limits.streams_per_client)
+        self.limiter = RateLimiter(access.rate, access.burst) if access.rate else None
+        self.stopping = asyncio.Event()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep up with the warehouse for the length of a block, then close everything."""
+        loops = [
+            asyncio.create_task(self.standing.follow_generations(lambda: None)),
+            asyncio.create_task(self.standing.follow_source()),
+        ]
+        try:
+            yield
+        finally:
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            for workers in (self.queries, self.exports):
+                workers.close()
+            self._reading.shutdown(wait=False, cancel_futures=True)
+            self._closing.close()
