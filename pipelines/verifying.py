@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from exporters.archive import Archive
 from exporters.verify import verify_archive
 from pipelines.site import Site
 
@@ -26,6 +27,8 @@ def verify_site(site: Site) -> Iterator[Mismatch]:
     catalog = site.warehouse.catalog()
     if catalog is not None:
         archive = site.archive(catalog.chain_id)
+        if not _was_published_to(archive):
+            return
         for finding in verify_archive(archive, scratch=site.scratch()):
             yield Mismatch(finding.place, f"{finding.problem.value}: {finding.what}")
         yield from verify_origin(site)
@@ -56,3 +59,12 @@ def verify_origin(site: Site) -> Iterator[Mismatch]:
                     f"its index entry has {member.rows} rows and SHA-256 {member.sha256}, the "
                     f"warehouse {receipt.rows} rows and {receipt.sha256}",
                 )
+
+
+def _was_published_to(archive: Archive) -> bool:
+    if archive.read("index.json") is not None:
+        return True
+    try:
+        return next(iter(archive.store.list(archive.key(""))), None) is not None
+    except ConfigError:  # a folder that nobody has made yet
+        return False

@@ -1,0 +1,204 @@
+"""What Dagster sees: it loads, and everything is there under its name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from pipelines import retries
+from pipelines.assets.archive import export_key
+from pipelines.assets.warehouse import table_key
+from pipelines.definitions import definitions
+from pipelines.event_log import BatchedSqliteEventLogStorage
+from pipelines.instance import open_instance
+from pipelines.retries import healed_by_time
+from pipelines.settings import Settings
+from pipelines.site import Site
+from tests.pipelines.conftest import MakeSegments
+from tests.pipelines.kit import blocks, load
+from transforms.errors import BusyError, ConflictError, IntegrityError, SegmentError
+from transforms.registry import HISTORY_TABLES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_dagster_accepts_the_definitions_as_they_are_configured(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [Path(sys.executable).parent / "dagster", "definitions", "validate"],
+        cwd=ROOT,
+        env={**os.environ, "DAGSTER_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert told.returncode == 0, told.stderr
+    assert "All code locations passed validation" in told.stderr + told.stdout
+
+
+def test_every_table_is_an_asset_in_both_places(settings: Settings) -> None:
+    graph = definitions(settings).resolve_asset_graph()
+
+    for table in HISTORY_TABLES:
+        exported = graph.get(export_key(table))
+        assert exported.parent_keys == {table_key(table)}
+        assert exported.backfill_policy == dg.BackfillPolicy.multi_run(settings.batch)
+        assert graph.get(table_key(table)).partitions_def == exported.partitions_def
+    names = {"/".join(key.path) for key in graph.get_all_asset_keys()}
+    assert names >= {"warehouse/current_state", "archive/windows", "archive/index"}
+
+
+def test_jobs_sensor_and_schedules_are_there(settings: Settings) -> None:
+    repository = definitions(settings).get_repository_def()
+
+    assert {job.name for job in repository.get_all_jobs()} >= {
+        *("load", "publish", "load_and_publish", "publish_windows", "export_range", "verify")
+    }
+    (sensor,) = repository.sensor_defs
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    assert {schedule.name for schedule in repository.schedule_defs} == {
+        *("windows_every_hour", "verify_every_week")
+    }
+
+
+@pytest.mark.parametrize(("window", "running"), [(0, False), (10, True)])
+def test_the_window_schedule_runs_where_windows_are_asked_for(window: int, running: bool) -> None:
+    repository = definitions(Settings(window=window)).get_repository_def()
+
+    (schedule,) = (s for s in repository.schedule_defs if s.name == "windows_every_hour")
+    assert (schedule.default_status is dg.DefaultScheduleStatus.RUNNING) is running
+
+
+def test_the_instance_works_as_it_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "put back after the test")
+    monkeypatch.delenv("DAGSTER_EVENT_BATCH_SIZE", raising=False)
+
+    with open_instance(tmp_path / "home") as instance:
+        assert isinstance(instance.event_log_storage, BatchedSqliteEventLogStorage)
+        assert instance.telemetry_enabled is False
+        assert instance.run_monitoring_enabled
+        assert os.environ["DAGSTER_EVENT_BATCH_SIZE"] == "1000"
+    assert (tmp_path / "home" / "history" / "runs" / "index.db").exists()
+
+
+def test_the_configuration_in_the_package_is_the_one_in_dagster_home() -> None:
+    ours = files("pipelines").joinpath("dagster.yaml").read_bytes()
+
+    assert ours == (ROOT / "dagster_home" / "dagster.yaml").read_bytes()
+
+
+def test_a_folder_with_a_configuration_of_its_own_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "put back after the test")
+    own = tmp_path / "dagster.yaml"
+    own.write_text("telemetry:\n  enabled: false\n")
+
+    with open_instance(tmp_path):
+        pass
+
+    assert own.read_text() == "telemetry:\n  enabled: false\n"
+
+
+@pytest.mark.parametrize(
+    "error", [BusyError("held"), ConnectionError("lost"), TimeoutError("late")]
+)
+def test_what_time_can_heal_is_tried_again_later_each_time(error: Exception) -> None:
+    waits = []
+    for attempt in range(3):
+        with pytest.raises(dg.RetryRequested) as asked, healed_by_time(attempt):
+            raise error
+        assert asked.value.max_retries == retries.MOST_RETRIES
+        waits.append(asked.value.seconds_to_wait)
+
+    assert waits == [5.0, 10.0, 20.0]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SegmentError("bad"), ConflictError("other"), IntegrityError("damaged"), OSError("full")],
+)
+def test_what_time_cannot_heal_reaches_a_person_at_once(error: Exception) -> None:
+    with pytest.raises(type(error)), healed_by_time(0):
+        raise error
+
+
+@pytest.fixture
+def loaded(site: Site, make_segments: MakeSegments) -> Site:
+    make_segments(2)
+    load(site)
+    return site
+
+
+def execute(site: Site, job: str, **config: object) -> dg.ExecuteInProcessResult:
+    ops = {"ops": {"write_export": {"config": config}}} if config else {}
+    return (
+        definitions(site.settings)
+        .resolve_job_def(job)
+        .execute_in_process(
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}, **ops},
+            raise_on_error=False,
+        )
+    )
+
+
+def test_the_export_job_writes_the_zip_of_its_configuration(loaded: Site, tmp_path: Path) -> None:
+    wanted = {"table": "blocks", "from_block": 1, "to_block": 20, "out": str(tmp_path / "out")}
+
+    assert execute(loaded, "export_range", **wanted).success
+    assert (tmp_path / "out" / "kit-chain-blocks-1-20.zip").exists()
+    assert not execute(loaded, "export_range", **{**wanted, "to_block": 15}).success
+
+
+def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> None:
+    assert execute(loaded, "verify").success
+    part = next((loaded.warehouse.root / "volumes").glob("*.duckdb"))
+    part.unlink()
+
+    failed = execute(loaded, "verify")
+
+    (event,) = failed.filter_events(lambda event: event.is_step_failure)
+    told = event.step_failure_data.user_failure_data
+    assert told is not None
+    assert "the volume is missing" in (told.description or "")
+
+
+def test_a_step_that_loses_its_connection_is_tried_again_and_then_fails(
+    loaded: Site, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance
+) -> None:
+    """A bucket that does not answer, at an address where nobody listens."""
+    monkeypatch.setattr(retries, "FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(retries, "MOST_RETRIES", 1)
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ACCESS_KEY_ID": "nobody",
+        "AWS_SECRET_ACCESS_KEY": "nothing",
+        "AWS_REGION": "us-east-1",
+        "AWS_MAX_ATTEMPTS": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    settings = Settings(warehouse=loaded.settings.warehouse, archive="s3://bucket/exports")
+    instance.add_dynamic_partitions("segments", [one.key for one in blocks(0)])
+
+    result = (
+        definitions(settings)
+        .resolve_job_def("publish")
+        .execute_in_process(
+            instance=instance,
+            partition_key=blocks(0)[0].key,
+            asset_selection=[export_key("blocks")],
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            raise_on_error=False,
+        )
+    )
+
+    assert not result.success
+    again = result.filter_events(lambda event: event.is_step_restarted)
+    assert len(again) == 1
