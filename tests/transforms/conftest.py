@@ -1,0 +1,79 @@
+"""One small warehouse, loaded once and only read by the tests that share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.segments_kit import Cell, build_segment, table_rows
+from tests.transforms.warehouse_kit import Shelf, load_folder
+from transforms.load import LoadReport
+from transforms.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class Held:
+    """Blocks 1-10 and 11-20 at schema version 1, loaded first, and 21-30 at version 21."""
+
+    folder: Path
+    warehouse: Warehouse
+    segments: tuple[Path, Path, Path]
+    reports: tuple[LoadReport, LoadReport]
+    shelf: Shelf
+
+
+def _orders(*prices: str) -> list[Mapping[str, Cell]]:
+    """Orders whose ids descend, so that no sorted table has them in their source's order."""
+    return [
+        {
+            "id": f"\\x{len(prices) - number:064x}",
+            "price": price,
+            "side": str(number % 3),
+            "reference": f"line\r\n{number}, #",
+            "expires_at": "infinity",
+        }
+        for number, price in enumerate(prices)
+    ]
+
+
+@pytest.fixture(scope="session")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
+    folder = tmp_path_factory.mktemp("segments")
+    shelf = Shelf()
+    warehouse = Warehouse(tmp_path_factory.mktemp("held") / "warehouse")
+    positions = table_rows("positions", {"realised_pnl": "1.50"}, {"realised_pnl": "-2.0"}, first=3)
+    first = build_segment(
+        folder,
+        last=10,
+        tables={
+            "orders": table_rows("orders", *_orders("10", "9" * 38, "7"), first=1),
+            "positions": positions,
+            "parties": table_rows("parties", {}),
+        },
+    )
+    second = build_segment(
+        folder,
+        first=11,
+        last=20,
+        tables={
+            "orders": table_rows("orders", *_orders("5", "9" * 78), first=11),
+            "withdrawals": table_rows("withdrawals", {"amount": "1.50"}, {}, first=11),
+            "parties": table_rows("parties", {}, {}, first=11),
+        },
+    )
+    earlier = load_folder(warehouse.root, folder, shelf)
+    third = build_segment(
+        folder,
+        first=21,
+        last=30,
+        version=21,
+        tables={
+            "orders": table_rows("orders", *_orders("1", "2"), version=21, first=21),
+            "parties": table_rows("parties", {}, {}, {}, version=21, first=21),
+        },
+    )
+    later = load_folder(warehouse.root, folder, shelf)
+    return Held(folder, warehouse, (first, second, third), (earlier, later), shelf)

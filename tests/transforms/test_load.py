@@ -1,0 +1,419 @@
+"""Loading: volumes, the catalog's generations and views, current state, and the proof over all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporters.folder_store import FolderStore
+from tests.hostile_tables import EXACT_CELLS
+from tests.pg_csv import Cell
+from tests.segments_kit import build_segment, columns, decode, entry_bytes, table_rows
+from tests.transforms.conftest import Held
+from tests.transforms.warehouse_kit import (
+    STATE_TABLES,
+    Shelf,
+    blocks_of,
+    exact_tables,
+    history_segment,
+    load_folder,
+    query,
+)
+from transforms.catalog import advance, generation_path
+from transforms.registry import HISTORY_TABLES
+from transforms.segments import BlockRange
+from transforms.source import Source
+from transforms.volumes import LoadSettings
+from transforms.warehouse import Warehouse
+
+_FIRST, _SECOND, _THIRD = BlockRange(1, 10), BlockRange(11, 20), BlockRange(21, 30)
+
+
+def _files(warehouse: Warehouse, folder: str) -> list[str]:
+    return sorted(path.name for path in (warehouse.root / folder).glob("*.duckdb"))
+
+
+def _volume_rows(path: Path, sql: str) -> list[tuple[object, ...]]:
+    with duckdb.connect(path, read_only=True) as con:
+        return con.execute(sql).fetchall()
+
+
+# --- what a load gives ---------------------------------------------------------------------------
+
+
+def test_every_table_of_every_segment_renders_to_its_bytes(held: Held) -> None:
+    for segment in held.segments:
+        tables = exact_tables(held.warehouse, segment)
+        assert set(HISTORY_TABLES) <= set(tables)
+        assert all(tables.values())
+
+
+def test_the_sink_gets_the_proven_csv_of_each_history_table_and_of_no_other(held: Held) -> None:
+    assert set(held.shelf.csvs) == {
+        (blocks_of(segment), table) for segment in held.segments for table in HISTORY_TABLES
+    }
+    for segment in held.segments:
+        for table in HISTORY_TABLES:
+            csv = held.shelf.csvs[blocks_of(segment), table]
+            assert csv == entry_bytes(segment, table)
+            assert held.shelf.rows[blocks_of(segment), table] == len(decode(csv)[1])
+
+
+def test_a_report_has_a_receipt_for_each_table(held: Held) -> None:
+    earlier, later = held.reports
+    assert {(known.blocks, known.table) for known in earlier.receipts} == {
+        (blocks, table) for blocks in (_FIRST, _SECOND) for table in HISTORY_TABLES
+    }
+    assert [known.table for known in later.receipts] == list(HISTORY_TABLES)
+    assert earlier.failures == later.failures == []
+    for receipt in earlier.receipts:
+        csv = held.shelf.csvs[receipt.blocks, receipt.table]
+        assert (receipt.rows, receipt.bytes) == (len(decode(csv)[1]), len(csv))
+        assert receipt.seconds > 0
+
+
+def test_progress_counts_the_bytes_of_all_csvs(tmp_path: Path) -> None:
+    segment = build_segment(tmp_path / "s", last=5)
+    warehouse = Warehouse(tmp_path / "w")
+    done: list[int] = []
+    source = Source(FolderStore(tmp_path / "s"))
+    warehouse.load(source, warehouse.survey(source).pending, Shelf(), done.append)
+    tables = [*HISTORY_TABLES, *STATE_TABLES]
+    assert sum(done) == sum(len(entry_bytes(segment, table)) for table in tables)
+
+
+def test_joined_segments_are_one_volume_and_a_gap_parts_them(held: Held) -> None:
+    volumes = _files(held.warehouse, "volumes")
+    assert [name.partition(".")[0] for name in volumes] == [
+        "000000001-000000020",
+        "000000021-000000030",
+    ]
+    assert [volume for report in held.reports for volume in report.volumes] == [
+        f"volumes/{name}" for name in volumes
+    ]
+
+
+def test_a_volume_holds_no_more_bytes_than_the_settings_say(tmp_path: Path) -> None:
+    for first in (1, 4, 7):
+        history_segment(tmp_path / "s", first=first, last=first + 2)
+    report = load_folder(tmp_path / "w", tmp_path / "s", settings=LoadSettings(max_volume_bytes=1))
+    assert len(report.volumes) == 3
+    assert len(Warehouse(tmp_path / "w").receipts()) == 3 * len(HISTORY_TABLES)
+
+
+def test_the_same_segments_give_a_volume_of_the_same_name(tmp_path: Path, held: Held) -> None:
+    for segment in held.segments[:2]:
+        (tmp_path / "s").mkdir(exist_ok=True)
+        (tmp_path / "s" / segment.name).write_bytes(segment.read_bytes())
+    (volume,) = load_folder(tmp_path / "w", tmp_path / "s").volumes
+    assert volume == held.reports[0].volumes[0]
+
+
+def test_a_sorted_table_keeps_the_order_of_its_source_in_a_column(held: Held) -> None:
+    (name, _) = _files(held.warehouse, "volumes")
+    path = held.warehouse.root / "volumes" / name
+    stored = _volume_rows(path, "select id, _segment, _row from orders")
+    assert stored == sorted(stored)
+    first = _volume_rows(path, "select id from orders where _segment = 1 order by _row")
+    header, rows = decode(entry_bytes(held.segments[0], "orders"))
+    assert [f"\\x{row[0]}" for row in first] == [row[header.index("id")] for row in rows]
+
+
+def test_a_volume_says_what_it_holds(held: Held) -> None:
+    (name, _) = _files(held.warehouse, "volumes")
+    path = held.warehouse.root / "volumes" / name
+    assert _volume_rows(path, "select first_block, last_block from strata.segments order by 1") == [
+        (1, 10),
+        (11, 20),
+    ]
+    counted = _volume_rows(path, "select count(*), count(distinct table_name) from strata.receipts")
+    assert counted == [(30, 15)]
+
+
+def test_many_rows_and_files_come_back_in_order(tmp_path: Path) -> None:
+    """Enough rows for two of DuckDB's row groups and several files, read by several threads."""
+    header, ((_, *cells),) = table_rows("orders", {"reference": "a,b"})
+    for first in (1, 45_001, 90_001):
+        ids = (f"\\x{(number * 7919) % 45_000:064x}" for number in range(45_000))
+        tables = {"orders": (header, ([order_id, *cells] for order_id in ids))}
+        history_segment(tmp_path / "s", first=first, last=first + 44_999, tables=tables)
+    shelf = Shelf()
+    report = load_folder(tmp_path / "w", tmp_path / "s", shelf, LoadSettings(threads=3))
+    assert report.failures == []
+    for (blocks, table), csv in shelf.csvs.items():
+        assert csv == entry_bytes(tmp_path / "s" / f"kit-chain-1-{blocks}.zip", table)
+
+
+def test_only_the_segment_that_has_them_keeps_texts_for_its_types(held: Held) -> None:
+    raw = {
+        (receipt.blocks, receipt.table): dict(receipt.raw_cells)
+        for receipt in held.warehouse.receipts()
+        if receipt.raw_cells
+    }
+    assert raw == {(_SECOND, "orders"): {"price": 1}, (_SECOND, "withdrawals"): {"amount": 1}}
+
+
+_TABLES = {table for table, _ in EXACT_CELLS if table in HISTORY_TABLES}
+_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
+_HOSTILE = st.sampled_from(
+    [cell for cells in EXACT_CELLS.values() for cell in cells if len(cell or "") < 2000]
+)
+
+
+@st.composite
+def _rows(draw: st.DrawFn) -> dict[str, list[list[Cell]]]:
+    """Rows of any texts, most of which the column's type cannot hold."""
+    tables: dict[str, list[list[Cell]]] = {}
+    for table in sorted(_TABLES):
+        plain = table_rows(table, {})[1][0]
+        cells = [st.one_of(st.just(cell), _HOSTILE, st.none(), _TEXT) for cell in plain]
+        tables[table] = draw(st.lists(st.tuples(*cells).map(list), max_size=4))
+    return tables
+
+
+@settings(max_examples=5, deadline=None)
+@given(_rows(), _rows())
+def test_any_rows_at_all_are_loaded_and_come_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    one: dict[str, list[list[Cell]]],
+    other: dict[str, list[list[Cell]]],
+) -> None:
+    root = tmp_path_factory.mktemp("any")
+    for first, rows in ((1, one), (3, other)):
+        tables = {table: (columns(table), rows[table]) for table in rows}
+        history_segment(root / "s", first=first, last=first + 1, tables=tables)
+    warehouse = Warehouse(root / "w")
+    shelf = Shelf()
+    assert load_folder(warehouse.root, root / "s", shelf).failures == []
+    for segment in (root / "s").glob("*.zip"):
+        for table in _TABLES:
+            assert shelf.csvs[blocks_of(segment), table] == entry_bytes(segment, table)
+    assert [problem for _, problem in warehouse.verify() if problem] == []
+
+
+# --- the catalog ---------------------------------------------------------------------------------
+
+
+def test_each_load_makes_one_generation(held: Held) -> None:
+    catalog = held.warehouse.catalog()
+    assert catalog is not None
+    assert _files(held.warehouse, "catalog") == ["00000001.duckdb", "00000002.duckdb"]
+    assert catalog.generation == 2
+    assert catalog.chain_id == "kit-chain"
+    assert list(catalog.segments) == [_FIRST, _SECOND, _THIRD]
+    assert catalog.moved_from == ""
+    assert [volume.blocks for volume in catalog.history()] == [BlockRange(1, 20), _THIRD]
+
+
+def test_the_pointer_is_a_relative_link_to_the_newest_generation(held: Held) -> None:
+    assert held.warehouse.current.is_symlink()
+    assert str(held.warehouse.current.readlink()) == "catalog/00000002.duckdb"
+
+
+def test_an_older_generation_still_answers(held: Held) -> None:
+    with duckdb.connect(generation_path(held.warehouse.root, 1), read_only=True) as con:
+        assert con.execute("select count(*), max(height) from blocks").fetchall() == [(20, 20)]
+        assert con.execute("select count(*) from parties").fetchall() == [(2,)]
+    assert query(held.warehouse, "select count(*), max(height) from blocks") == [(30, 30)]
+
+
+def test_a_change_that_changes_nothing_makes_no_generation(held: Held) -> None:
+    assert advance(held.warehouse.root, lambda _: None).generation == 2
+    assert _files(held.warehouse, "catalog") == ["00000001.duckdb", "00000002.duckdb"]
+
+
+def test_the_volume_of_a_segment_is_known(held: Held) -> None:
+    catalog = held.warehouse.catalog()
+    assert catalog is not None
+    found = [catalog.volume_of(blocks) for blocks in (_FIRST, _SECOND, _THIRD)]
+    assert [volume and volume.blocks for volume in found] == [
+        BlockRange(1, 20),
+        BlockRange(1, 20),
+        _THIRD,
+    ]
+    assert catalog.volume_of(BlockRange(31, 40)) is None
+    assert catalog.volume_of(BlockRange(15, 25)) is None
+
+
+def _views(held: Held) -> list[tuple[str, str]]:
+    rows = query(
+        held.warehouse,
+        "select schema_name, view_name from duckdb_views() "
+        "where database_name = current_database() and schema_name in ('main', 'exact') "
+        "and not internal order by all",
+    )
+    return [(str(schema), str(view)) for schema, view in rows]
+
+
+def test_every_table_is_shown_twice(held: Held) -> None:
+    views = _views(held)
+    main = {view for schema, view in views if schema == "main"}
+    assert main == {view for schema, view in views if schema == "exact"}
+    assert {*HISTORY_TABLES, *STATE_TABLES} <= main
+
+
+def test_both_views_of_a_table_have_the_same_rows(held: Held) -> None:
+    with held.warehouse.connect() as con:
+        for view in {view for _, view in _views(held)}:
+            rows = [
+                con.execute(f"select _segment, _row from {schema}.{view} order by all").fetchall()
+                for schema in ("main", "exact")
+            ]
+            assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu", "Pacific/Chatham"])
+def test_the_exact_view_gives_the_text_of_the_csv_in_any_time_zone(held: Held, zone: str) -> None:
+    with held.warehouse.connect() as con:
+        con.execute(f"set TimeZone = '{zone}'")
+        for segment in held.segments:
+            for table in HISTORY_TABLES:
+                header, rows = decode(entry_bytes(segment, table))
+                names = ", ".join(f'"{name}"' for name in header)
+                shown = con.execute(
+                    f"select {names} from exact.{table} where _segment = ? order by _row",
+                    [blocks_of(segment).first],
+                ).fetchall()
+                assert [list(row) for row in shown] == rows
+
+
+def test_all_tables_and_columns_have_a_comment(held: Held) -> None:
+    bare = query(
+        held.warehouse,
+        "select schema_name, view_name from duckdb_views() where not internal "
+        "and schema_name in ('main', 'exact') and coalesce(comment, '') = ''",
+    )
+    assert bare == []
+    silent = query(
+        held.warehouse,
+        "select schema_name, table_name, column_name from duckdb_columns() "
+        "where schema_name in ('main', 'exact') and database_name = current_database() "
+        "and column_name not in ('_segment', '_row') and coalesce(comment, '') = ''",
+    )
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("column", "type_name"),
+    [
+        ("orders.price", "DECIMAL(38,0)"),
+        ("orders.size", "BIGINT"),
+        ("orders.vega_time", "TIMESTAMP WITH TIME ZONE"),
+        ("orders.post_only", "BOOLEAN"),
+        ("orders.id", "VARCHAR"),
+        ("positions.realised_pnl", "DECIMAL(38,10)"),
+        ("withdrawals.amount", "DECIMAL(38,0)"),
+        ("withdrawals.ext", "JSON"),
+        ("rewards.percent_of_total", "DOUBLE"),
+        ("liquidity_provisions.fee", "DECIMAL(38,16)"),
+        ("orders._raw", "MAP(VARCHAR, VARCHAR)"),
+    ],
+)
+def test_the_friendly_view_is_typed(held: Held, column: str, type_name: str) -> None:
+    table, _, name = column.partition(".")
+    described = {row[0]: row[1] for row in query(held.warehouse, f"describe main.{table}")}
+    assert described[name] == type_name
+
+
+def test_enum_numbers_are_readable_by_name(held: Held) -> None:
+    rows = query(held.warehouse, "select distinct side, side_name from orders order by 1")
+    assert rows == [(0, "SIDE_UNSPECIFIED"), (1, "SIDE_BUY"), (2, "SIDE_SELL")]
+
+
+def test_a_column_of_a_later_schema_is_null_before_it(held: Held) -> None:
+    assert "peak_size" in set(columns("orders", 21)) - set(columns("orders", 1))
+    counted = "select _segment, count(peak_size), count(*) from orders group by 1 order by 1"
+    assert query(held.warehouse, counted) == [(1, 0, 3), (11, 0, 2), (21, 2, 2)]
+
+
+def test_a_generation_names_its_volumes_by_absolute_path(held: Held) -> None:
+    (sql,) = query(held.warehouse, "select sql from duckdb_views() where view_name = 'blocks'")[0]
+    assert f"{held.warehouse.root}/volumes/000000001-000000020." in str(sql)
+
+
+def test_a_warehouse_may_lie_at_any_path(tmp_path: Path) -> None:
+    """Nothing of it is a pattern, a hive partition or the end of a quoted name."""
+    root = tmp_path / "height=7" / 'it\'s a [w]* {x} "é"'
+    look_alike = tmp_path / "height=7" / 'it\'s a wXY {x} "é"'
+    segment = history_segment(tmp_path / "s", last=3)
+    other = history_segment(tmp_path / "t", last=5)
+    for place, folder in ((look_alike, other.parent), (root, segment.parent)):
+        assert load_folder(place, folder).failures == []
+    assert query(Warehouse(root), "select height from blocks") == [(1,), (2,), (3,)]
+    assert all(exact_tables(Warehouse(root), segment).values())
+    assert [problem for _, problem in Warehouse(root).verify() if problem] == []
+
+
+# --- current state -------------------------------------------------------------------------------
+
+
+def test_only_the_newest_state_of_each_schema_version_is_kept(held: Held) -> None:
+    catalog = held.warehouse.catalog()
+    assert catalog is not None
+    assert [(state.version, state.blocks) for state in catalog.states()] == [
+        (1, _SECOND),
+        (21, _THIRD),
+    ]
+    rows = "select count(*), min(_segment), max(_segment) from parties"
+    assert query(held.warehouse, rows) == [(3, 21, 21)]
+
+
+def test_the_comment_of_a_state_says_as_of_which_block(held: Held) -> None:
+    shown = "select view_name, comment from duckdb_views() where schema_name = 'main'"
+    comments = {row[0]: str(row[1]) for row in query(held.warehouse, shown)}
+    assert "as of block 30" in comments["parties"]
+    assert "as of block" not in comments["orders"]
+
+
+def test_older_segments_that_come_later_do_not_replace_the_state(tmp_path: Path) -> None:
+    build_segment(tmp_path / "s", first=11, last=20, tables={"parties": table_rows("parties", {})})
+    load_folder(tmp_path / "w", tmp_path / "s")
+    twice = table_rows("parties", {}, {})
+    build_segment(tmp_path / "s", first=1, last=10, tables={"parties": twice})
+    load_folder(tmp_path / "w", tmp_path / "s")
+    warehouse = Warehouse(tmp_path / "w")
+    assert query(warehouse, "select count(*), max(_segment) from parties") == [(1, 11)]
+    assert query(warehouse, "select count(*) from blocks") == [(20,)]
+
+
+def test_a_table_that_became_history_keeps_its_last_whole_copy_before(tmp_path: Path) -> None:
+    """Oracle data is dumped whole up to version 41 and as history from 42 on."""
+    for first, version, count in ((1, 36, 2), (3, 42, 1), (5, 42, 1)):
+        rows = table_rows("oracle_data", *[{}] * count, version=version, first=first)
+        build_segment(
+            tmp_path / "s",
+            version=version,
+            first=first,
+            last=first + 1,
+            tables={"oracle_data": rows},
+        )
+    load_folder(tmp_path / "w", tmp_path / "s")
+    counted = "select _segment, count(*) from oracle_data group by 1 order by 1"
+    assert query(Warehouse(tmp_path / "w"), counted) == [(1, 2), (3, 1), (5, 1)]
+
+
+def test_a_bad_table_of_the_newest_state_refuses_its_segment_alone(tmp_path: Path) -> None:
+    build_segment(tmp_path / "s", last=2)
+    build_segment(
+        tmp_path / "s", first=3, last=4, tables={"parties": b"id,tx_hash,alias,vega_time\n1\n"}
+    )
+    report = load_folder(tmp_path / "w", tmp_path / "s")
+    (refusal,) = report.failures
+    assert refusal.key == "kit-chain-1-3-4.zip"
+    assert "table parties" in refusal.reason
+    assert {known.blocks for known in report.receipts} == {BlockRange(1, 2)}
+    assert query(Warehouse(tmp_path / "w"), "select max(height) from blocks") == [(2,)]
+
+
+def test_a_segment_without_current_state_has_only_history(tmp_path: Path) -> None:
+    segment = history_segment(tmp_path / "s", last=2)
+    warehouse = Warehouse(tmp_path / "w")
+    assert load_folder(warehouse.root, tmp_path / "s").failures == []
+    catalog = warehouse.catalog()
+    assert catalog is not None
+    assert catalog.states() == []
+    assert all(exact_tables(warehouse, segment).values())
