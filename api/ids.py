@@ -1,0 +1,57 @@
+"""Ids: hex of any case in, lower case out; some one-byte ids have names, both ways (decision 23).
+
+Inside, an id is its lower-case hex, as the warehouse holds it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "00": "VOTE",
+        "03": "network",
+        "04": "XYZalpha",
+        "05": "XYZbeta",
+        "06": "XYZdelta",
+        "07": "XYZepsilon",
+        "08": "XYZgamma",
+        "09": "fBTC",
+        "0a": "fDAI",
+        "0b": "fEURO",
+        "0c": "fUSDC",
+    }
+)
+"""The network's names of one-byte ids."""
+
+_HEX_OF = {name: text for text, name in NAMES.items()}
+_HEX = re.compile(r"([0-9a-fA-F]{2})*")
+_KEY = re.compile(r"[0-9a-fA-F]{64}")
+
+
+class IdError(ValueError):
+    """A text that is no id; the message is the network's."""
+
+
+def parse_id(text: str) -> str:
+    """Read an id of any length, or the name of one. Raises `IdError`."""
+    known = _HEX_OF.get(text)
+    if known is not None:
+        return known
+    if not _HEX.fullmatch(text):
+        raise IdError(f"decoding '{text}': not a valid hex id (or well known exception)")
+    return text.lower()
+
+
+def parse_key(text: str) -> str:
+    """Read the id of an order, a withdrawal or a party's key: 32 bytes. Raises `IdError`."""
+    if not _KEY.fullmatch(text):
+        raise IdError(f"'{text}' is not 64 hex digits")
+    return text.lower()
+
+
+def show_id(text: str) -> str:
+    """An id as it is answered: its name, or lower-case hex."""
+    return NAMES.get(text, text)

@@ -1,0 +1,128 @@
+"""Oracle data (spec 4.2; decision 21), the same answers from every schema version.
+
+Up to version 36 a row names the specs it matched; later a table of their own does. Up to version 41
+both tables are current state, dumped whole; later they are history, and what was there before is
+in the last whole copy.
+"""
+
+from __future__ import annotations
+
+from api.cursors import NUMBER, TIME, CursorError, CursorFormat, Form, show_bytes, take_bytes
+from api.errors import InvalidArgumentError, Reason
+from api.ids import IdError, parse_id
+from api.listings import QueryListing, Relation
+from api.pagination import Page, cut, page
+from api.records import elements, oracle_data
+from api.relations import HeldTable, union
+from api.requests import ListOracleData
+from api.snapshots import Reading, Snapshot
+from transforms.registry import known_table
+
+_DATA, _SPECS = "oracle_data", "oracle_data_oracle_specs"
+_MISSING = "~"
+"""Sorts behind every array of signers, as PostgreSQL sorts NULL."""
+
+
+def _show_signers(signers: str) -> str:
+    if signers == _MISSING:
+        return "null"
+    return "[" + ",".join(f'"{show_bytes(element)}"' for element in elements(signers)) + "]"
+
+
+def _take_signers(value: object) -> str:
+    if value is None:
+        return _MISSING
+    if not isinstance(value, list):
+        raise CursorError(f"{value!r:.60} is not a list of signers")
+    return "{" + ",".join(f'"\\\\x{take_bytes(element)}"' for element in value)
+
+
+_CURSORS = CursorFormat(
+    ("vegaTime", TIME),
+    ("signers", Form(_show_signers, _take_signers)),
+    ("seqNum", NUMBER),
+    extra=1,
+)
+# The text of a byte array without its end sorts as PostgreSQL sorts the array.
+_SIGNERS = f"coalesce(replace(signers, '}}', ''), '{_MISSING}')"
+_SHOWN = "epoch_us(vega_time), signers, seq_num, data, spec_ids, epoch_us(broadcast_at)"
+_LATEST = "row_number() over (partition by spec_ids, data order by vega_time desc, seq_num desc)"
+
+
+def list_oracle_data(reading: Reading, request: ListOracleData) -> Page:
+    """List the data of a spec, or the latest of every spec. Raises `InvalidArgumentError`."""
+    window = request.pagination.window(_CURSORS)
+    try:
+        spec = parse_id(request.oracle_spec_id)
+    except IdError as error:
+        inner = f"scany: query multiple result rows: {error}"
+        raise InvalidArgumentError(Reason.ORACLE_DATA, inner) from None
+    name = "oracle data of a spec" if spec else "oracle data"
+    relation = reading.snapshot.once(name, lambda held: _relation(held, of_spec=bool(spec)))
+    if relation is None:
+        return Page()
+    found = cut(QueryListing(reading, relation, (spec,) if spec else ()), window)
+    return page(found, found.cursors(_CURSORS), oracle_data)
+
+
+def _relation(snapshot: Snapshot, *, of_spec: bool) -> Relation | None:
+    tables = _tables(snapshot)
+    if not tables:
+        return None
+    specs = {table.file: table for table in _held(snapshot, _SPECS)}
+    rows = union(
+        tables, lambda table: _rows_sql(table, specs.get(table.file), "$1" if of_spec else None)
+    )
+    return Relation(
+        rows if of_spec else f"select * from ({rows}) qualify {_LATEST} = 1",  # noqa: S608 - ours
+        keys=("vega_time", "signers", "seq_num"),
+        shown=_SHOWN,
+        bound=int(of_spec),
+    )
+
+
+def _held(snapshot: Snapshot, table: str) -> list[HeldTable]:
+    return [*snapshot.states(table), *snapshot.history(table)]
+
+
+def _tables(snapshot: Snapshot) -> list[HeldTable]:
+    """The files that have all rows between them, each row once."""
+    history = snapshot.history(_DATA)
+    if not history:
+        newest = snapshot.state(_DATA)
+        return [newest] if newest else []
+    segments = snapshot.catalog.segments.items()
+    held = (blocks.first for blocks, known in segments if _is_history(known.name.version))
+    first = min(held, default=history[0].blocks.first)
+    older = [copy for copy in snapshot.states(_DATA) if copy.blocks.last < first]
+    return [*older[-1:], *history]
+
+
+def _is_history(version: int) -> bool:
+    known = known_table(_DATA, version)
+    return known is not None and known.kind == "history"
+
+
+def _rows_sql(table: HeldTable, specs: HeldTable | None, wanted: str | None) -> str:
+    """SQL for the rows of one file, of one spec if it is wanted, with the specs they matched."""
+    columns = f"vega_time, {_SIGNERS} as signers, seq_num, {table.value('data')} as data"
+    broadcast = f"{table.time('broadcast_at')} as broadcast_at"
+    if table.has("matched_spec_ids") or specs is None:
+        named = table.value("matched_spec_ids")
+        matches = f"""where contains({named}::varchar, '"\\\\x' || {wanted} || '"')"""
+        return (
+            f"select {columns}, {named}::varchar as spec_ids, {broadcast} "  # noqa: S608 - ours
+            f"from {table.source} {matches if wanted else ''}"
+        )
+    element = """'"\\\\x' || spec_id || '"'"""
+    key = "vega_time, seq_num"
+    matches = f"({key}) in (select ({key}) from {specs.source} where spec_id = {wanted})"  # noqa: S608
+    grouped = (
+        f"select {key}, '{{' || string_agg({element}, ',' order by spec_id) || '}}' as spec_ids "  # noqa: S608
+        f"from {specs.source} {f'where {matches}' if wanted else ''} group by all"
+    )
+    join = "join" if wanted else "left join"
+    return (
+        f"select {columns}, coalesce(spec_ids, '{{}}') as spec_ids, {broadcast} "  # noqa: S608
+        f"from {table.source} {join} ({grouped}) using ({key})"
+    )

@@ -1,0 +1,132 @@
+"""The versions of one order (spec 4.5; decision 19): of each version the row written last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from api.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
+from api.errors import InvalidArgumentError, Reason
+from api.ids import IdError, parse_key
+from api.listings import MemoryListing, QueryListing, Relation
+from api.pagination import Page, Row, Window, cut, page
+from api.records import ORDERS, order
+from api.relations import HeldTable, union
+from api.requests import ListOrderVersions
+from api.snapshots import Reading, Snapshot
+from transforms.serving import Time
+
+_CURSORS = CursorFormat(
+    ("createdAt", TIME), ("id", ID), ("vegaTime", TIME), ("version", NUMBER), extra=1
+)
+_VERSION = 3
+# Nearly every order has fewer rows: then all of it is fetched at once, which is fastest.
+_FEW_ROWS = 1000
+
+
+def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
+    """List an order's versions. Raises `InvalidArgumentError`."""
+    order_id = _order_id(request.order_id)
+    window = request.pagination.window(_CURSORS)
+    if window.cursor and window.cursor[1] != order_id:
+        raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
+    few = reading.rows(reading.snapshot.once("orders few", _few_sql), [order_id, _FEW_ROWS + 1])
+    if len(few) <= _FEW_ROWS:
+        return _page_of_few(_versions(few), window)
+    return _page_of_many(reading, order_id, window)
+
+
+def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
+    """Cut a page out of an order's versions, all of which are here, ascending."""
+    place = _place_among(versions, window)
+    found = cut(MemoryListing(versions, _key), window, place, _own(window))
+    times = Counter(row[:_VERSION] for row in versions)
+    # The network's own keys do, unless several versions were written last in one block.
+    keys = (row[:_VERSION] if times[row[:_VERSION]] == 1 else row for row in found.rows)
+    return page(found, [_CURSORS.encode(key) for key in keys], order)
+
+
+def _page_of_many(reading: Reading, order_id: str, window: Window) -> Page:
+    """Ask for a page of an order that has too many rows to fetch."""
+    listing = QueryListing(reading, reading.snapshot.once("orders many", _many), (order_id,))
+    found = cut(listing, window, _place_in(listing, window), _own(window))
+    return page(found, [_CURSORS.encode(row) for row in found.rows], order)
+
+
+def _order_id(text: str) -> str:
+    if not text:
+        raise InvalidArgumentError(Reason.MISSING_ORDER_ID)
+    try:
+        return parse_key(text)
+    except IdError:
+        raise InvalidArgumentError(Reason.INVALID_ORDER_ID) from None
+
+
+def _rows_sql(table: HeldTable) -> str:
+    return f"select {ORDERS.inner(table)} from {table.source} where id = $1"  # noqa: S608 - ours
+
+
+def _few_sql(snapshot: Snapshot) -> str:
+    rows = union(snapshot.history("orders"), _rows_sql)
+    return f"select {ORDERS.shown} from ({rows}) limit $2"  # noqa: S608 - ours
+
+
+def _many(snapshot: Snapshot) -> Relation:
+    rows = union(snapshot.history("orders"), _rows_sql)
+    last = "row_number() over (partition by version order by vega_time desc, seq_num desc) = 1"
+    return Relation(
+        f"select * from ({rows}) qualify {last}",  # noqa: S608 - ours
+        keys=("version",),
+        shown=ORDERS.shown,
+        bound=1,
+        times=0,
+    )
+
+
+def _key(row: Row) -> Values:
+    return row[_VERSION : _VERSION + 1]
+
+
+def _versions(rows: Sequence[Row]) -> list[Row]:
+    """Of each version the row written last, ascending; times as cursors can hold them."""
+    written = sorted(rows, key=lambda row: (row[_VERSION], row[2], row[4]))
+    last = {row[_VERSION]: row for row in written}
+    return [
+        (max(MIN_MICROS, min(MIN_MICROS if row[0] is None else row[0], MAX_MICROS)), *row[1:])
+        for row in last.values()
+    ]
+
+
+def _place_among(versions: Sequence[Row], window: Window) -> Values:
+    """The version where a cursor stands; the network's own cursors have only its time."""
+    if len(window.cursor) != _CURSORS.main:
+        return window.cursor[_VERSION:]
+    moment, down = window.cursor[2], window.descending
+    ordered = versions[::-1] if down else versions
+    same = (row for row in ordered if row[:_VERSION] == window.cursor)
+    beyond = (row for row in ordered if (row[2] <= moment if down else row[2] >= moment))
+    row = next(same, None) or next(beyond, None)
+    return _key(row) if row else _behind_all(window)
+
+
+def _place_in(listing: QueryListing, window: Window) -> Values:
+    if len(window.cursor) != _CURSORS.main:
+        return window.cursor[_VERSION:]
+    nearest, than = ("max", "<=") if window.descending else ("min", ">=")
+    sql = (
+        f"select {nearest}(version) from ({listing.relation.sql}) "  # noqa: S608 - ours
+        f"where vega_time {than} $2"
+    )
+    ((version,),) = listing.reading.rows(sql, [*listing.bound, Time(window.cursor[2])])
+    return _behind_all(window) if version is None else (version,)
+
+
+def _own(window: Window) -> Callable[[Row], bool]:
+    """Tells the row of the cursor: a version stays itself when it is written again later."""
+    if len(window.cursor) == _CURSORS.main:
+        return lambda row: row[:_VERSION] == window.cursor
+    return lambda row: _key(row) == window.cursor[_VERSION:]
+
+
+def _behind_all(window: Window) -> Values:
+    return (-1,) if window.descending else (2**31,)

@@ -1,0 +1,91 @@
+"""Tables as the attached files hold them, and SQL over their columns.
+
+A segment may lack a column, or hold cells that no type holds (`_raw`): both are dealt with here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from transforms.duck import quote_name, quote_text
+from transforms.segments import BlockRange
+from transforms.shapes import Shape
+
+
+@dataclass(frozen=True)
+class HeldTable:
+    """One table in one attached file: that of a run of segments, or of a current state."""
+
+    file: str
+    table: str
+    blocks: BlockRange
+    shape: Shape
+
+    @property
+    def source(self) -> str:
+        """The table's name in SQL."""
+        return f"{self.file}.main.{quote_name(self.table)}"
+
+    def has(self, column: str) -> bool:
+        """Whether the table has the column; DuckDB folds case."""
+        return column in self._names
+
+    def value(self, column: str) -> str:
+        """SQL for the typed value of a column, NULL where there is none."""
+        return quote_name(column) if self.has(column) else "null"
+
+    def time(self, column: str) -> str:
+        """SQL for a TIMESTAMPTZ column."""
+        return quote_name(column) if self.has(column) else "null::timestamptz"
+
+    def number(self, column: str) -> str:
+        """SQL for the plain text of a number of any size, exact."""
+        name = self._names.get(column)
+        if name is None:
+            return "null::varchar"
+        text = f"{quote_name(name)}::varchar"
+        if name in self.shape.raw:
+            return f"coalesce(_raw[{quote_text(name)}], {text})"
+        return text
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return {name.lower(): name for name in self.shape.columns}
+
+
+class Columns:
+    """Columns of a table in the order in which they are read.
+
+    `names` are separated by spaces; a time ends in `@`, a number that is read as text in `#`.
+    """
+
+    def __init__(self, names: str) -> None:
+        self._names = names.split()
+
+    def inner(self, table: HeldTable) -> str:
+        """The select list over one file: every column under its own name."""
+        return ", ".join(f"{_read(table, name)} as {_plain(name)}" for name in self._names)
+
+    @property
+    def shown(self) -> str:
+        """The select list over the union of files: times as microseconds since 1970."""
+        return ", ".join(
+            f"epoch_us({_plain(name)})" if name.endswith("@") else _plain(name)
+            for name in self._names
+        )
+
+
+def _plain(name: str) -> str:
+    return quote_name(name.rstrip("@#"))
+
+
+def _read(table: HeldTable, name: str) -> str:
+    read = {"@": table.time, "#": table.number}.get(name[-1], table.value)
+    return read(name.rstrip("@#"))
+
+
+def union(tables: Iterable[HeldTable], query: Callable[[HeldTable], str]) -> str:
+    """SQL for the same query over several tables."""
+    return " union all ".join(f"({query(table)})" for table in tables)
