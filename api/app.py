@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from api.answers import JSON, Answer, failure, not_found
@@ -31,6 +31,7 @@ from api.operations import health, metrics_page, ready
 from api.routes import OPERATIONS
 from api.service import Service
 from api.settings import ServeSettings
+from api.streams import ProvisionStream
 
 
 def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlette:
@@ -64,6 +65,9 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
 
 
 def _routes(service: Service) -> Iterator[BaseRoute]:
+    stream = ProvisionStream(service.feed, service.slots, service.settings.limits.stall_seconds)
+    yield Route("/api/v2/stream/liquidity-provisions", stream)
+    yield WebSocketRoute("/api/v2/stream/liquidity-provisions", stream)
     for path, endpoint in _endpoints(service):
         yield Route(path, endpoint)
 

@@ -1,21 +1,129 @@
-"""The calls of decision 11: each path with how its request is read and answered."""
+"""The calls of spec section 4 and decision 11: how each request is read and answered."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from api.calls import Operation
-from api.messages import ORDER
-from api.protojson import page_json
+from api.messages import (
+    INFO,
+    LIQUIDITY_PROVISION,
+    NODE_SIGNATURE,
+    ORACLE_DATA,
+    ORDER,
+    SEGMENT,
+    VEGA_TIME,
+    WITHDRAWAL,
+    Message,
+)
+from api.pagination import Page
+from api.protojson import page_json, record_json, records_json
+from api.queries.liquidity import list_liquidity_provisions
+from api.queries.network import info, list_segments, vega_time
+from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
-from api.requests import read_order_versions
+from api.queries.signatures import list_node_signatures
+from api.queries.withdrawals import get_withdrawal, list_withdrawals
+from api.requests import (
+    GetWithdrawal,
+    Query,
+    read_liquidity_provisions,
+    read_node_signatures,
+    read_oracle_data,
+    read_order_versions,
+    read_withdrawals,
+)
+from api.snapshots import Reading
+
+_Request = TypeVar("_Request")
+Path = Mapping[str, str]
+
+
+def _list(
+    name: str,
+    path: str,
+    read: Callable[[Path, Query], _Request],
+    ask: Callable[[Reading, _Request], Page],
+    key: str,
+    message: Message,
+) -> Operation[_Request]:
+    """An operation that answers with a page of records under a key."""
+
+    def answer(reading: Reading, request: _Request) -> bytes:
+        return page_json(key, message, ask(reading, request))
+
+    return Operation(name, path, read, answer)
+
+
+def _get(name: str, path: str, answer: Callable[[Reading], str]) -> Operation[None]:
+    """An operation without parameters."""
+    return Operation(
+        name, path, lambda _path, _query: None, lambda reading, _: answer(reading).encode()
+    )
+
+
+def _withdrawal(reading: Reading, request: GetWithdrawal) -> bytes:
+    found = record_json(WITHDRAWAL, get_withdrawal(reading, request))
+    return f'{{"withdrawal":{found}}}'.encode()
+
+
+def _segments(reading: Reading) -> str:
+    return f'{{"segments":{records_json(SEGMENT, list_segments(reading.snapshot))}}}'
+
 
 OPERATIONS: Sequence[Operation[Any]] = (
-    Operation(
+    _list(
+        "oracle_data",
+        "/api/v2/oracle/data",
+        lambda _, query: read_oracle_data(query),
+        list_oracle_data,
+        "oracleData",
+        ORACLE_DATA,
+    ),
+    _list(
+        "node_signatures",
+        "/api/v2/node/signatures",
+        lambda _, query: read_node_signatures(query),
+        list_node_signatures,
+        "signatures",
+        NODE_SIGNATURE,
+    ),
+    _list(
         "order_versions",
         "/api/v2/order/versions/{order_id}",
         lambda path, query: read_order_versions(path.get("order_id", ""), query),
-        lambda reading, request: page_json("orders", ORDER, list_order_versions(reading, request)),
+        list_order_versions,
+        "orders",
+        ORDER,
     ),
+    _list(
+        "withdrawals",
+        "/api/v2/withdrawals",
+        lambda _, query: read_withdrawals(query),
+        list_withdrawals,
+        "withdrawals",
+        WITHDRAWAL,
+    ),
+    _list(
+        "liquidity_provisions",
+        "/api/v2/liquidity/provisions",
+        lambda _, query: read_liquidity_provisions(query),
+        list_liquidity_provisions,
+        "liquidityProvisions",
+        LIQUIDITY_PROVISION,
+    ),
+    Operation(
+        "withdrawal",
+        "/api/v2/withdrawal/{id}",
+        lambda path, _: GetWithdrawal(path.get("id", "")),
+        _withdrawal,
+    ),
+    _get("segments", "/api/v2/networkhistory/segments", _segments),
+    _get(
+        "vega_time",
+        "/api/v2/vega/time",
+        lambda reading: record_json(VEGA_TIME, vega_time(reading.snapshot)),
+    ),
+    _get("info", "/api/v2/info", lambda _: record_json(INFO, info())),
 )

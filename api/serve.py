@@ -88,9 +88,7 @@ def worker_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
     app = create_app(settings, metrics)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(
-            number, _preceded(signal.getsignal(number), loop, app.state.service.stopping.set)
-        )
+        signal.signal(number, _preceded(signal.getsignal(number), loop, app.state.service.stop))
     return app
 
 

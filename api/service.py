@@ -11,6 +11,7 @@ from pathlib import Path
 from api.file_answers import FileSender
 from api.metrics import Metrics
 from api.parts import PartFinder
+from api.provision_feed import ProvisionFeed
 from api.rate_limit import RateLimiter
 from api.settings import ServeSettings
 from api.slots import Slots
@@ -22,6 +23,8 @@ from exporters.store import open_store
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
 _READING_THREADS = 8
+# Apart from the queries, so that a flood of these never keeps a generation from the streams.
+_STREAM_THREADS, _STREAM_QUEUE = 2, 10_000
 
 
 class Service:
@@ -45,22 +48,29 @@ class Service:
         self.sender = FileSender(self._reading, limits.stall_seconds)
         self.slots = Slots(limits.streams_per_client)
         self.limiter = RateLimiter(access.rate, access.burst) if access.rate else None
-        self.stopping = asyncio.Event()
+        self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
+        self.feed = ProvisionFeed(self.snapshots, self._streams, self.metrics, limits.stream_buffer)
+
+    def stop(self) -> None:
+        """End the streams, which never end by themselves, and ask for no more requests."""
+        self.standing.stop()
+        self.feed.stop()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep up with the warehouse for the length of a block, then close everything."""
         loops = [
-            asyncio.create_task(self.standing.follow_generations(lambda: None)),
+            asyncio.create_task(self.standing.follow_generations(self.feed.tell)),
             asyncio.create_task(self.standing.follow_source()),
         ]
         try:
             yield
         finally:
+            self.stop()
             for loop in loops:
                 loop.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
-            for workers in (self.queries, self.exports):
+            for workers in (self.queries, self.exports, self._streams):
                 workers.close()
             self._reading.shutdown(wait=False, cancel_futures=True)
             self._closing.close()

@@ -7,7 +7,7 @@ source now and then. What fails in either is logged and tried again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from api.logs import log
@@ -57,19 +57,20 @@ class Standing:
             "blocksBehind": self._behind,
         }
 
-    async def follow_generations(self, changed: Callable[[], object]) -> None:
-        """Go over to every new generation, calling `changed` after each."""
+    async def follow_generations(self, changed: Callable[[], Awaitable[None]]) -> None:
+        """Go over to every new generation, awaiting `changed` after each."""
         self._count()
         while True:
             await asyncio.sleep(self._limits.poll_seconds)
-            if await _attempt("opening the newest generation", self._snapshots.refresh):
+            refreshed = asyncio.to_thread(self._snapshots.refresh)
+            if await _attempt("opening the newest generation", refreshed):
                 self._count()
-                changed()
+                await _attempt("telling the streams' readers", changed())
 
     async def follow_source(self) -> None:
         """Count, now and then, the blocks of the source that are not loaded."""
         while self._source:
-            behind = await _attempt("looking at the source", self._survey)
+            behind = await _attempt("looking at the source", asyncio.to_thread(self._survey))
             self._behind = behind
             if behind is not None:
                 self._metrics.behind.set(behind)
@@ -85,9 +86,9 @@ class Standing:
             self._metrics.height.set(snapshot.newest.height if snapshot.newest else 0)
 
 
-async def _attempt(what: str, job: Callable[[], _Result]) -> _Result | None:
-    """Run a blocking job in a thread; what it raises is logged, and None returned."""
-    (result,) = await asyncio.gather(asyncio.to_thread(job), return_exceptions=True)
+async def _attempt(what: str, job: Awaitable[_Result]) -> _Result | None:
+    """Await a job; what it raises is logged, and None returned."""
+    (result,) = await asyncio.gather(job, return_exceptions=True)
     if isinstance(result, BaseException):
         # Our own errors are sentences; of others the place is needed to understand them.
         trace = None if isinstance(result, StrataError) else result
