@@ -42,6 +42,12 @@ class SegmentPartitions(dg.DynamicPartitionsDefinition):
                 )
             return known[partition_key_range]
 
+    def get_last_partition_key(self) -> str | None:
+        """The key that was added last; asking for it does not read the others."""
+        with dg.partition_loading_context() as context:
+            newest = self.get_paginated_partition_keys(context, limit=1, ascending=False)
+        return newest.results[0] if newest.results else None
+
 
 _known_ranges: WeakKeyDictionary[object, dict[dg.PartitionKeyRange, Sequence[str]]] = (
     WeakKeyDictionary()
@@ -49,6 +55,15 @@ _known_ranges: WeakKeyDictionary[object, dict[dg.PartitionKeyRange, Sequence[str
 
 SEGMENTS = SegmentPartitions(name="segments")
 """Every segment of the source, in the order in which they were found."""
+
+
+def newest_of(*assets: dg.AssetKey) -> list[dg.AssetDep]:
+    """The dependencies of an asset that is about the whole: Dagster looks at the newest partition.
+
+    By default it would read all partitions of each of them, again and again.
+    """
+    newest = dg.LastPartitionMapping()
+    return [dg.AssetDep(asset, partition_mapping=newest) for asset in assets]
 
 
 def missing_partitions(known: Collection[str], blocks: Iterable[BlockRange]) -> list[str]:

@@ -10,12 +10,13 @@ from exporters.entries import Entry, SegmentSource
 from exporters.index import shard_number
 from exporters.item import PublishItem
 from exporters.publish import PublishReport, publish_zips
-from exporters.windows import due_windows, window_item
+from exporters.replace import Correction
+from exporters.windows import due_windows, window_item, windows_over
 from pipelines.site import Site
 from pipelines.unfinished import noted, settle
 from transforms.receipts import LoadedSegment, Receipt
 from transforms.registry import HISTORY_TABLES
-from transforms.segments import BlockRange
+from transforms.segments import BlockRange, contiguous_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,41 @@ def publish_windows(site: Site) -> PublishReport:
     )
     with noted(site.notes, (shard.number for shard in archive.root().shards)):
         return publish_zips(archive, items, scratch=site.scratch())
+
+
+def replace_published(
+    site: Site, segments: Sequence[BlockRange], tables: Sequence[str], correction: Correction
+) -> list[PublishReport]:
+    """Publish segments (loaded, ascending) anew, other bytes that stand there notwithstanding.
+
+    Every replaced file is recorded in the ledger with the reason; files that are right already stay
+    as they are. Wider ZIPs over replaced blocks follow. The index is not trusted: an object that
+    was removed by hand comes back.
+    """
+    catalog = site.loaded_catalog()
+    archive = site.archive(catalog.chain_id)
+    receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
+    items = (_item(site, receipt, catalog.segments[receipt.blocks]) for receipt in receipts)
+    with noted(site.notes, map(shard_number, segments)):
+        singles = publish_zips(archive, items, correction=correction, scratch=site.scratch())
+        windows = publish_zips(
+            archive,
+            _windows_over(site, archive, segments, tables),
+            correction=correction,
+            scratch=site.scratch(),
+        )
+    for receipt in receipts:
+        site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
+    return [singles, windows]
+
+
+def _windows_over(
+    site: Site, archive: Archive, segments: Sequence[BlockRange], tables: Sequence[str]
+) -> Iterator[PublishItem]:
+    for table in tables:
+        for run in contiguous_runs(segments):
+            for window in windows_over(archive, table, run):
+                yield window_item(archive, window, site.settings.names)
 
 
 def settle_archive(site: Site) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from exporters.archive import Archive
 from exporters.verify import verify_archive
 from pipelines.site import Site
+from transforms.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

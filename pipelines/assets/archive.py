@@ -10,7 +10,7 @@ from exporters.publish import PublishReport
 from exporters.sums import completeness
 from pipelines.assets.warehouse import table_key
 from pipelines.batches import segments_of_run
-from pipelines.partitions import SEGMENTS, partitions_of_run
+from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.publishing import publish_segments, publish_windows, settle_archive
 from pipelines.retries import healed_by_time
 from pipelines.site import Site
@@ -60,7 +60,7 @@ def windows_asset() -> dg.AssetsDefinition:
     @dg.asset(
         key=WINDOWS,
         group_name=GROUP,
-        deps=[export_key(table) for table in HISTORY_TABLES],
+        deps=newest_of(*map(export_key, HISTORY_TABLES)),
         kinds={"csv"},
         description="ZIPs over several consecutive segments, spliced from the single ones.",
     )
@@ -82,7 +82,7 @@ def index_asset() -> dg.AssetsDefinition:
     @dg.asset(
         key=INDEX,
         group_name=GROUP,
-        deps=[export_key(table) for table in HISTORY_TABLES],
+        deps=newest_of(*map(export_key, HISTORY_TABLES)),
         kinds={"json"},
         description="The archive's index: every ZIP with rows, bytes and hashes; the height up to "
         "which it is complete; its gaps.",

@@ -9,7 +9,7 @@ import dagster as dg
 
 from pipelines.batches import segments_of_run
 from pipelines.loading import LoadOutcome, load_segments
-from pipelines.partitions import SEGMENTS, partitions_of_run
+from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import healed_by_time
 from pipelines.site import Site
 from transforms.meanings import table_meaning
@@ -68,7 +68,7 @@ def current_state_asset() -> dg.AssetsDefinition:
     @dg.asset(
         key=CURRENT_STATE,
         group_name=GROUP,
-        deps=[table_key(table) for table in HISTORY_TABLES],
+        deps=newest_of(*map(table_key, HISTORY_TABLES)),
         kinds={"duckdb"},
         description="Tables dumped whole in every segment; only the newest segment's copy counts.",
     )

@@ -2,50 +2,117 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
 import click
 
+from exporters.plan import export_range
 from exporters.publish import PublishReport
+from exporters.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
 from pipelines.display import Screen, size_text
 from pipelines.failures import FINDINGS, OK
-from pipelines.publishing import publish_segments, publish_windows, settle_archive
+from pipelines.publishing import (
+    publish_segments,
+    publish_windows,
+    replace_published,
+    settle_archive,
+)
 from pipelines.site import Site
 from pipelines.standing import unpublished_segments
+from transforms.errors import RangeError
+from transforms.registry import HISTORY_TABLES
+from transforms.segments import BlockRange
 
 
 @click.command("publish", short_help="Publish loaded segments to the archive.")
+@click.option(
+    "--replace",
+    "reason",
+    metavar="REASON",
+    help="Publish anew what is there already; files that differ are replaced and recorded.",
+)
+@click.option("--table", "tables", multiple=True, help="With --replace: only this table (repeat).")
+@click.option(
+    "--blocks", metavar="FROM-TO", help="With --replace: only the segments inside these blocks."
+)
 @warehouse_option
 @archive_option
 @json_option
-def command(warehouse: str | None, archive: str | None, as_json: bool) -> int:
+def command(
+    reason: str | None,
+    tables: tuple[str, ...],
+    blocks: str | None,
+    warehouse: str | None,
+    archive: str | None,
+    as_json: bool,
+) -> int:
     """Publish the 15 tables of every loaded segment that the archive lacks, and due windows.
 
     What is there already is left alone. Where other bytes stand in the place of a ZIP it is named,
-    the rest goes on, and the exit code is 1.
+    the rest goes on, and the exit code is 1; --replace puts ours there and says so in the ledger.
     """
+    if reason is None and (tables or blocks):
+        raise click.UsageError("--table and --blocks say what --replace is about")
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     settle_archive(site)
-    reports = _publish(site, screen)
+    if reason is None:
+        reports = _publish(site, screen)
+    else:
+        reports = _replace(site, reason, tables or HISTORY_TABLES, blocks)
+    _tell(screen, site, reports)
+    return FINDINGS if any(report.failed for report in reports) else OK
+
+
+def _tell(screen: Screen, site: Site, reports: list[PublishReport]) -> None:
     failed = [one for report in reports for one in report.failed]
     created = sum(report.created for report in reports)
+    replaced = sum(report.replaced for report in reports)
     size = sum(report.bytes for report in reports)
     screen.table("not published", ("file", "reason"), ((one.name, one.reason) for one in failed))
+    again = f", {replaced} replaced" if replaced else ""
     screen.show(
-        f"{created} ZIPs published to {site.store.describe()}: {size_text(size)}"
-        if created
+        f"{created} ZIPs published{again} to {site.store.describe()}: {size_text(size)}"
+        if created or replaced
         else "Nothing new to publish."
     )
     screen.document(
         {
             "created": created,
+            "replaced": replaced,
             "identical": sum(report.identical for report in reports),
             "bytes": size,
             "failed": [{"file": one.name, "reason": one.reason} for one in failed],
         }
     )
-    return FINDINGS if failed else OK
+
+
+def _replace(
+    site: Site, reason: str, tables: Sequence[str], blocks: str | None
+) -> list[PublishReport]:
+    unknown = sorted(set(tables) - set(HISTORY_TABLES))
+    if unknown:
+        raise click.UsageError(f"{', '.join(unknown)}: choose from {', '.join(HISTORY_TABLES)}")
+    hull = _blocks(blocks) if blocks else None
+    segments = [
+        known
+        for known in site.loaded_catalog().segments
+        if hull is None or (hull.first <= known.first and known.last <= hull.last)
+    ]
+    if not segments:
+        raise RangeError(f"no loaded segment lies in blocks {blocks}")
+    correction = Correction(reason, datetime.now(UTC))
+    return replace_published(site, segments, tables, correction)
+
+
+def _blocks(text: str) -> BlockRange:
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdecimal() and last.isdecimal()):
+        raise click.UsageError(f"--blocks {text}: give two heights, FROM-TO")
+    return export_range(int(first), int(last))
 
 
 def _publish(site: Site, screen: Screen) -> list[PublishReport]:
