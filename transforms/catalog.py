@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +44,6 @@ class Catalog:
     generation: int
     volumes: tuple[Volume, ...]
     segments: Mapping[BlockRange, LoadedSegment]
-    moved_from: str = ""
-    """Where the warehouse stood when this was written, if elsewhere: its views are broken then."""
 
     @property
     def chain_id(self) -> str:
@@ -72,6 +70,27 @@ class Catalog:
                 return volume
         return None
 
+    def unharmed(self) -> dict[BlockRange, LoadedSegment]:
+        """The segments whose volumes are all there; the others must be loaded again."""
+        lost = [v.blocks for v in self.volumes if not (self.root / v.file).exists()]
+        return _outside(self.segments, lost)
+
+    def salvaged(self) -> Catalog:
+        """The generation without the volumes that are gone and the history they held."""
+        there = tuple(v for v in self.volumes if (self.root / v.file).exists())
+        lost = [v.blocks for v in self.history() if v not in there]
+        return Catalog(self.root, self.generation, there, _outside(self.segments, lost))
+
+
+def _outside(
+    segments: Mapping[BlockRange, LoadedSegment], lost: Sequence[BlockRange]
+) -> dict[BlockRange, LoadedSegment]:
+    return {
+        blocks: segment
+        for blocks, segment in segments.items()
+        if not any(blocks.overlaps(gone) for gone in lost)
+    }
+
 
 def generation_path(root: Path, generation: int) -> Path:
     """Where a generation's file lies."""
@@ -87,7 +106,6 @@ def read_catalog(root: Path) -> Catalog | None:
     with read_only_connection(path, threads=1) as con:
         volumes = con.sql("from strata.volumes order by kind, first_block").to_arrow_table()
         segments = read_segments(con, "strata.segments")
-        ((place,),) = con.execute("select warehouse from strata.generation").fetchall()
     return Catalog(
         root,
         int(path.stem),
@@ -102,7 +120,6 @@ def read_catalog(root: Path) -> Catalog | None:
             for row in volumes.to_pylist()
         ),
         {segment.blocks: segment for segment in segments},
-        moved_from="" if Path(place) == root else place,
     )
 
 

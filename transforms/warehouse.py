@@ -16,7 +16,7 @@ from pathlib import Path
 from transforms.catalog import CURRENT, Catalog, advance, read_catalog
 from transforms.compaction import FAN, CompactionReport, compact
 from transforms.duck import Connection, read_only_connection
-from transforms.errors import ConfigError, RangeError
+from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.inventory import Inventory, Refusal, SegmentFile
 from transforms.load import Loader, LoadReport
 from transforms.quarantine import Quarantine, QuarantinedFile
@@ -55,7 +55,7 @@ class Warehouse:
     """One chain's warehouse below a folder. Nothing touches the disk until it is used."""
 
     def __init__(self, root: Path, settings: LoadSettings | None = None) -> None:
-        self.root = root.absolute()
+        self.root = root.resolve()  # views name files by path: one path, whatever the way to it
         self._settings = settings or LoadSettings()
         self._quarantine = Quarantine(self.root / "quarantine")
 
@@ -78,7 +78,7 @@ class Warehouse:
     def survey(self, source: Source) -> Survey:
         """Say what of a source is still to be loaded. Reads the listing only."""
         catalog = self.catalog()
-        held = {known.name: known for known in catalog.segments.values()} if catalog else {}
+        held = {known.name: known for known in catalog.unharmed().values()} if catalog else {}
         inventory = source.inventory(held.keys())
         pending: list[SegmentFile] = []
         known_bad: list[Refusal] = []
@@ -110,9 +110,7 @@ class Warehouse:
         self.root.mkdir(parents=True, exist_ok=True)
         sweep_scratch(self.root / "scratch")
         catalog = self.catalog()
-        if catalog and catalog.moved_from:
-            catalog = advance(self.root, lambda newest: newest)
-        held = catalog.segments if catalog else {}
+        held = catalog.unharmed() if catalog else {}
         wanted = [file for file in files if file.blocks not in held]
         with scratch_folder(self.root / "scratch") as scratch:
             loader = Loader(self.root, scratch, source, sink, self._settings, progress)
@@ -155,17 +153,19 @@ class Warehouse:
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
-        """Open the newest generation read-only. Raises `ConfigError` where there is none."""
-        catalog = self.current
-        if not catalog.exists():
+        """Open the newest generation read-only. Raises `ConfigError` where there is none.
+
+        Views name volumes by path, so those of a warehouse that was moved are written anew first.
+        """
+        if not self.current.exists():
             raise ConfigError(f"{self.root} holds no catalog yet: load segments first")
-        with read_only_connection(catalog) as con:
+        with read_only_connection(self.current) as con:
             ((place,),) = con.execute("select warehouse from strata.generation").fetchall()
-            if Path(place) != self.root:
-                raise ConfigError(
-                    f"the warehouse was moved from {place} to {self.root}: its views name "
-                    "files by path; run `strata load` once to write them anew"
-                )
+            if Path(place) == self.root:
+                yield con
+                return
+        advance(self.root, lambda newest: newest)
+        with read_only_connection(self.current) as con:
             yield con
 
     def volume_path(self, blocks: BlockRange) -> Path:
@@ -197,10 +197,13 @@ class Warehouse:
             if not path.exists():
                 yield volume.file, "the volume is missing: load its segments again"
                 continue
-            for receipt, digest in self.digests(path):
-                what = f"{volume.file}: {receipt.table} of segment {receipt.blocks}"
-                same = digest == receipt.sha256
-                yield what, "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"
+            try:
+                for receipt, digest in self.digests(path):
+                    what = f"{volume.file}: {receipt.table} of segment {receipt.blocks}"
+                    same = digest == receipt.sha256
+                    yield what, "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"
+            except IntegrityError as error:
+                yield volume.file, str(error)
 
     def digests(self, volume: Path) -> Iterator[tuple[Receipt, str]]:
         """Render a volume again; yields each receipt with the SHA-256 of the CSV as it is now."""

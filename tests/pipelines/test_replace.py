@@ -1,0 +1,151 @@
+"""Replacing published files: on purpose, on the record, wider ZIPs included."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from exporters.replace import Correction
+from pipelines.commands.publish import command
+from pipelines.publishing import publish_segments, publish_windows, replace_published
+from pipelines.settings import Settings
+from pipelines.site import Site
+from pipelines.verifying import verify_site
+from tests.pipelines.kit import blocks, load, make_segment, site_settings
+from tests.segments_kit import KIT_CHAIN, table_rows
+from transforms.registry import HISTORY_TABLES
+
+ALL = blocks(0, 1)
+WHY = Correction("a byte was damaged on the disk", datetime(2026, 1, 2, tzinfo=UTC))
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    settings = site_settings(tmp_path_factory.mktemp("loaded"))
+    for number, first in enumerate((1, 11)):
+        rows = table_rows("orders", {}, {}, {}, first=first)
+        make_segment(settings, number, tables={"orders": rows})
+    load(Site(settings))
+    return replace(settings, window=2)
+
+
+@pytest.fixture
+def site(loaded: Settings, tmp_path: Path) -> Site:
+    """Two published segments and the window over both."""
+    made = Site(replace(loaded, archive=str(tmp_path / "archive")))
+    publish_segments(made, ALL)
+    publish_windows(made)
+    return made
+
+
+def zip_file(site: Site, span: str) -> Path:
+    folder = Path(site.settings.archive, KIT_CHAIN, "orders")
+    return folder / f"{KIT_CHAIN}-orders-{span}.zip"
+
+
+def damage(path: Path) -> bytes:
+    """Flip a bit in the middle of a file's data; returns what was right."""
+    good = path.read_bytes()
+    middle = len(good) // 3
+    path.chmod(0o644)
+    path.write_bytes(good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :])
+    return good
+
+
+def ledger(site: Site) -> list[dict[str, str]]:
+    path = Path(site.settings.archive, KIT_CHAIN, "ledger.json")
+    replaced: list[dict[str, str]] = json.loads(path.read_bytes())["replaced"]
+    return replaced
+
+
+def test_a_damaged_file_is_replaced_and_the_ledger_says_why(site: Site) -> None:
+    path = zip_file(site, "11-20")
+    good = damage(path)
+    assert list(verify_site(site)) != []
+
+    reports = replace_published(site, ALL[1:], ["orders"], WHY)
+
+    assert [report.replaced for report in reports] == [1, 0]
+    assert path.read_bytes() == good
+    assert [(row["path"].rpartition("/")[2], row["reason"]) for row in ledger(site)] == [
+        (path.name, WHY.reason)
+    ]
+    assert list(verify_site(site)) == []
+
+
+def test_a_window_over_damaged_blocks_is_replaced_too(site: Site) -> None:
+    good = {span: damage(zip_file(site, span)) for span in ("1-10", "1-20")}
+
+    replace_published(site, ALL[:1], ["orders"], WHY)
+
+    assert {span: zip_file(site, span).read_bytes() for span in good} == good
+    assert len(ledger(site)) == 2
+    assert list(verify_site(site)) == []
+
+
+def test_an_object_that_was_removed_comes_back(site: Site) -> None:
+    path = zip_file(site, "1-10")
+    good = path.read_bytes()
+    path.unlink()
+
+    reports = replace_published(site, ALL, ["orders"], WHY)
+
+    assert reports[0].created == 1
+    assert path.read_bytes() == good
+    assert list(verify_site(site)) == []
+
+
+def test_what_is_right_already_stays_and_is_not_in_the_ledger(site: Site) -> None:
+    root = Path(site.settings.archive)
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*.zip")}
+
+    reports = replace_published(site, ALL, HISTORY_TABLES, WHY)
+
+    assert [(report.created, report.replaced) for report in reports] == [(0, 0), (0, 0)]
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*.zip")} == before
+    assert not (root / KIT_CHAIN / "ledger.json").exists()
+
+
+def places(site: Site) -> list[str]:
+    settings = site.settings
+    return ["--warehouse", str(settings.warehouse), "--archive", settings.archive]
+
+
+def test_the_command_replaces_one_table_of_some_blocks(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = {span: damage(zip_file(site, span)) for span in ("1-10", "11-20")}
+    monkeypatch.delenv("STRATA_WINDOW", raising=False)
+
+    asked = ["--replace", "bad disk", "--table", "orders", "--blocks", "11-20", "--json"]
+    done = CliRunner().invoke(command, [*asked, *places(site)])
+
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["replaced"] == 1
+    assert zip_file(site, "11-20").read_bytes() == good["11-20"]
+    assert zip_file(site, "1-10").read_bytes() != good["1-10"]
+    with zipfile.ZipFile(zip_file(site, "11-20")) as archive:
+        assert archive.testzip() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--table", "orders"], "--replace"),
+        (["--replace", "x", "--table", "nonsense"], "nonsense"),
+        (["--replace", "x", "--blocks", "20"], "FROM-TO"),
+    ],
+)
+def test_a_request_that_cannot_be_meant_is_refused(
+    site: Site, arguments: list[str], said: str
+) -> None:
+    done = CliRunner().invoke(command, [*arguments, *places(site)])
+
+    assert done.exit_code == 2
+    assert said in done.stderr
