@@ -105,16 +105,22 @@ class Loader:
         segments = {segment.blocks: loaded_segment(segment, receipts) for segment in group}
 
         def add(newest: Catalog) -> Catalog | None:
-            if any(known.blocks.overlaps(volume.blocks) for known in newest.history()):
-                return None  # another process loaded these segments in the meantime
-            states = _newest_states([*newest.states(), *with_state])
-            merged = dict(sorted({**newest.segments, **segments}.items()))
-            volumes = sorted([*newest.history(), volume], key=lambda known: known.blocks)
-            return Catalog(newest.root, newest.generation, (*volumes, *states), merged)
+            base = newest.salvaged()
+            states = _newest_states([*base.states(), *with_state])
+            if not any(known.blocks.overlaps(volume.blocks) for known in base.history()):
+                merged = dict(sorted({**base.segments, **segments}.items()))
+                volumes = sorted([*base.history(), volume], key=lambda known: known.blocks)
+                return Catalog(base.root, base.generation, (*volumes, *states), merged)
+            # Another process loaded these segments in the meantime, or only their state was lost.
+            if states == base.states():
+                return None
+            return Catalog(base.root, base.generation, (*base.history(), *states), base.segments)
 
-        held = advance(self._root, add).segments
+        catalog = advance(self._root, add)
+        held = catalog.segments
         self.report.receipts.extend(known for known in receipts if known.blocks in held)
-        self.report.volumes.append(volume.file)
+        if any(known.file == volume.file for known in catalog.history()):
+            self.report.volumes.append(volume.file)
         self._quarantine.release(segment.file.info.key for segment in group)
         # Another process may have loaded only some of these segments while we did.
         rest = [segment for segment in group if segment.blocks not in held]
@@ -126,7 +132,8 @@ class Loader:
     def _due_states(self, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
         """The last segment of each schema version in the group, unless a later one is loaded."""
         catalog = read_catalog(self._root)
-        known = {state.version: state.blocks for state in catalog.states()} if catalog else {}
+        states = catalog.salvaged().states() if catalog else []
+        known = {state.version: state.blocks for state in states}
         newest = {segment.file.name.version: segment for segment in group}
         for version, segment in newest.items():
             if version not in known or known[version] < segment.blocks:

@@ -10,6 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
+import duckdb
+
 from transforms.dialect import copy_sql
 from transforms.duck import Connection, quote_name, read_only_connection
 from transforms.errors import ConfigError, IntegrityError, RangeError
@@ -19,6 +21,7 @@ from transforms.segments import BlockRange
 from transforms.table_load import render_sql
 
 _CHUNK = 1 << 20
+_CURE = "the volume is damaged, remove it and load its segments again"
 _FORBIDDEN_IN_NULL = ',"\r\n'
 
 
@@ -41,10 +44,11 @@ def rendered_table(
     could not be told from a value, `IntegrityError` where other bytes come than were proven.
     """
     check_null(null)
-    with read_only_connection(volume, threads=1, scratch=scratch) as con:
+    with _readable(volume, scratch) as con:
         receipts = read_receipts(
             con,
-            f"from strata.receipts where first_block = {blocks.first} and table_name = $table",
+            f"from strata.receipts where first_block = {blocks.first} "
+            f"and last_block = {blocks.last} and table_name = $table",
             {"table": table},
         )
         if not receipts:
@@ -52,11 +56,11 @@ def rendered_table(
         receipt = receipts[0]
         rendered = scratch / "table.csv"
         header = _copy(con, receipts, rendered, null)
-        with rendered.open("rb") as stream:
-            body = _stream(stream)
-            yield RenderedTable(
-                receipt, header, _verified(receipt, header, body) if null == "" else body
-            )
+    with rendered.open("rb") as stream:
+        body = _stream(stream)
+        yield RenderedTable(
+            receipt, header, _verified(receipt, header, body) if null == "" else body
+        )
 
 
 def check_null(null: str) -> None:
@@ -69,8 +73,11 @@ def check_null(null: str) -> None:
 
 
 def volume_digests(volume: Path, scratch: Path) -> Iterator[tuple[Receipt, str]]:
-    """Render all tables of all segments in a volume; yields each receipt with the CSV's SHA-256."""
-    with read_only_connection(volume, threads=1, scratch=scratch) as con:
+    """Render all tables of all segments in a volume; yields each receipt with the CSV's SHA-256.
+
+    Raises `IntegrityError` where the volume cannot be read or holds more than its receipts say.
+    """
+    with _readable(volume, scratch) as con:
         receipts = read_receipts(con, "from strata.receipts order by table_name, first_block", {})
         for _, group in groupby(receipts, key=lambda receipt: receipt.schema):
             alike = list(group)
@@ -85,7 +92,24 @@ def volume_digests(volume: Path, scratch: Path) -> Iterator[tuple[Receipt, str]]
                         left -= len(chunk)
                     yield receipt, digest.hexdigest()
                 if stream.read(1):
-                    yield alike[-1], "more bytes than the receipt says"
+                    raise IntegrityError(
+                        f"{volume} renders more rows of table {alike[-1].table} than were loaded: "
+                        f"{_CURE}"
+                    )
+
+
+@contextmanager
+def _readable(volume: Path, scratch: Path) -> Iterator[Connection]:
+    """Open a volume; that its bytes cannot be read is an `IntegrityError`."""
+    try:
+        with read_only_connection(volume, threads=1, scratch=scratch) as con:
+            yield con
+    except duckdb.Error as error:
+        # A full disk or memory is no fault of the volume's.
+        if isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error):
+            raise
+        said = str(error).splitlines()[0]
+        raise IntegrityError(f"{volume} cannot be read ({said}): {_CURE}") from error
 
 
 def _copy(con: Connection, receipts: Sequence[Receipt], path: Path, null: str) -> bytes:
@@ -112,6 +136,6 @@ def _verified(receipt: Receipt, header: bytes, body: Iterator[bytes]) -> Iterato
     if digest.hexdigest() != receipt.sha256:
         raise IntegrityError(
             f"table {receipt.table} of segment {receipt.blocks} no longer renders to the bytes "
-            f"that were loaded (SHA-256 {digest.hexdigest()}, recorded {receipt.sha256}): its "
-            "volume is damaged, remove the volume and load the segment again"
+            f"that were loaded (SHA-256 {digest.hexdigest()}, recorded {receipt.sha256}): "
+            f"{_CURE}"
         )
