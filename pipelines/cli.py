@@ -9,7 +9,7 @@ import click
 
 from pipelines.failures import EXIT_CODES, INTERRUPTED, exit_code, sentence
 
-COMMANDS = ("sample", "run", "load", "publish", "export", "sql", "status", "verify")
+COMMANDS = ("sample", "run", "load", "publish", "export", "sql", "status", "verify", "compact")
 """In the order in which one meets them."""
 
 

@@ -6,7 +6,7 @@ import dagster as dg
 
 from pipelines import jobs
 from pipelines.assets.archive import export_asset, index_asset, windows_asset
-from pipelines.assets.warehouse import current_state_asset, history_asset
+from pipelines.assets.warehouse import current_state_asset, history_asset, volumes_asset
 from pipelines.checks import lag_check, publication_gate
 from pipelines.discovery import segment_sensor
 from pipelines.resources import StrataResource
@@ -27,6 +27,7 @@ def _definitions(settings: Settings) -> dg.Definitions:
         assets=[
             history_asset(policy),
             current_state_asset(),
+            volumes_asset(),
             *(export_asset(table, policy) for table in HISTORY_TABLES),
             windows_asset(),
             index_asset(),

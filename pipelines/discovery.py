@@ -9,9 +9,10 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 
 from pipelines.batches import plan_batches
 from pipelines.checks import lag_evaluation
+from pipelines.instance import end_killed_runs
 from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
 from pipelines.requests import run_requests
-from pipelines.settings import Settings
+from pipelines.settings import Settings, dagster_home
 from pipelines.site import Site
 from pipelines.standing import Standing, standing_of
 
@@ -30,13 +31,16 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
     def new_segments(
         context: dg.SensorEvaluationContext, site: dg.ResourceParam[Site]
     ) -> dg.SensorResult:
+        end_killed_runs(context.instance, dagster_home())
         standing = standing_of(site)
         site.warehouse.record_refusals(standing.survey)
         present = context.instance.get_dynamic_partitions(str(SEGMENTS.name))
         fresh = missing_partitions(present, standing.known)
         batches = plan_batches(standing.to_do, [*present, *fresh], settings.batch)
+        requests = list(run_requests(context.instance, batches, datetime.now(UTC)))
         return dg.SensorResult(
-            run_requests=list(run_requests(context.instance, batches, datetime.now(UTC))),
+            run_requests=requests,
+            skip_reason=None if requests else _idle(standing),
             dynamic_partitions_requests=[
                 SEGMENTS.build_add_request(fresh[at : at + ADDED_AT_ONCE])
                 for at in range(0, len(fresh), ADDED_AT_ONCE)
@@ -46,6 +50,14 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
         )
 
     return new_segments
+
+
+def _idle(standing: Standing) -> str:
+    done, known, waiting = len(standing.published), len(standing.known), len(standing.to_do)
+    return (
+        f"{done} of {known} segments are published; {waiting} are in runs or wait to be tried "
+        f"again; {len(standing.refused)} files cannot be used"
+    )
 
 
 def _lag_events(

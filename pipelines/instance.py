@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import dagster as dg
 
 from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
+from transforms.errors import BusyError
 from transforms.scratch import exclusive
 from transforms.segments import BlockRange
 
@@ -36,16 +37,24 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
 
 
 @contextmanager
-def only_command_line(instance: dg.DagsterInstance, home: Path) -> Iterator[None]:
+def only_command_line(
+    instance: dg.DagsterInstance, home: Path, wait_seconds: float = 120.0
+) -> Iterator[None]:
     """Be the only `strata run` in this Dagster home; ends what killed ones left in the log.
 
-    Raises `BusyError` where another one is still at work after two minutes.
+    Raises `BusyError` where another one is still at work after `wait_seconds`.
     """
-    with exclusive(home / "strata-run.lock"):
+    with exclusive(home / "strata-run.lock", wait_seconds=wait_seconds):
         left = dg.RunsFilter(statuses=_UNFINISHED, tags=COMMAND_LINE_TAG)
         for run in instance.get_runs(left):
             instance.report_run_canceled(run, "its process was killed")
         yield
+
+
+def end_killed_runs(instance: dg.DagsterInstance, home: Path) -> None:
+    """End what killed command lines left in the log, unless one is at work just now."""
+    with suppress(BusyError), only_command_line(instance, home, wait_seconds=0):
+        pass
 
 
 def add_partitions(instance: dg.DagsterInstance, known: Iterable[BlockRange]) -> list[str]:

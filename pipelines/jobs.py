@@ -38,6 +38,13 @@ publish_windows = dg.define_asset_job(
 )
 
 
+compact = dg.define_asset_job(
+    "compact",
+    selection=dg.AssetSelection.assets(warehouse.VOLUMES),
+    description="Merge small neighbouring volumes; readers and loads go on meanwhile.",
+)
+
+
 class ExportRange(dg.Config):
     """One table over `from_block` to `to_block`, both inclusive, as a ZIP in the folder `out`."""
 
@@ -92,5 +99,5 @@ def verify() -> None:
     prove_everything()
 
 
-ALL = (load, publish, load_and_publish, publish_windows, export_range, verify)
+ALL = (load, publish, load_and_publish, publish_windows, compact, export_range, verify)
 """Every job."""

@@ -7,9 +7,10 @@ from pipelines.settings import Settings
 
 
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
-    """Windows every hour, where the setting asks for them; a proof of everything on Sundays.
+    """Windows every hour, where the setting asks for them; small volumes merged every hour.
 
-    The proof reads every byte, which may cost money or time, so somebody must turn it on.
+    The proof of everything, on Sundays, reads every byte. That may cost money or time, so somebody
+    must turn it on.
     """
     windows = (
         dg.DefaultScheduleStatus.RUNNING if settings.window else dg.DefaultScheduleStatus.STOPPED
@@ -20,6 +21,12 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
             job=jobs.publish_windows,
             cron_schedule="17 * * * *",
             default_status=windows,
+        ),
+        dg.ScheduleDefinition(
+            name="compact_every_hour",
+            job=jobs.compact,
+            cron_schedule="47 * * * *",
+            default_status=dg.DefaultScheduleStatus.RUNNING,
         ),
         dg.ScheduleDefinition(
             name="verify_every_week",

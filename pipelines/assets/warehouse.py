@@ -18,6 +18,7 @@ from transforms.registry import HISTORY_TABLES
 
 GROUP = "warehouse"
 CURRENT_STATE = dg.AssetKey([GROUP, "current_state"])
+VOLUMES = dg.AssetKey([GROUP, "volumes"])
 
 
 def table_key(table: str) -> dg.AssetKey:
@@ -86,6 +87,33 @@ def current_state_asset() -> dg.AssetsDefinition:
         )
 
     return current_state
+
+
+def volumes_asset() -> dg.AssetsDefinition:
+    """The files behind the tables, merged so that look-ups ask few of them."""
+
+    @dg.asset(
+        key=VOLUMES,
+        # A group of its own: loads must not wait for it, nor start it.
+        group_name="maintenance",
+        kinds={"duckdb"},
+        description="The immutable files behind the tables; small neighbours are merged here.",
+    )
+    def volumes(
+        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
+    ) -> dg.MaterializeResult[None]:
+        with healed_by_time(context.retry_number):
+            report = site.warehouse.compact()
+        catalog = site.warehouse.catalog()
+        return dg.MaterializeResult[None](
+            metadata={
+                "volumes": len(catalog.history()) if catalog else 0,
+                "merged": [new for new, _ in report.merged],
+                "removed_later": sum(len(old) for _, old in report.merged),
+            }
+        )
+
+    return volumes
 
 
 def _report(

@@ -7,9 +7,11 @@ from pathlib import Path
 import dagster as dg
 
 from pipelines.discovery import segment_sensor
+from pipelines.instance import COMMAND_LINE_TAG, only_command_line
 from pipelines.jobs import load_and_publish
+from pipelines.partitions import range_tags
 from pipelines.requests import BATCH_TAG
-from pipelines.settings import Settings
+from pipelines.settings import Settings, dagster_home
 from pipelines.site import Site
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks
@@ -77,6 +79,29 @@ def test_an_empty_source_asks_for_nothing(settings: Settings, instance: dg.Dagst
 
     assert not result.run_requests
     assert not result.dynamic_partitions_requests
+    assert result.skip_reason is not None
+    assert str(result.skip_reason.skip_message).startswith("0 of 0 segments are published")
+
+
+def test_the_run_of_a_killed_command_line_does_not_keep_its_segments_for_ever(
+    settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
+) -> None:
+    make_segments(1)
+    tags = {**COMMAND_LINE_TAG, **range_tags(*blocks(0), *blocks(0))}
+    instance.add_run(dg.DagsterRun("load", status=dg.DagsterRunStatus.STARTED, tags=tags))
+
+    assert len(look(settings, instance).run_requests or ()) == 1
+
+
+def test_the_run_of_a_command_line_at_work_keeps_its_segments(
+    settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
+) -> None:
+    make_segments(1)
+    with only_command_line(instance, dagster_home()):
+        tags = {**COMMAND_LINE_TAG, **range_tags(*blocks(0), *blocks(0))}
+        instance.add_run(dg.DagsterRun("load", status=dg.DagsterRunStatus.STARTED, tags=tags))
+
+        assert not look(settings, instance).run_requests
 
 
 def test_a_file_that_is_no_segment_is_quarantined_and_asks_for_nothing(

@@ -1,0 +1,61 @@
+"""Merging volumes from the command line and by Dagster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+
+from pipelines.assets.warehouse import VOLUMES
+from pipelines.commands.compact import command
+from pipelines.definitions import definitions
+from pipelines.settings import Settings
+from pipelines.site import Site
+from pipelines.verifying import verify_site
+from tests.pipelines.kit import make_segment, site_settings
+from transforms.compaction import FAN
+
+
+@pytest.fixture
+def scattered(tmp_path: Path) -> Settings:
+    """A warehouse of as many volumes as are worth merging, one for each segment."""
+    settings = site_settings(tmp_path)
+    for number in range(FAN):
+        make_segment(settings, number)
+    site = Site(settings)
+    for file in site.warehouse.survey(site.source).pending:
+        site.warehouse.load(site.source, [file], site.stage)
+    return settings
+
+
+def volumes(settings: Settings) -> int:
+    return len(Site(settings).loaded_catalog().history())
+
+
+def test_the_command_merges_once_and_then_has_nothing_to_do(scattered: Settings) -> None:
+    asked = ["--warehouse", str(scattered.warehouse), "--json"]
+    first = json.loads(CliRunner().invoke(command, asked).stdout)
+    second = json.loads(CliRunner().invoke(command, asked).stdout)
+
+    assert [len(row["made_of"]) for row in first["merged"]] == [FAN]
+    assert (first["volumes"], volumes(scattered)) == (1, 1)
+    assert second == {"merged": [], "volumes": 1}
+
+
+def test_the_job_merges_and_every_table_still_renders_to_its_bytes(
+    scattered: Settings, instance: dg.DagsterInstance
+) -> None:
+    job = definitions(scattered).resolve_job_def("compact")
+    before = volumes(scattered)
+
+    done = job.execute_in_process(instance=instance)
+
+    assert done.success
+    assert (before, volumes(scattered)) == (FAN, 1)
+    event = instance.get_latest_materialization_event(VOLUMES)
+    assert event is not None and event.asset_materialization is not None
+    assert event.asset_materialization.metadata["volumes"].value == 1
+    assert [one for one in verify_site(Site(scattered)) if "volume" in one.place] == []
