@@ -56,6 +56,7 @@ def test_the_job_merges_and_every_table_still_renders_to_its_bytes(
     assert done.success
     assert (before, volumes(scattered)) == (FAN, 1)
     event = instance.get_latest_materialization_event(VOLUMES)
-    assert event is not None and event.asset_materialization is not None
+    assert event is not None
+    assert event.asset_materialization is not None
     assert event.asset_materialization.metadata["volumes"].value == 1
     assert [one for one in verify_site(Site(scattered)) if "volume" in one.place] == []
