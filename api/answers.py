@@ -13,6 +13,7 @@ RawHeaders = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"
 _RETRY = (b"retry-after", b"1")
+_WITHOUT_BODY = (204, 304)
 
 
 class Answer:
@@ -25,11 +26,10 @@ class Answer:
     ) -> None:
         self.status = status
         self.body = body
-        self.headers = [
-            (b"content-type", content_type),
-            (b"content-length", str(len(body)).encode()),
-            *headers,
-        ]
+        self.headers = [*headers]
+        if status not in _WITHOUT_BODY:
+            length = (b"content-length", str(len(body)).encode())
+            self.headers = [(b"content-type", content_type), length, *headers]
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it: over HTTP, or in the place of a WebSocket's handshake."""

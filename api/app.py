@@ -92,6 +92,7 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
             limits.export_seconds,
             service.sender,
             service.slots,
+            service.metrics,
         ),
     )
     page = ArchivePages(service.snapshots, service.store, service.queries)

@@ -14,6 +14,7 @@ from api.answers import envelope, failure, method_not_allowed
 from api.errors import ApiError, CancelledError, MalformedParameterError
 from api.exports import ExportNetworkHistory, lay_out, read_export
 from api.file_answers import FileContent, FileSender
+from api.metrics import Metrics
 from api.parts import PartFinder
 from api.query_strings import parse_query
 from api.rate_limit import client_key
@@ -21,6 +22,7 @@ from api.slots import Slots
 from api.snapshots import Snapshots
 from api.work import Cancellation, Workers
 from exporters.layout import Layout
+from transforms.errors import IntegrityError
 
 
 class Download:
@@ -34,6 +36,7 @@ class Download:
         seconds: float,
         sender: FileSender,
         slots: Slots,
+        metrics: Metrics,
     ) -> None:
         self._snapshots = snapshots
         self._parts = parts
@@ -41,6 +44,7 @@ class Download:
         self._seconds = seconds
         self._sender = sender
         self._slots = slots
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; an error before the first byte has its own status."""
@@ -54,6 +58,9 @@ class Download:
                 job = partial(self._lay_out, request)
                 layout = await self._workers.run(job, self._seconds, receive)
                 await self._sender.send(_content(layout), scope, receive, send)
+        except IntegrityError:
+            self._metrics.damaged.inc()
+            raise
         except MalformedParameterError as error:
             await failure(error)(scope, receive, send)
         except CancelledError:

@@ -13,6 +13,7 @@ from api.messages import (
     ORACLE_DATA,
     ORDER,
     SEGMENT,
+    SPAM_RESPONSE,
     VEGA_TIME,
     WITHDRAWAL,
     Message,
@@ -24,8 +25,10 @@ from api.queries.network import info, list_segments, vega_time
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
 from api.queries.signatures import list_node_signatures
+from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
 from api.requests import (
+    GetSpamStatistics,
     GetWithdrawal,
     Query,
     read_liquidity_provisions,
@@ -66,6 +69,17 @@ def _get(name: str, path: str, answer: Callable[[Reading], str]) -> Operation[No
 def _withdrawal(reading: Reading, request: GetWithdrawal) -> bytes:
     found = record_json(WITHDRAWAL, get_withdrawal(reading, request))
     return f'{{"withdrawal":{found}}}'.encode()
+
+
+def _spam(path: str) -> Operation[GetSpamStatistics]:
+    return Operation(
+        "spam_statistics",
+        path,
+        lambda given, _: GetSpamStatistics(given.get("party_id", "")),
+        lambda reading, request: record_json(
+            SPAM_RESPONSE, get_spam_statistics(reading, request)
+        ).encode(),
+    )
 
 
 def _segments(reading: Reading) -> str:
@@ -119,6 +133,9 @@ OPERATIONS: Sequence[Operation[Any]] = (
         lambda path, _: GetWithdrawal(path.get("id", "")),
         _withdrawal,
     ),
+    # Where the specification's prefix puts it, and where the network's nodes have it.
+    _spam("/api/v2/statistics/spam/{party_id}"),
+    _spam("/statistics/spam/{party_id}"),
     _get("segments", "/api/v2/networkhistory/segments", _segments),
     _get(
         "vega_time",

@@ -35,11 +35,11 @@ class Service:
         limits, access = settings.limits, settings.access
         self.settings = settings
         self.metrics = Metrics(metrics)
+        self.store = open_store(settings.places.archive)
         self._closing = ExitStack()
         self.snapshots = self._closing.enter_context(
             Snapshots.open(settings.places.warehouse, memory_limit=limits.memory)
         )
-        self.store = open_store(settings.places.archive)
         self.parts = PartFinder(settings.places, self.store, limits.rendered_bytes)
         self.standing = Standing(settings, self.snapshots, self.metrics)
         self.queries = Workers("query", limits.threads, limits.queue)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +14,17 @@ from exporters.folder_store import FolderStore
 from exporters.item import PublishItem
 from exporters.publish import publish_zips
 from exporters.staging import PartStage
+from tests.segments_kit import KIT_CHAIN, block_time, table_rows
+from tests.transforms.warehouse_kit import history_segment
 from transforms.registry import HISTORY_TABLES
 from transforms.segments import BlockRange
 from transforms.source import Source
 from transforms.warehouse import Warehouse
+
+FIRST, SECOND, THIRD = BlockRange(1, 20), BlockRange(21, 40), BlockRange(41, 50)
+CHAIN = KIT_CHAIN
+MARKETS = ("a1" * 32, "a2" * 32)
+PARTIES = ("b1" * 32, "b2" * 32)
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,16 @@ class Site:
         report = self.warehouse.load(found, survey.pending, self.stage)
         assert not report.failures, report.failures
 
+    def reload(self) -> None:
+        """Let the warehouse learn that its folder has moved."""
+        self.load()
+
+    def add_segment(
+        self, blocks: BlockRange, provisions: Collection[int] = (), orders: int = 1500
+    ) -> None:
+        """Write a segment of the source: orders, a withdrawal and these liquidity provisions."""
+        write_segment(self.source_folder, blocks, provisions, orders)
+
     def publish(
         self,
         segments: Collection[BlockRange] | None = None,
@@ -81,3 +99,53 @@ class Site:
         assert not report.failed, report.failed
         for receipt in receipts:
             self.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
+
+
+def small_site(root: Path) -> Site:
+    """Three segments of a small market, loaded but not published."""
+    site = Site(root)
+    site.add_segment(FIRST, range(60))
+    site.add_segment(SECOND, [0, 1])
+    site.add_segment(THIRD)
+    site.load()
+    return site
+
+
+def write_segment(
+    folder: Path, blocks: BlockRange, provisions: Collection[int], orders: int
+) -> Path:
+    """A segment whose orders barely compress, so that a ZIP of them can be cut anywhere."""
+    first = blocks.first
+    rows = [
+        {"id": f"\\x{_digest('order', first, number)}", "reference": _digest(first, number)}
+        for number in range(orders)
+    ]
+    tables = {
+        "orders": table_rows("orders", *rows, first=first),
+        "withdrawals": table_rows(
+            "withdrawals", {"id": f"\\x{_digest('withdrawal', first)}"}, first=first
+        ),
+        "liquidity_provisions": table_rows(
+            "liquidity_provisions",
+            *(_provision(number, first) for number in provisions),
+            first=first,
+        ),
+    }
+    return history_segment(folder, first=first, last=blocks.last, tables=tables)
+
+
+def _provision(number: int, first: int) -> Mapping[str, str]:
+    return {
+        "id": f"\\x{number:064x}",
+        "market_id": f"\\x{MARKETS[number % 2]}",
+        "party_id": f"\\x{PARTIES[number // 2 % 2]}",
+        "commitment_amount": str(first),
+        "status": "STATUS_ACTIVE",
+        "sells": "[]",
+        "buys": "[]",
+        "vega_time": block_time(first, number),
+    }
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()

@@ -1,0 +1,130 @@
+"""A real server: uvicorn on a port of its own, in a thread or in processes."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx2
+import uvicorn
+
+from api.app import create_app
+from api.service import Service
+from api.settings import Access, Limits, Listen, Places, ServeSettings
+from api.sockets import listening
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SECONDS = 30
+
+
+def settings(
+    places: Places, limits: Limits | None = None, access: Access | None = None
+) -> ServeSettings:
+    """Settings under which nothing waits: new generations are looked for all the time."""
+    chosen = limits or Limits()
+    return ServeSettings(
+        places,
+        Listen(port=0),
+        replace(chosen, poll_seconds=0.02, lag_seconds=0.1),
+        access or Access(rate=0.0),
+    )
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server at work, and what its requests share."""
+
+    url: str
+    port: int
+    service: Service
+
+    @contextmanager
+    def client(self) -> Iterator[httpx2.Client]:
+        with httpx2.Client(base_url=self.url, timeout=_SECONDS) as client:
+            yield client
+
+
+@contextmanager
+def serving(given: ServeSettings) -> Iterator[Served]:
+    """Serve from a thread of this process for the length of a block."""
+    with listening(given.listen) as listener:
+        port = listener.getsockname()[1]
+        started: queue.Queue[Service] = queue.Queue()
+        servers: list[uvicorn.Server] = []
+
+        def run() -> None:
+            def application() -> object:
+                app = create_app(given)
+                started.put(app.state.service)
+                return app
+
+            config = uvicorn.Config(
+                application,
+                factory=True,
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=given.limits.stop_seconds,
+            )
+            servers.append(uvicorn.Server(config))
+            servers[0].run([listener])
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        service = started.get(timeout=_SECONDS)
+        try:
+            yield Served(f"http://127.0.0.1:{port}", port, service)
+        finally:
+            servers[0].should_exit = True
+            thread.join(_SECONDS)
+            assert not thread.is_alive()
+
+
+class ServerProcess:
+    """`strata serve` as a process of its own, as it is run for real."""
+
+    def __init__(self, places: Places, *options: str, **variables: str) -> None:
+        environment = {
+            **os.environ,
+            "STRATA_SOURCE": places.source,
+            **{f"STRATA_API_{name}": value for name, value in variables.items()},
+        }
+        command = "from api.serve import serve; serve()"
+        given = ("--port", "0", "--warehouse", str(places.warehouse), "--archive", places.archive)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", command, *given, *options],
+            cwd=_ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout
+        self.greeting = self._process.stdout.readline()
+        found = re.search(r"http://\S+", self.greeting)
+        self.url = found[0] if found else ""
+
+    def __enter__(self) -> ServerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+    def terminate(self) -> None:
+        """Ask it to stop, as a process manager does."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def finish(self) -> tuple[int, str]:
+        """Wait for its end; returns the exit code and what it logged."""
+        _, logged = self._process.communicate(timeout=_SECONDS)
+        return self._process.returncode, logged
