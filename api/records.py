@@ -125,7 +125,7 @@ def oracle_data(row: Row) -> Record:
     Signers and spec ids are PostgreSQL's text of a byte array, of the signers without its end.
     """
     _, signers, _, data, spec_ids, broadcast = row
-    read = [] if data is None else json.loads(data)
+    read = None if data is None else json.loads(data)
     named = [
         (_text(entry.get("Name")), _text(entry.get("Value")))
         for entry in (read if isinstance(read, list) else ())

@@ -1,0 +1,339 @@
+"""Proto-JSON, and what columns become in it (decision 12; spec 2.2 to 2.7)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.errors import (
+    HTTP_STATUS,
+    CancelledError,
+    Code,
+    DeadlineError,
+    FailedError,
+    InvalidArgumentError,
+    MalformedParameterError,
+    NotFoundError,
+    Reason,
+    UnavailableError,
+)
+from api.messages import (
+    LIQUIDITY_PROVISION,
+    NODE_SIGNATURE,
+    ORACLE_DATA,
+    ORDER,
+    WITHDRAWAL,
+    Kind,
+    Message,
+)
+from api.pagination import Page
+from api.protojson import error_json, page_json, record_json, records_json, text_json
+from api.records import (
+    elements,
+    liquidity_provision,
+    nanos,
+    node_signature,
+    oracle_data,
+    order,
+    plain_number,
+    unsigned,
+    withdrawal,
+)
+
+_ID = "a1" * 32
+_ORDER_ROW = (
+    1682935200500000, _ID, 1682935209000001, 4, 7, "b2" * 32, "03", 1, "1000", 10, -1,
+    3, 1, 6, None, 'say "<hi>"', 14, 0, 2, 1, "15", "ee", True, False,
+)  # fmt: skip
+
+
+def test_an_order_has_its_fields_in_the_order_of_declaration() -> None:
+    text = record_json(ORDER, order(_ORDER_ROW))
+    assert text == (
+        f'{{"id":"{_ID}","marketId":"{"b2" * 32}","partyId":"network","side":"SIDE_BUY",'
+        '"price":"1000","size":"10","remaining":"18446744073709551615",'
+        '"timeInForce":"TIME_IN_FORCE_IOC","type":"TYPE_LIMIT",'
+        '"createdAt":"1682935200500000000","status":"STATUS_REJECTED","expiresAt":"0",'
+        '"reference":"say \\"\\u003chi\\u003e\\"","reason":"ORDER_ERROR_MARGIN_CHECK_FAILED",'
+        '"updatedAt":"0","version":"4","batchId":"2",'
+        '"peggedOrder":{"reference":"PEGGED_REFERENCE_MID","offset":"15"},'
+        '"liquidityProvisionId":"ee","postOnly":true,"reduceOnly":false}'
+    )
+
+
+def test_what_is_not_set_is_absent_null_or_the_default_as_its_kind_demands() -> None:
+    unset = order((None, _ID, 0, 0, 0, *[None] * 19))
+    read = json.loads(record_json(ORDER, unset))
+    assert "reason" not in read
+    assert read["peggedOrder"] is None
+    assert (read["side"], read["status"]) == ("SIDE_UNSPECIFIED", "STATUS_UNSPECIFIED")
+    assert (read["marketId"], read["reference"], read["size"]) == ("", "", "0")
+    assert (read["createdAt"], read["postOnly"]) == ("0", False)
+    assert len(read) == len(ORDER.fields) - 1
+
+
+def test_an_enum_without_a_name_stays_a_number() -> None:
+    row = list(_ORDER_ROW)
+    row[13], row[16], row[18] = 99, 77, 88
+    row[19] = 55
+    read = json.loads(record_json(ORDER, order(tuple(row))))
+    assert (read["status"], read["reason"], read["peggedOrder"]["reference"]) == (99, 77, 55)
+
+
+@pytest.mark.parametrize(
+    ("ext", "shown"),
+    [
+        ('{"erc20": {"receiverAddress": "0xABC"}}', {"erc20": {"receiverAddress": "0xABC"}}),
+        ('{"erc20": {}}', {"erc20": {"receiverAddress": ""}}),
+        ('{"erc20": {"receiverAddress": 5}}', {"erc20": {"receiverAddress": ""}}),
+        ("{}", {}),
+        ('{"other": 1}', {}),
+        ("null", {}),
+        ("[1]", {}),
+        (None, {}),
+    ],
+)
+def test_the_extension_of_a_withdrawal_is_shown(ext: str | None, shown: Any) -> None:
+    row = (5, _ID, "03", "5.50", "0b", "STATUS_OPEN", None, "0xf", 1, None, ext)
+    read = json.loads(record_json(WITHDRAWAL, withdrawal(row)))
+    assert read["ext"] == shown
+    assert (read["amount"], read["asset"], read["txHash"], read["ref"]) == (
+        "5.5",
+        "fEURO",
+        "0xf",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("signers", "shown"),
+    [
+        ('{"\\\\x0042324232"', [{"pubKey": {"key": "B2B2"}}]),
+        ('{"\\\\x0161626364"', [{"ethAddress": {"address": "0xabcd"}}]),
+        (
+            '{"\\\\x00433046464545","\\\\x0141624364"',
+            [{"pubKey": {"key": "C0FFEE"}}, {"ethAddress": {"address": "0xAbCd"}}],
+        ),
+        ('{"\\\\x","\\\\x07ff"', [{}, {}]),
+        ("{", []),
+        ("~", []),
+    ],
+)
+def test_signers_are_told_by_their_first_byte(signers: str, shown: Any) -> None:
+    row = (0, signers, 1, '[{"Name": "n", "Value": "1"}, {"Name": "m"}]', '{"\\\\xf1"}', 2)
+    assert json.loads(record_json(ORACLE_DATA, oracle_data(row))) == {
+        "externalData": {
+            "data": {
+                "signers": shown,
+                "data": [{"name": "n", "value": "1"}, {"name": "m", "value": ""}],
+                "matchedSpecIds": ["f1"],
+                "broadcastAt": "2000",
+            }
+        }
+    }
+
+
+@pytest.mark.parametrize("data", [None, "null"])
+def test_without_data_there_are_no_specs_either(data: str | None) -> None:
+    (((_, named, specs, _),),) = oracle_data((0, "{", 1, data, '{"\\\\xf1"}', 2))
+    assert (named, specs) == ([], [])
+
+
+@pytest.mark.parametrize("data", ["12.50", '"s"', "{}", "[1, null]"])
+def test_data_that_no_network_writes_is_none(data: str) -> None:
+    (((_, named, specs, _),),) = oracle_data((0, "{", 1, data, '{"\\\\xf1"}', 2))
+    assert (named, specs) == ([], ["f1"])
+
+
+def test_a_provision_shows_its_orders() -> None:
+    sells = '[{"liquidity_order": {}}, {"order_id": "dd", "liquidity_order": null}, 3]'
+    buys = (
+        '[{"order_id": "dd", "liquidity_order": {"offset": "5", "reference": 2, "proportion": 10}}]'
+    )
+    row = (0, _ID, "03", 1, 0, None, "1000", "0.0100000000000000", sells, buys, 1, None, "r")
+    read = json.loads(record_json(LIQUIDITY_PROVISION, liquidity_provision(row)))
+    assert read["fee"] == "0.01"
+    assert read["status"] == "STATUS_UNSPECIFIED"
+    assert read["sells"] == [
+        {
+            "orderId": "",
+            "liquidityOrder": {
+                "reference": "PEGGED_REFERENCE_UNSPECIFIED",
+                "proportion": 0,
+                "offset": "",
+            },
+        },
+        {"orderId": "dd", "liquidityOrder": None},
+    ]
+    assert read["buys"][0]["liquidityOrder"] == {
+        "reference": "PEGGED_REFERENCE_BEST_BID",
+        "proportion": 10,
+        "offset": "5",
+    }
+
+
+def test_bytes_are_base64_with_padding() -> None:
+    record = node_signature((_ID, "ff", None))
+    assert record_json(NODE_SIGNATURE, record) == (
+        f'{{"id":"{_ID}","sig":"/w==","kind":"NODE_SIGNATURE_KIND_UNSPECIFIED"}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("0", "0"),
+        ("5.50", "5.5"),
+        ("0.0100000000000000", "0.01"),
+        ("100", "100"),
+        ("1.000", "1"),
+        ("-123.30", "-123.3"),
+        ("1" + "0" * 40, "1" + "0" * 40),
+        (None, ""),
+    ],
+)
+def test_numbers_lose_only_the_zeros_behind_the_point(text: str | None, plain: str) -> None:
+    assert plain_number(text) == plain
+
+
+@pytest.mark.parametrize(
+    ("micros", "shown"),
+    [
+        (None, 0),
+        (0, 0),
+        (1, 1000),
+        (1685581323456789, 1685581323456789000),
+        (-62135596800000000, -6795364578871345152),  # year 1: what 64 bits make of it
+    ],
+)
+def test_times_are_nanoseconds_that_fit_64_bits(micros: int | None, shown: int) -> None:
+    assert nanos(micros) == shown
+
+
+def test_stored_numbers_are_unsigned() -> None:
+    assert [unsigned(value) for value in (None, 5, -1)] == [0, 5, 2**64 - 1]
+
+
+@given(st.lists(st.binary(max_size=5)))
+def test_the_elements_of_a_byte_array_are_found(parts: list[bytes]) -> None:
+    array = "{" + ",".join(f'"\\\\x{part.hex()}"' for part in parts) + "}"
+    assert elements(array) == [part.hex() for part in parts]
+
+
+@given(st.text())
+def test_any_text_is_a_json_string_that_html_can_hold(text: str) -> None:
+    written = text_json(text)
+    assert json.loads(written) == text
+    assert not {*"<>&\u2028\u2029"} & {*written}
+
+
+_VALUES = {
+    Kind.TEXT: st.text(),
+    Kind.WHOLE64: st.integers(-(2**63), 2**64 - 1),
+    Kind.WHOLE32: st.integers(0, 2**32 - 1),
+    Kind.TRUTH: st.booleans(),
+    Kind.ENUM: st.sampled_from(["STATUS_OPEN", 7, 'odd "name"']),
+    Kind.BYTES: st.binary().map(bytes.hex),
+}
+
+
+def _records(message: Message) -> st.SearchStrategy[Any]:
+    values = []
+    for field in message.fields:
+        kind = field.type
+        value = _VALUES[kind] if isinstance(kind, Kind) else _records(kind)
+        if field.repeated:
+            value = st.lists(value, max_size=3)
+        elif field.optional or isinstance(kind, Message):
+            value = st.none() | value
+        values.append(value)
+    return st.tuples(*values)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [ORDER, WITHDRAWAL, ORACLE_DATA, LIQUIDITY_PROVISION, NODE_SIGNATURE],
+    ids=lambda message: message.name,
+)
+@given(data=st.data())
+def test_every_record_is_json_with_its_fields_in_order(
+    message: Message, data: st.DataObject
+) -> None:
+    record = data.draw(_records(message))
+    read = json.loads(record_json(message, record))
+    for field, value in zip(message.fields, record, strict=True):
+        if field.optional and value is None:
+            assert field.json_name not in read
+        elif field.type is Kind.WHOLE64:
+            assert read[field.json_name] == str(value)
+        elif field.type in (Kind.TEXT, Kind.TRUTH, Kind.WHOLE32, Kind.ENUM):
+            assert read[field.json_name] == value
+    names = [field.json_name for field in message.fields]
+    assert [*read] == [name for name in names if name in read]
+    assert json.loads(records_json(message, [record, record])) == [read, read]
+
+
+def test_a_page_is_edges_and_what_lies_around_them() -> None:
+    record = node_signature((_ID, "ff", "NODE_SIGNATURE_KIND_ASSET_NEW"))
+    written = page_json("signatures", NODE_SIGNATURE, Page([record], ["Yw=="], has_next=True))
+    node = record_json(NODE_SIGNATURE, record)
+    assert written.decode() == (
+        f'{{"signatures":{{"edges":[{{"node":{node},"cursor":"Yw=="}}],"pageInfo":'
+        '{"hasNextPage":true,"hasPreviousPage":false,"startCursor":"Yw==","endCursor":"Yw=="}}}'
+    )
+    assert json.loads(page_json("x", ORDER, Page()))["x"] == {
+        "edges": [],
+        "pageInfo": {
+            "hasNextPage": False,
+            "hasPreviousPage": False,
+            "startCursor": "",
+            "endCursor": "",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "body"),
+    [
+        (
+            MalformedParameterError('parsing field "first"'),
+            400,
+            '{"code":3,"message":"parsing field \\"first\\"","details":[]}',
+        ),
+        (
+            InvalidArgumentError(Reason.INVALID_PAGINATION, "because"),
+            400,
+            '{"code":3,"message":"InvalidArgument error","details":[{"@type":'
+            '"type.googleapis.com/vega.ErrorDetail","code":10028,"message":"invalid pagination",'
+            '"inner":"because"}]}',
+        ),
+        (
+            NotFoundError(Reason.WITHDRAWAL, "none"),
+            404,
+            '{"code":5,"message":"NotFound error","details":[{"@type":'
+            '"type.googleapis.com/vega.ErrorDetail","code":150001,'
+            '"message":"failed to get withdrawal","inner":"none"}]}',
+        ),
+        (
+            FailedError(Reason.LAST_BLOCK),
+            500,
+            '{"code":13,"message":"Internal error","details":[{"@type":'
+            '"type.googleapis.com/vega.ErrorDetail","code":360001,'
+            '"message":"failed to get last block","inner":""}]}',
+        ),
+        (UnavailableError("later"), 503, '{"code":14,"message":"later","details":[]}'),
+        (CancelledError(), 408, '{"code":1,"message":"context canceled","details":[]}'),
+        (DeadlineError(), 504, '{"code":4,"message":"context deadline exceeded","details":[]}'),
+    ],
+    ids=lambda value: value.__class__.__name__ if isinstance(value, Exception) else None,
+)
+def test_an_error_is_a_status_with_a_detail(error: Any, status: int, body: str) -> None:
+    assert (error.status, error_json(error)) == (status, body)
+
+
+def test_every_grpc_code_has_an_http_status() -> None:
+    assert HTTP_STATUS.keys() == set(Code)
