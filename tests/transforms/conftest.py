@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from tests.segments_kit import Cell, build_segment, table_rows
-from tests.transforms.warehouse_kit import Shelf, load_folder
-from transforms.load import LoadReport
+from tests.transforms.warehouse_kit import Held, Shelf, load_folder
 from transforms.warehouse import Warehouse
-
-
-@dataclass(frozen=True)
-class Held:
-    """Blocks 1-10 and 11-20 at schema version 1, loaded first, and 21-30 at version 21."""
-
-    folder: Path
-    warehouse: Warehouse
-    segments: tuple[Path, Path, Path]
-    reports: tuple[LoadReport, LoadReport]
-    shelf: Shelf
 
 
 def _orders(*prices: str) -> list[Mapping[str, Cell]]:

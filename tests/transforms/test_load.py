@@ -13,15 +13,16 @@ from exporters.folder_store import FolderStore
 from tests.hostile_tables import EXACT_CELLS
 from tests.pg_csv import Cell
 from tests.segments_kit import build_segment, columns, decode, entry_bytes, table_rows
-from tests.transforms.conftest import Held
 from tests.transforms.warehouse_kit import (
     STATE_TABLES,
+    Held,
     Shelf,
     blocks_of,
     exact_tables,
     history_segment,
     load_folder,
     query,
+    state_segment,
 )
 from transforms.catalog import advance, generation_path
 from transforms.registry import HISTORY_TABLES
@@ -205,7 +206,6 @@ def test_each_load_makes_one_generation(held: Held) -> None:
     assert catalog.generation == 2
     assert catalog.chain_id == "kit-chain"
     assert list(catalog.segments) == [_FIRST, _SECOND, _THIRD]
-    assert catalog.moved_from == ""
     assert [volume.blocks for volume in catalog.history()] == [BlockRange(1, 20), _THIRD]
 
 
@@ -370,10 +370,10 @@ def test_the_comment_of_a_state_says_as_of_which_block(held: Held) -> None:
 
 
 def test_older_segments_that_come_later_do_not_replace_the_state(tmp_path: Path) -> None:
-    build_segment(tmp_path / "s", first=11, last=20, tables={"parties": table_rows("parties", {})})
+    state_segment(tmp_path / "s", first=11, last=20, tables={"parties": table_rows("parties", {})})
     load_folder(tmp_path / "w", tmp_path / "s")
     twice = table_rows("parties", {}, {})
-    build_segment(tmp_path / "s", first=1, last=10, tables={"parties": twice})
+    state_segment(tmp_path / "s", first=1, last=10, tables={"parties": twice})
     load_folder(tmp_path / "w", tmp_path / "s")
     warehouse = Warehouse(tmp_path / "w")
     assert query(warehouse, "select count(*), max(_segment) from parties") == [(1, 11)]
@@ -397,8 +397,8 @@ def test_a_table_that_became_history_keeps_its_last_whole_copy_before(tmp_path: 
 
 
 def test_a_bad_table_of_the_newest_state_refuses_its_segment_alone(tmp_path: Path) -> None:
-    build_segment(tmp_path / "s", last=2)
-    build_segment(
+    state_segment(tmp_path / "s", last=2)
+    state_segment(
         tmp_path / "s", first=3, last=4, tables={"parties": b"id,tx_hash,alias,vega_time\n1\n"}
     )
     report = load_folder(tmp_path / "w", tmp_path / "s")

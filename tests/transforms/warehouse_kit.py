@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,9 @@ STATE_TABLES = tuple(
 history_segment = partial(build_segment, omit=STATE_TABLES)
 """A segment without current-state tables: legal, and loaded in a third of the time."""
 
+state_segment = partial(build_segment, omit=set(STATE_TABLES) - {"parties"})
+"""A segment with `parties` as its only table of current state."""
+
 
 class Shelf:
     """A sink that keeps every proven CSV, by blocks and table; the last one written counts."""
@@ -43,6 +47,17 @@ class Shelf:
         key = (segment.blocks, schema.table)
         self.csvs[key] = header + b"".join(body)
         self.rows[key] = rows
+
+
+@dataclass(frozen=True)
+class Held:
+    """Blocks 1-10 and 11-20 at schema version 1, loaded first, and 21-30 at version 21."""
+
+    folder: Path
+    warehouse: Warehouse
+    segments: tuple[Path, Path, Path]
+    reports: tuple[LoadReport, LoadReport]
+    shelf: Shelf
 
 
 def load_folder(

@@ -1,0 +1,367 @@
+"""The warehouse as a whole: survey, receipts, proof of what is held, sweep, and moving it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from exporters.folder_store import FolderStore
+from tests.segments_kit import entry_bytes, table_rows
+from tests.transforms.warehouse_kit import (
+    Held,
+    Shelf,
+    exact_tables,
+    history_segment,
+    load_folder,
+    query,
+    render,
+    state_segment,
+)
+from transforms.errors import ConfigError, IntegrityError, RangeError
+from transforms.registry import HISTORY_TABLES
+from transforms.segments import BlockRange
+from transforms.source import Source
+from transforms.warehouse import Survey, Warehouse
+
+_DAY = 24 * 3600
+
+
+def _survey(warehouse: Warehouse, folder: Path) -> Survey:
+    return warehouse.survey(Source(FolderStore(folder)))
+
+
+def _generation(warehouse: Warehouse) -> int:
+    catalog = warehouse.catalog()
+    assert catalog is not None
+    return catalog.generation
+
+
+def _files(warehouse: Warehouse) -> set[str]:
+    return {
+        str(path.relative_to(warehouse.root))
+        for path in warehouse.root.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the warehouse `w` of the blocks 1-2 and 3-4, and their source `s`."""
+    folder = tmp_path_factory.mktemp("template")
+    for first in (1, 3):
+        orders = table_rows("orders", {"reference": "a\r\nb"}, {"price": "9" * 50}, first=first)
+        history_segment(folder / "s", first=first, last=first + 1, tables={"orders": orders})
+    load_folder(folder / "w", folder / "s")
+    return folder
+
+
+@pytest.fixture
+def small(template: Path, tmp_path: Path) -> Warehouse:
+    """A copy of the template to change at will; its views are mended when it is first queried."""
+    shutil.copytree(template, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return Warehouse(tmp_path / "w")
+
+
+def test_a_warehouse_that_was_never_used_touches_nothing(tmp_path: Path) -> None:
+    history_segment(tmp_path / "s", last=2)
+    warehouse = Warehouse(tmp_path / "w")
+    assert warehouse.catalog() is None
+    assert warehouse.quarantined() == []
+    assert warehouse.receipts() == []
+    assert list(warehouse.verify()) == []
+    assert warehouse.sweep() == []
+    assert len(_survey(warehouse, tmp_path / "s").pending) == 1
+    assert not warehouse.root.exists()
+
+
+def test_a_query_before_the_first_load_says_what_to_do(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match="holds no catalog yet: load segments first"),
+        Warehouse(tmp_path).connect(),
+    ):
+        pytest.fail("there is nothing to connect to")
+
+
+def test_a_survey_counts_the_blocks_that_are_behind(tmp_path: Path, small: Warehouse) -> None:
+    assert _survey(small, tmp_path / "s").blocks_behind == 0
+    history_segment(tmp_path / "s", first=5, last=9)
+    history_segment(tmp_path / "s", first=20, last=20)
+    survey = _survey(small, tmp_path / "s")
+    assert [file.blocks for file in survey.pending] == [BlockRange(5, 9), BlockRange(20, 20)]
+    assert survey.blocks_behind == 6
+    assert survey.inventory.gaps == (BlockRange(10, 19),)
+
+
+def test_loading_again_changes_nothing(tmp_path: Path, small: Warehouse) -> None:
+    before = {path: (small.root / path).read_bytes() for path in _files(small)}
+    source = Source(FolderStore(tmp_path / "s"))
+    every = source.inventory().segments
+    for files in (_survey(small, tmp_path / "s").pending, every):
+        report = small.load(source, files, Shelf())
+        assert (report.receipts, report.failures, report.volumes) == ([], [], [])
+    assert {path: (small.root / path).read_bytes() for path in _files(small)} == before
+
+
+def test_segments_may_be_given_in_any_order(tmp_path: Path) -> None:
+    for first in (1, 3, 5):
+        history_segment(tmp_path / "s", first=first, last=first + 1)
+    warehouse = Warehouse(tmp_path / "w")
+    source = Source(FolderStore(tmp_path / "s"))
+    one, two, three = warehouse.survey(source).pending
+    report = warehouse.load(source, [three, one, two], Shelf())
+    assert len(report.volumes) == 1
+    assert query(warehouse, "select height from blocks") == [(n,) for n in range(1, 7)]
+
+
+def test_a_file_that_changed_after_it_was_loaded_is_reported(
+    tmp_path: Path, small: Warehouse
+) -> None:
+    history_segment(tmp_path / "s", first=3, last=4, tables={"orders": table_rows("orders")})
+    survey = _survey(small, tmp_path / "s")
+    assert survey.pending == ()
+    assert [bad.reason for bad in survey.known_bad] == [
+        "kit-chain-1-3-4.zip changed after it was loaded: verify which is right"
+    ]
+
+
+def test_a_file_that_is_gone_leaves_the_quarantine(tmp_path: Path) -> None:
+    bad = history_segment(tmp_path / "s", last=2, omit=("orders",))
+    warehouse = Warehouse(tmp_path / "w")
+    load_folder(warehouse.root, tmp_path / "s")
+    assert [file.key for file in warehouse.quarantined()] == [bad.name]
+    bad.unlink()
+    load_folder(warehouse.root, tmp_path / "s")
+    assert warehouse.quarantined() == []
+
+
+@pytest.mark.parametrize(
+    ("blocks", "table", "found"),
+    [
+        (None, None, 30),
+        (None, "orders", 2),
+        ([], None, 0),
+        ([BlockRange(3, 4)], None, 15),
+        ([BlockRange(3, 4), BlockRange(1, 2)], "blocks", 2),
+        ([BlockRange(9, 9)], None, 0),
+        (None, "it's", 0),
+    ],
+)
+def test_receipts_are_found_by_segment_and_table(
+    template: Path, blocks: list[BlockRange] | None, table: str | None, found: int
+) -> None:
+    receipts = Warehouse(template / "w").receipts(blocks, table)
+    assert len(receipts) == found
+    order = [(receipt.blocks, receipt.table) for receipt in receipts]
+    assert order == sorted(order)
+
+
+def test_a_receipt_tells_rows_bytes_hash_and_texts(template: Path) -> None:
+    data = entry_bytes(template / "s" / "kit-chain-1-3-4.zip", "orders")
+    (receipt,) = Warehouse(template / "w").receipts([BlockRange(3, 4)], "orders")
+    assert (receipt.rows, receipt.bytes) == (2, len(data))
+    assert receipt.sha256 == hashlib.sha256(data).hexdigest()
+    assert dict(receipt.raw_cells) == {"price": 1}
+    assert receipt.schema.header == data.partition(b"\n")[0] + b"\n"
+    assert receipt.segment.file_name == "kit-chain-1-3-4.zip"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "table", "words"),
+    [
+        (BlockRange(5, 6), "orders", "the warehouse does not hold the segment 5-6"),
+        (BlockRange(1, 4), "orders", "segment 1-4 has no table orders"),
+        (BlockRange(2, 2), "orders", "segment 2-2 has no table orders"),
+        (BlockRange(4, 5), "orders", "the warehouse does not hold the segment 4-5"),
+        (BlockRange(1, 2), "nothing", "segment 1-2 has no table nothing"),
+    ],
+)
+def test_what_is_not_held_cannot_be_rendered(
+    template: Path, blocks: BlockRange, table: str, words: str
+) -> None:
+    with pytest.raises(RangeError, match=words):
+        render(Warehouse(template / "w"), blocks, table)
+
+
+def test_rendering_leaves_no_scratch(small: Warehouse) -> None:
+    render(small, BlockRange(1, 2), "orders")
+    assert list((small.root / "scratch").iterdir()) == []
+
+
+# --- proof of what is held -----------------------------------------------------------------------
+
+
+def test_a_whole_warehouse_verifies_table_by_table(held: Held) -> None:
+    results = list(held.warehouse.verify())
+    assert [problem for _, problem in results if problem] == []
+    for segment in ("1-10", "11-20", "21-30"):
+        told = [what for what, _ in results if f" of segment {segment}" in what]
+        assert {
+            table for table in HISTORY_TABLES if any(f": {table} of" in w for w in told)
+        } == set(HISTORY_TABLES)
+
+
+def _volume(warehouse: Warehouse) -> Path:
+    return warehouse.volume_path(BlockRange(1, 2))
+
+
+def _overwrite(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _flip(place: float) -> Callable[[Path], None]:
+    def flip(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[int(len(data) * place)] ^= 0xFF
+        path.write_bytes(data)
+
+    return flip
+
+
+_DAMAGES: dict[str, Callable[[Path], None]] = {
+    "removed": Path.unlink,
+    "emptied": lambda path: _overwrite(path, b""),
+    "replaced by text": lambda path: _overwrite(path, b"<html>404</html>" * 1000),
+    "cut in half": lambda path: _overwrite(path, path.read_bytes()[: path.stat().st_size // 2]),
+    **{f"flipped at {place:.1%}": _flip(place) for place in (0, 0.001, 0.05, 0.25, 0.5, 0.75)},
+}
+
+
+@pytest.mark.parametrize("damage", _DAMAGES)
+def test_a_damaged_volume_is_found_and_named(small: Warehouse, damage: str) -> None:
+    volume = _volume(small)
+    _DAMAGES[damage](volume)
+    problems = [(what, problem) for what, problem in small.verify() if problem]
+    assert problems
+    for what, problem in problems:
+        assert volume.name in what
+        assert "\n" not in problem
+    assert list((small.root / "scratch").iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["emptied", "cut in half", "flipped at 0.1%"])
+def test_a_damaged_volume_is_not_rendered(small: Warehouse, damage: str) -> None:
+    _DAMAGES[damage](_volume(small))
+    with pytest.raises(IntegrityError, match="is damaged, remove it and load its segments again"):
+        render(small, BlockRange(1, 2), "orders")
+
+
+def test_rows_that_were_changed_no_longer_render(small: Warehouse) -> None:
+    with duckdb.connect(_volume(small)) as con:
+        con.execute("update orders set size = size + 1 where _segment = 1")
+    with pytest.raises(IntegrityError, match="table orders of segment 1-2 no longer renders"):
+        render(small, BlockRange(1, 2), "orders")
+    problems = [what for what, problem in small.verify() if problem]
+    assert len(problems) == 1
+    assert "orders of segment 1-2" in problems[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete from orders where _segment = 1 and _row = 2",
+        "insert into orders from orders where _segment = 1 limit 1",
+        "update orders set _row = 3 - _row where _segment = 1",
+        "update orders set reference = null where _segment = 1",
+        "update orders set _raw = null",
+    ],
+)
+def test_any_change_of_the_rows_is_found(small: Warehouse, change: str) -> None:
+    with duckdb.connect(_volume(small)) as con:
+        con.execute(change)
+    assert any("orders of segment" in what for what, problem in small.verify() if problem)
+
+
+@pytest.mark.parametrize("kind", ["history", "state"])
+def test_the_cure_that_is_told_works(tmp_path: Path, kind: str) -> None:
+    """Remove the volume, load its segments again; what else is held stays untouched."""
+    folder, warehouse = tmp_path / "s", Warehouse(tmp_path / "w")
+    for first in (1, 3):
+        state_segment(folder, first=first, last=first + 1)
+        load_folder(warehouse.root, folder)
+    catalog = warehouse.catalog()
+    assert catalog is not None
+    volumes = catalog.history() if kind == "history" else catalog.states()
+    (warehouse.root / volumes[-1].file).unlink()
+    assert [what for what, problem in warehouse.verify() if problem] == [volumes[-1].file]
+    pending = _survey(warehouse, folder).pending
+    assert [file.blocks for file in pending] == [BlockRange(3, 4)]
+    assert load_folder(warehouse.root, folder).failures == []
+    assert [problem for _, problem in warehouse.verify() if problem] == []
+    assert query(warehouse, "select count(*), count(distinct height) from blocks") == [(4, 4)]
+    assert query(warehouse, "select count(*) from parties") == [(0,)]
+    assert _survey(warehouse, folder).pending == ()
+
+
+# --- sweep and move ------------------------------------------------------------------------------
+
+
+def test_a_sweep_waits_for_the_readers_of_older_generations(tmp_path: Path) -> None:
+    """The grace period counts from the day a file is no longer named, however old it is."""
+    folder, warehouse = tmp_path / "s", Warehouse(tmp_path / "w")
+    state_segment(folder, last=2)
+    load_folder(warehouse.root, folder)
+    first = _files(warehouse)
+    for path in first:
+        os.utime(warehouse.root / path, (0, 0))
+    state_segment(folder, first=3, last=4)
+    load_folder(warehouse.root, folder)
+    assert first <= _files(warehouse)
+    assert warehouse.sweep(grace_seconds=3600) == []
+    gone = {str(path.relative_to(warehouse.root)) for path in warehouse.sweep(grace_seconds=-1)}
+    state = next(path for path in first if path.startswith("state/"))
+    assert gone == {"catalog/00000001.duckdb", state}
+    assert [problem for _, problem in warehouse.verify() if problem] == []
+    assert query(warehouse, "select count(*) from blocks") == [(4,)]
+
+
+def test_a_file_that_no_generation_ever_named_is_swept_after_the_grace(small: Warehouse) -> None:
+    orphan = small.root / "volumes" / "000000001-000000002.orphan.duckdb"
+    orphan.write_bytes(b"left by a process that was killed")
+    assert small.sweep() == []
+    os.utime(orphan, (0, 0))
+    assert small.sweep() == [orphan]
+    assert _volume(small).exists()
+
+
+def test_a_load_sweeps_the_scratch_of_the_dead(tmp_path: Path, small: Warehouse) -> None:
+    left = small.root / "scratch" / "run-dead"
+    left.mkdir(parents=True)
+    (left / ".lock").write_bytes(b"")
+    (left / "half a volume").write_bytes(b"x")
+    load_folder(small.root, tmp_path / "s")
+    assert not left.exists()
+
+
+def test_a_moved_warehouse_is_mended_when_it_is_queried(tmp_path: Path, template: Path) -> None:
+    moved = Warehouse(tmp_path / "elsewhere" / "w")
+    shutil.copytree(template / "w", tmp_path / "w", symlinks=True)
+    shutil.move(tmp_path / "w", moved.root)
+    for _ in range(2):
+        assert query(moved, "select count(*) from blocks") == [(4,)]
+        assert query(moved, "select distinct warehouse from strata.generation") == [
+            (str(moved.root),)
+        ]
+        assert _generation(moved) == 2
+    assert len(load_folder(moved.root, template / "s").receipts) == 0
+    assert all(exact_tables(moved, template / "s" / "kit-chain-1-3-4.zip").values())
+
+
+@pytest.mark.parametrize("way", ["s/../w", "../{folder}/w", "link"])
+def test_a_warehouse_is_the_same_by_every_way_to_it(
+    template: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not (template / "link").exists():
+        (template / "link").symlink_to(template / "w")
+    monkeypatch.chdir(template)
+    for root in (
+        template / way.format(folder=template.name),
+        Path(way.format(folder=template.name)),
+    ):
+        assert query(Warehouse(root), "select count(*) from blocks") == [(4,)]
+        assert _generation(Warehouse(root)) == 1
