@@ -30,6 +30,7 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
 
     Every segment that is in the warehouse at the end has its receipts; the others their reason.
     """
+    site.sweep()
     survey = site.warehouse.survey(site.source)
     wanted = frozenset(segments)
     files = [file for file in survey.inventory.segments if file.blocks in wanted]

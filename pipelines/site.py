@@ -100,3 +100,9 @@ class Site:
         """A folder for unfinished ZIPs, on the file system of the parts."""
         self.stage.scratch.mkdir(parents=True, exist_ok=True)
         return self.stage.scratch
+
+    def sweep(self) -> None:
+        """Remove what killed processes left, and what only long outdated catalogs name."""
+        for _ in self.stage.sweep():
+            pass
+        self.warehouse.sweep()

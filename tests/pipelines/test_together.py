@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -25,14 +27,19 @@ DAGSTER = Path(sys.executable).parent / "dagster"
 ANALYST = """
 import duckdb, sys
 con = duckdb.connect(sys.argv[1], read_only=True)
-print(con.execute("select count(*) from blocks").fetchone()[0], flush=True)
 for line in sys.stdin:
     print(con.execute("select count(*) from blocks").fetchone()[0], flush=True)
 """
 
 
-def run_of(batch: Batch, environment: dict[str, str]) -> subprocess.Popen[str]:
+def run_of(batch: Batch, settings: Settings) -> subprocess.Popen[str]:
     """A process that does what Dagster's run worker does for a batch."""
+    environment = {
+        **os.environ,
+        "STRATA_SOURCE": settings.source,
+        "STRATA_WAREHOUSE": str(settings.warehouse),
+        "STRATA_ARCHIVE": settings.archive,
+    }
     job = ["job", "execute", "-m", "pipelines.definitions", "-j", "load_and_publish"]
     return subprocess.Popen(
         [DAGSTER, *job, "--tags", json.dumps(batch_tags(batch))],
@@ -43,11 +50,30 @@ def run_of(batch: Batch, environment: dict[str, str]) -> subprocess.Popen[str]:
     )
 
 
+@contextmanager
+def analyst(catalog: Path) -> Iterator[Callable[[], str]]:
+    """A process that opens the catalog once and counts blocks whenever it is asked."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ANALYST, catalog],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked, answers = process.stdin, process.stdout
+
+        def count() -> str:
+            asked.write("again\n")
+            asked.flush()
+            return answers.readline().strip()
+
+        yield count
+        asked.close()
+
+
 def test_two_runs_at_once_beside_an_open_catalog_meet_no_lock(
-    settings: Settings,
-    make_segments: MakeSegments,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    settings: Settings, make_segments: MakeSegments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "dagster_home"
     monkeypatch.setenv("DAGSTER_HOME", str(home))
@@ -57,33 +83,17 @@ def test_two_runs_at_once_beside_an_open_catalog_meet_no_lock(
     make_segments(6, at=1)
     with open_instance(home) as instance:
         add_partitions(instance, standing_of(site).known)
-    environment = {
-        **os.environ,
-        "STRATA_SOURCE": settings.source,
-        "STRATA_WAREHOUSE": str(settings.warehouse),
-        "STRATA_ARCHIVE": settings.archive,
-    }
-    with subprocess.Popen(
-        [sys.executable, "-c", ANALYST, site.warehouse.current],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as analyst:
-        assert analyst.stdin is not None
-        assert analyst.stdout is not None
-        before = analyst.stdout.readline()
 
-        runs = [run_of(Batch(blocks(*numbers)), environment) for numbers in ((1, 2, 3), (4, 5, 6))]
+    with analyst(site.warehouse.current) as count:
+        before = count()
+        runs = [run_of(Batch(blocks(*numbers)), settings) for numbers in ((1, 2, 3), (4, 5, 6))]
         logs = [run.communicate(timeout=120)[0] for run in runs]
-
-        analyst.stdin.write("again\n")
-        analyst.stdin.close()
-        after = analyst.stdout.readline()
+        after = count()
 
     assert [run.returncode for run in runs] == [0, 0], "\n".join(logs)
     assert not any("locked" in log or "Falling back" in log for log in logs)
     # The analyst keeps the generation that was opened; whoever opens now sees everything.
-    assert (before, after) == ("10\n", "10\n")
+    assert (before, after) == ("10", "10")
     with duckdb.connect(site.warehouse.current.resolve(), read_only=True) as con:
         assert con.execute("select count(*) from blocks").fetchall() == [(70,)]
     assert standing_of(site).published == frozenset(blocks(1, 2, 3, 4, 5, 6))
