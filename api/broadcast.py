@@ -1,7 +1,7 @@
 """From one writer to many readers on an event loop: each reads at its own pace, or is dropped.
 
-What waits for a reader is bounded in bytes. A reader that lets more wait is cut off, so that one
-slow connection costs neither memory nor the others their time.
+Readers share what is written, so a reader costs its place only. One that lets too much wait when
+more comes is thrown out: a slow connection costs neither memory nor the others their time.
 """
 
 from __future__ import annotations
@@ -9,32 +9,44 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from typing import Generic, Protocol, TypeVar
 
 
 class TooSlowError(Exception):
-    """More waits for a reader than may."""
+    """Too much waits for a reader."""
 
 
-class Mailbox:
-    """What waits for one reader: at most `most` bytes."""
+class Sized(Protocol):
+    """Something that may be large."""
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        ...
+
+
+_Item = TypeVar("_Item", bound=Sized)
+
+
+class Mailbox(Generic[_Item]):
+    """What waits for one reader: at most `most` bytes, besides what came last."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[_Item] = deque()
         self._size = 0
         self._changed = asyncio.Event()
         self._overflowed = False
         self._closed = False
 
-    def put(self, message: bytes) -> None:
-        """Add a message; one too many throws everything away, and the reader out."""
-        if self._overflowed or self._closed:
-            return
-        self._waiting.append(message)
-        self._size += len(message)
+    def put(self, item: _Item) -> None:
+        """Add an item; where too much waits already, throw all away, and the reader out."""
         if self._size > self._most:
             self._overflowed = True
             self._waiting.clear()
+        if not self._overflowed:
+            self._waiting.append(item)
+            self._size += item.size
         self._changed.set()
 
     def close(self) -> None:
@@ -42,16 +54,17 @@ class Mailbox:
         self._closed = True
         self._changed.set()
 
-    async def messages(self) -> AsyncIterator[bytes]:
-        """Yield messages as they come, until the end. Raises `TooSlowError`."""
+    async def items(self) -> AsyncIterator[_Item]:
+        """Yield items as they come, until the end. Raises `TooSlowError`."""
         while True:
-            while self._waiting:
-                message = self._waiting.popleft()
-                self._size -= len(message)
-                yield message
             if self._overflowed:
                 raise TooSlowError
-            if self._closed:
+            if self._waiting:
+                item = self._waiting.popleft()
+                self._size -= item.size
+                yield item
+            elif self._closed:
                 return
-            self._changed.clear()
-            await self._changed.wait()
+            else:
+                self._changed.clear()
+                await self._changed.wait()

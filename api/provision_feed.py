@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import islice
 
 from api.broadcast import Mailbox, TooSlowError
 from api.errors import ApiError, FailedError, Reason, UnavailableError
@@ -30,6 +32,20 @@ STOPPING = "the server is about to stop: connect again"
 TOO_SLOW = "the reader is too slow: connect again"
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The provisions that a generation changed, each with its JSON; all readers share it."""
+
+    provisions: Sequence[tuple[Record, str]]
+    size: int
+
+    def lines(self, wanted: ProvisionFilter) -> Iterator[bytes]:
+        """The messages for a reader: the provisions that it wants, in batches."""
+        matching = (text for record, text in self.provisions if wanted.matches(record))
+        while batch := list(islice(matching, BATCH)):
+            yield _line(batch)
+
+
 class ProvisionFeed:
     """The readers of one process. `buffer` is how many bytes may wait for one of them."""
 
@@ -40,7 +56,7 @@ class ProvisionFeed:
         self._workers = workers
         self._metrics = metrics
         self._buffer = buffer
-        self._readers: dict[Mailbox, ProvisionFilter] = {}
+        self._readers: set[Mailbox[Change]] = set()
         self._stopping = False
         current = snapshots.current
         self._told: Collection[BlockRange] = frozenset(current.catalog.segments if current else ())
@@ -53,22 +69,21 @@ class ProvisionFeed:
 
     async def tell(self) -> None:
         """Pass on what the newest generation changed since the last call."""
-        texts = await self._workers.run(self._changes)
-        for mailbox, wanted in list(self._readers.items()):
-            matching = [text for record, text in texts if wanted.matches(record)]
-            for start in range(0, len(matching), BATCH):
-                mailbox.put(_line(matching[start : start + BATCH]))
+        change = await self._workers.run(self._change)
+        for mailbox in self._readers:
+            mailbox.put(change)
 
     async def lines(self, wanted: ProvisionFilter, *, snapshot: bool) -> AsyncGenerator[bytes]:
         """Yield the lines for one reader, until it must go; the last one then says why."""
         self._metrics.streams_opened.inc()
         try:
-            with self._subscribed(wanted) as mailbox:
+            with self._subscribed() as mailbox:
                 if snapshot:
                     async for line in self._present(wanted):
                         yield line
-                async for line in mailbox.messages():
-                    yield line
+                async for change in mailbox.items():
+                    for line in change.lines(wanted):
+                        yield line
             yield error_line(UnavailableError(STOPPING))
         except TooSlowError:
             self._metrics.streams_dropped.inc()
@@ -79,15 +94,15 @@ class ProvisionFeed:
             self._metrics.streams_closed.inc()
 
     @contextmanager
-    def _subscribed(self, wanted: ProvisionFilter) -> Iterator[Mailbox]:
-        mailbox = Mailbox(self._buffer)
+    def _subscribed(self) -> Iterator[Mailbox[Change]]:
+        mailbox: Mailbox[Change] = Mailbox(self._buffer)
         if self._stopping:
             mailbox.close()
-        self._readers[mailbox] = wanted
+        self._readers.add(mailbox)
         try:
             yield mailbox
         finally:
-            del self._readers[mailbox]
+            self._readers.remove(mailbox)
 
     async def _present(self, wanted: ProvisionFilter) -> AsyncIterator[bytes]:
         """Yield the provisions that are there, a batch at a time, all of one generation."""
@@ -103,14 +118,15 @@ class ProvisionFeed:
         reading = held.enter_context(self._snapshots.reading())
         return current_provisions(reading, wanted)
 
-    def _changes(self, cancellation: Cancellation) -> list[tuple[Record, str]]:
+    def _change(self, cancellation: Cancellation) -> Change:
         with (
             self._snapshots.reading() as reading,
             cancellation.interrupting(reading.interrupt),
         ):
             records = changed_provisions(reading, self._told)
             self._told = frozenset(reading.snapshot.catalog.segments)
-            return [(record, _text(record)) for record in records]
+            provisions = [(record, _text(record)) for record in records]
+            return Change(provisions, sum(len(text) for _, text in provisions))
 
 
 def error_line(error: ApiError) -> bytes:

@@ -50,7 +50,7 @@ def serve(
         warehouse=warehouse, archive=archive, host=host, port=port, uds=uds, workers=workers
     )
     _leave_on_signals()
-    with listening(settings.listen) as listener:
+    with listening(settings.listen, settings.limits.stall_seconds) as listener:
         click.echo(f"Listening on {address(listener)}")
         if not settings.listen.is_loopback and not settings.access.tokens:
             click.echo("Anyone who reaches this address may read: see STRATA_API_TOKENS.")

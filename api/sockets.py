@@ -14,12 +14,21 @@ from transforms.errors import ConfigError
 _BACKLOG = 2048
 # As wide as a port is: who may reach it is said by the rights of its folder.
 _EVERYONE = 0o666
+# A stream where nothing happens is silent: the kernel asks whether the reader is still there.
+_IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 60, 20, 3
 
 
 @contextmanager
-def listening(listen: Listen) -> Iterator[socket.socket]:
-    """Open the socket for the length of a block. Raises `ConfigError` where it cannot be had."""
-    listener = _unix(Path(listen.uds)) if listen.uds else _tcp(listen.host, listen.port)
+def listening(listen: Listen, stall_seconds: float) -> Iterator[socket.socket]:
+    """Open the socket for the length of a block. Raises `ConfigError` where it cannot be had.
+
+    Its connections die when a peer is gone, or takes nothing for `stall_seconds`.
+    """
+    if listen.uds:
+        listener = _unix(Path(listen.uds))
+    else:
+        listener = _tcp(listen.host, listen.port)
+        _watch(listener, stall_seconds)
     listener.set_inheritable(True)
     try:
         yield listener
@@ -46,6 +55,19 @@ def _tcp(host: str, port: int) -> socket.socket:
         raise ConfigError(
             f"cannot listen on port {port} of {host}: {error}; choose another with --port or --host"
         ) from error
+
+
+def _watch(listener: socket.socket, stall_seconds: float) -> None:
+    """Have the kernel watch every connection; accepted sockets inherit the options on Linux."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", _IDLE_SECONDS),
+        ("TCP_KEEPINTVL", _PROBE_SECONDS),
+        ("TCP_KEEPCNT", _PROBES),
+        ("TCP_USER_TIMEOUT", int(stall_seconds * 1000)),
+    ):
+        if hasattr(socket, option):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _unix(path: Path) -> socket.socket:

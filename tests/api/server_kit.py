@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import re
@@ -46,6 +47,11 @@ class Served:
     url: str
     port: int
     service: Service
+    loop: asyncio.AbstractEventLoop
+
+    def stop_streams(self) -> None:
+        """What a process does when it is told to stop."""
+        self.loop.call_soon_threadsafe(self.service.stop)
 
     @contextmanager
     def client(self) -> Iterator[httpx2.Client]:
@@ -56,15 +62,15 @@ class Served:
 @contextmanager
 def serving(given: ServeSettings) -> Iterator[Served]:
     """Serve from a thread of this process for the length of a block."""
-    with listening(given.listen) as listener:
+    with listening(given.listen, given.limits.stall_seconds) as listener:
         port = listener.getsockname()[1]
-        started: queue.Queue[Service] = queue.Queue()
+        started: queue.Queue[tuple[Service, asyncio.AbstractEventLoop]] = queue.Queue()
         servers: list[uvicorn.Server] = []
 
         def run() -> None:
             def application() -> object:
                 app = create_app(given)
-                started.put(app.state.service)
+                started.put((app.state.service, asyncio.get_running_loop()))
                 return app
 
             config = uvicorn.Config(
@@ -79,9 +85,9 @@ def serving(given: ServeSettings) -> Iterator[Served]:
 
         thread = threading.Thread(target=run)
         thread.start()
-        service = started.get(timeout=_SECONDS)
+        service, loop = started.get(timeout=_SECONDS)
         try:
-            yield Served(f"http://127.0.0.1:{port}", port, service)
+            yield Served(f"http://127.0.0.1:{port}", port, service, loop)
         finally:
             servers[0].should_exit = True
             thread.join(_SECONDS)
