@@ -1,0 +1,154 @@
+"""Order versions over generated segments (spec 4.5; decision 19)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+
+from tests.api.answers_kit import Json, ask, page
+from tests.api.story_kit import LONG_ORDER, LONG_VERSIONS, ODD_ORDER, ORDER, TIED_ORDER, story
+from tests.segments_kit import block_time
+
+_PATH = f"/api/v2/order/versions/{ORDER}"
+
+
+def _versions(edges: list[Json]) -> list[str]:
+    return [edge["node"]["version"] for edge in edges]
+
+
+def _cursor(block: int, order_id: str = ORDER, **extra: object) -> str:
+    times = [block_time(height).replace(" ", "T").replace("+00", "Z") for height in (1, block)]
+    fields = {"createdAt": times[0], "id": order_id, "vegaTime": times[1], **extra}
+    return quote(base64.b64encode(json.dumps(fields).encode()))
+
+
+def test_there_is_one_row_per_version_the_last_one_written() -> None:
+    edges, info = page(story(), _PATH)
+    assert _versions(edges) == ["4", "3", "2", "1"]
+    assert [edge["node"]["remaining"] for edge in edges] == ["0", "6", "0", "8"]
+    assert (info["hasNextPage"], info["hasPreviousPage"]) == (False, False)
+
+
+def test_oldest_first_turns_them_round() -> None:
+    edges, _ = page(story(), f"{_PATH}?pagination.newestFirst=false")
+    assert _versions(edges) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("query", "versions", "previous", "following"),
+    [
+        ("first=2", ["4", "3"], False, True),
+        ("last=1", ["1"], True, False),
+        ("last=3", ["3", "2", "1"], True, False),
+        (f"last=1&pagination.before={_cursor(5)}", ["2"], True, True),
+        (f"first=1&pagination.after={_cursor(12)}", ["1"], True, False),
+        (f"first=5&pagination.after={_cursor(25, version=3)}", ["2", "1"], True, False),
+        # The cursor's row was written again since: its version stays where it was.
+        (f"first=1&pagination.after={_cursor(12, version=3)}", ["2"], True, True),
+        (f"first=1&pagination.after={_cursor(26)}", ["3"], True, True),
+        # No row has this time (any more): what is older follows.
+        (f"first=5&pagination.after={_cursor(20)}", ["2", "1"], True, False),
+        (f"first=5&pagination.after={_cursor(0)}", [], True, False),
+        (f"first=5&pagination.after={_cursor(29)}", ["4", "3", "2", "1"], False, False),
+        (f"last=5&pagination.before={_cursor(29)}", [], False, True),
+        (
+            f"first=5&pagination.after={_cursor(13)}&pagination.newestFirst=false",
+            ["3", "4"],
+            True,
+            False,
+        ),
+    ],
+)
+def test_pages_go_both_ways_from_any_cursor(
+    query: str, versions: list[str], previous: bool, following: bool
+) -> None:
+    edges, info = page(story(), f"{_PATH}?pagination.{query}")
+    assert _versions(edges) == versions
+    assert (info["hasPreviousPage"], info["hasNextPage"]) == (previous, following)
+
+
+def _walk(order_id: str, size: int, *, forward: bool, newest: bool) -> list[str]:
+    seen: list[str] = []
+    query = f"pagination.newestFirst={str(newest).lower()}&pagination."
+    query += f"first={size}" if forward else f"last={size}"
+    at = ""
+    while True:
+        edges, info = page(story(), f"/api/v2/order/versions/{order_id}?{query}{at}")
+        seen = [*seen, *_versions(edges)] if forward else [*_versions(edges), *seen]
+        if not info["hasNextPage" if forward else "hasPreviousPage"]:
+            return seen
+        place, cursor = ("after", "endCursor") if forward else ("before", "startCursor")
+        at = f"&pagination.{place}={quote(info[cursor])}"
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize("forward", [True, False])
+@pytest.mark.parametrize(
+    ("order_id", "versions", "sizes"),
+    [
+        (ORDER, range(1, 5), (1, 2, 3, 4, 9)),
+        (TIED_ORDER, range(1, 4), (1, 2)),
+        (ODD_ORDER, range(1, 3), (1, 2)),
+        # Too many rows to fetch: the pages are cut by the database.
+        (LONG_ORDER, range(LONG_VERSIONS), (7, 66, 5000)),
+    ],
+)
+def test_walking_visits_every_version_once(
+    order_id: str, versions: range, sizes: tuple[int, ...], forward: bool, newest: bool
+) -> None:
+    wanted = [str(version) for version in versions]
+    for size in sizes:
+        seen = _walk(order_id, size, forward=forward, newest=newest)
+        assert seen == (wanted[::-1] if newest else wanted)
+
+
+def test_a_foreign_cursor_works_in_an_order_with_very_many_rows() -> None:
+    edges, _ = page(story(), f"/api/v2/order/versions/{LONG_ORDER}?pagination.first=3")
+    fields = json.loads(base64.b64decode(edges[0]["cursor"]))
+    assert fields.pop("version") == LONG_VERSIONS - 1
+    cursor = quote(base64.b64encode(json.dumps(fields).encode()))
+    rest, info = page(
+        story(), f"/api/v2/order/versions/{LONG_ORDER}?pagination.first=2&pagination.after={cursor}"
+    )
+    assert rest == edges[1:]
+    assert (info["hasPreviousPage"], info["hasNextPage"]) == (True, True)
+    behind = _cursor(0, LONG_ORDER)
+    path = f"/api/v2/order/versions/{LONG_ORDER}?pagination.after={behind}"
+    assert page(story(), path)[0] == []
+
+
+def test_only_versions_of_one_block_have_the_version_in_their_cursors() -> None:
+    edges, _ = page(story(), f"/api/v2/order/versions/{TIED_ORDER}")
+    cursors = [json.loads(base64.b64decode(edge["cursor"])) for edge in edges]
+    assert [cursor.get("version") for cursor in cursors] == [3, 2, None]
+
+
+@pytest.mark.parametrize(
+    ("order_id", "code", "message"),
+    [
+        ("", 10012, "missing orderID parameter"),
+        ("zz", 10000, "invalid orderID parameter"),
+        ("ab", 10000, "invalid orderID parameter"),
+        ("network", 10000, "invalid orderID parameter"),
+    ],
+)
+def test_an_id_that_can_be_none_is_refused(order_id: str, code: int, message: str) -> None:
+    status, body = ask(story(), f"/api/v2/order/versions/{order_id}?pagination.first=0")
+    assert (status, body["code"]) == (400, 3)
+    assert (body["details"][0]["code"], body["details"][0]["message"]) == (code, message)
+
+
+def test_an_order_that_nobody_placed_has_an_empty_page_and_any_case_will_do() -> None:
+    assert page(story(), f"/api/v2/order/versions/{'9' * 64}")[0] == []
+    assert page(story(), f"/api/v2/order/versions/{ORDER.upper()}") == page(story(), _PATH)
+
+
+@pytest.mark.parametrize(
+    "cursor", [_cursor(5, LONG_ORDER), quote(base64.b64encode(b'{"resource_id":"03","sig":""}'))]
+)
+def test_a_cursor_of_another_listing_is_refused(cursor: str) -> None:
+    status, body = ask(story(), f"{_PATH}?pagination.after={cursor}")
+    assert (status, body["code"], body["details"][0]["code"]) == (400, 3, 10028)
