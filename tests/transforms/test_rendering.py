@@ -1,0 +1,65 @@
+"""Rendering a table of a volume: spec 2.8.1-5, with any NULL string (2.8.3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pg_csv import decode, pg_csv
+from tests.segments_kit import entry_bytes
+from tests.transforms.warehouse_kit import Held, blocks_of, render
+from transforms.errors import ConfigError
+from transforms.segments import BlockRange
+
+_NULLS = ["", "NULL", "\\N", "-", "#", "t", "0", "id", "\\x", "infinity", "é", " "]
+
+
+@pytest.mark.parametrize("null", _NULLS)
+def test_a_null_is_the_null_string_and_a_value_equal_to_it_is_quoted(held: Held, null: str) -> None:
+    for segment in held.segments:
+        header, rows = decode(entry_bytes(segment, "orders"))
+        rendered = render(held.warehouse, blocks_of(segment), "orders", null)
+        assert rendered == pg_csv(header, rows, null)
+
+
+@pytest.mark.parametrize("null", [",", '"', "\n", "\r", "a\r\nb", 'NULL"', "a,b"])
+def test_a_null_string_that_no_reader_could_tell_is_refused(held: Held, null: str) -> None:
+    with pytest.raises(ConfigError, match="holds a comma, a quote or a line end"):
+        render(held.warehouse, BlockRange(1, 10), "orders", null)
+
+
+@pytest.mark.parametrize("null", ["", "NULL"])
+def test_a_table_without_rows_is_its_header(held: Held, null: str) -> None:
+    (receipt,) = held.warehouse.receipts([BlockRange(1, 10)], "trades")
+    assert receipt.rows == 0
+    assert render(held.warehouse, receipt.blocks, "trades", null) == receipt.schema.header
+
+
+def test_each_schema_has_its_own_header(held: Held) -> None:
+    first, _, third = held.segments
+    for segment in (first, third):
+        with held.warehouse.render(blocks_of(segment), "orders") as rendered:
+            assert rendered.header == entry_bytes(segment, "orders").partition(b"\n")[0] + b"\n"
+            assert rendered.receipt.segment.version == (1 if segment is first else 21)
+            assert rendered.receipt.schema.header == rendered.header
+
+
+def test_a_body_may_be_left_unread(held: Held) -> None:
+    with held.warehouse.render(BlockRange(1, 10), "orders") as rendered:
+        assert next(rendered.body)
+    assert list((held.warehouse.root / "scratch").iterdir()) == []
+
+
+def test_an_error_of_the_reader_passes_through_and_leaves_no_scratch(held: Held) -> None:
+    with pytest.raises(ZeroDivisionError), held.warehouse.render(BlockRange(1, 10), "orders"):
+        raise ZeroDivisionError
+    assert list((held.warehouse.root / "scratch").iterdir()) == []
+
+
+def test_several_tables_can_be_rendered_at_once(held: Held) -> None:
+    segment = held.segments[0]
+    with (
+        held.warehouse.render(BlockRange(1, 10), "orders") as one,
+        held.warehouse.render(BlockRange(1, 10), "positions") as other,
+    ):
+        assert other.header + b"".join(other.body) == entry_bytes(segment, "positions")
+        assert one.header + b"".join(one.body) == entry_bytes(segment, "orders")
