@@ -15,8 +15,6 @@ from api.parameters import Fields, Scalar, read_parameters
 from api.query_strings import parse_query
 from api.snapshots import Snapshots
 from api.work import Workers
-from exporters.archive import Archive
-from exporters.documents import chains
 from exporters.store import Store
 
 _FIELDS: Fields = {"block": Scalar.INT64}
@@ -52,5 +50,4 @@ class ArchivePages:
     def _page(self, base: str, block: int | None) -> bytes:
         snapshot = self._snapshots.current
         catalog = snapshot.catalog if snapshot else None
-        chain = catalog.chain_id if catalog else next(iter(chains(self._store)), "")
-        return archive_page(view_archive(catalog, Archive(self._store, chain), block), base)
+        return archive_page(view_archive(catalog, self._store, block), base)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from exporters.archive import Archive
 from exporters.coverage import Coverage, union
+from exporters.documents import chains
 from exporters.entries import Entry
 from exporters.index import shard_number
 from exporters.root import Root
+from exporters.store import Store
 from exporters.sums import Completeness, completeness
 from transforms.catalog import Catalog
 from transforms.receipts import LoadedSegment
@@ -45,10 +47,12 @@ class ArchiveView:
         return BlockRange(runs[0].first, runs[-1].last) if runs else None
 
 
-def view_archive(catalog: Catalog | None, archive: Archive, block: int | None) -> ArchiveView:
+def view_archive(catalog: Catalog | None, store: Store, block: int | None) -> ArchiveView:
     """The page with the segment of `block`, or with the newest one."""
     segments = list(catalog.segments.values()) if catalog else []
-    root = archive.root()
+    chain_id = catalog.chain_id if catalog else next(iter(chains(store)), "")
+    archive = Archive(store, chain_id)
+    root = archive.root() if chain_id else Root("")
     stop = len(segments)
     if block is not None:
         stop = sum(1 for segment in segments if segment.blocks.first <= block)
@@ -57,7 +61,7 @@ def view_archive(catalog: Catalog | None, archive: Archive, block: int | None) -
     shown = segments[start:stop]
     following = segments[min(stop + SHOWN, len(segments)) - 1] if stop < len(segments) else None
     return ArchiveView(
-        archive.chain_id,
+        chain_id,
         union(segment.blocks for segment in segments),
         len(segments),
         root,
