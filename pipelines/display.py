@@ -31,7 +31,7 @@ Advance = Callable[[int], None]
 """Called with the bytes that were just done."""
 
 _PIPE_WIDTH = 10_000
-_FOLDED = 8  # columns of a table whose cells may be folded to fit a terminal
+_MANY = 8  # columns; a wider table is shown cell by cell where it does not fit
 _LINE_SECONDS = 10.0  # between two plain progress lines
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -46,7 +46,7 @@ def size_text(size: int) -> str:
 
 def _output() -> Console:
     console = Console(highlight=False)
-    # Piped somewhere, a table is as wide as it is: a hash cut in two is of no use.
+    # Piped somewhere, a table is as wide as it is.
     return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
 
 
@@ -77,14 +77,19 @@ class Screen:
         )
         for place, column in enumerate(columns):
             digits = all(row[place].replace(",", "").isdecimal() for row in listed)
-            table.add_column(Text(column), justify="right" if digits else "left", overflow="fold")
+            table.add_column(Text(column), justify="right" if digits else "left")
         for row in listed:
             table.add_row(*map(Text, row))
         natural = Measurement.get(self.output, self.output.options.update(width=_PIPE_WIDTH), table)
-        if len(columns) > _FOLDED and natural.maximum > self.output.width:
+        if len(columns) > _MANY and natural.maximum > self.output.width:
             self._records(columns, listed)
-        else:
-            self.output.print(table)
+            return
+        # Wider than the terminal, a line runs over its edge: a hash cut in two is of no use.
+        width = max(self.output.width, natural.maximum)
+        terminal = self.output.is_terminal
+        Console(file=self.output.file, width=width, force_terminal=terminal, highlight=False).print(
+            table
+        )
 
     def _records(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Rows too wide for a table: a line for each cell."""

@@ -76,8 +76,8 @@ def _tell(
 ) -> None:
     screen.table(
         f"published to {site.store.describe()}",
-        ("table", "ZIPs", "rows", "bytes", "newest ZIP", "its SHA-256"),
-        ((t.table, t.zips, t.rows, t.bytes, t.newest.path, t.newest.sha256) for t in tables),
+        ("table", "ZIPs", "rows", "bytes", "newest", "its SHA-256"),
+        ((t.table, t.zips, t.rows, t.bytes, t.newest.blocks, t.newest.sha256) for t in tables),
     )
     screen.table("cannot be used", ("file", "reason"), standing.refused.items())
     if idle:

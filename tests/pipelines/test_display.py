@@ -55,6 +55,14 @@ def test_a_wide_row_is_shown_cell_by_cell_where_it_does_not_fit() -> None:
     assert all(len(line) <= 60 for line in text.getvalue().splitlines())
 
 
+def test_a_hash_stays_in_one_piece_on_a_narrow_terminal() -> None:
+    it, text = screen(terminal=True)
+
+    it.table("", ["file", "SHA-256"], [["a.zip", "0" * 64]])
+
+    assert "0" * 64 in text.getvalue()
+
+
 def test_json_keeps_everything_else_off_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     it = Screen(json=True)
 
