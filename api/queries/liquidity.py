@@ -84,16 +84,14 @@ def current_provisions(reading: Reading, wanted: ProvisionFilter) -> Iterator[li
 
 
 def changed_provisions(reading: Reading, before: Collection[BlockRange]) -> list[Record]:
-    """The provisions whose last row lies in a segment that is not among `before`, oldest first.
+    """The provisions whose last row is not from the segments `before`, oldest first.
 
-    `before` are the segments of the snapshot that a stream has told of. Asked once per generation
-    and filtered per reader with `ProvisionFilter.matches`.
+    These are the segments of the snapshot that a stream has told of; none: everything is new. Asked
+    once per generation and filtered per reader with `ProvisionFilter.matches`.
     """
-    fresh = [blocks.first for blocks in reading.snapshot.catalog.segments if blocks not in before]
-    if not fresh:
+    if all(blocks in before for blocks in reading.snapshot.catalog.segments):
         return []
-    listed = f"_segment in ({', '.join(map(str, fresh))})"
-    rows = reading.rows(_current_sql(reading.snapshot, listed))
+    rows = reading.rows(_current_sql(reading.snapshot, _fresh(reading.snapshot, before)))
     return [liquidity_provision(row) for row in rows]
 
 
@@ -150,6 +148,18 @@ def _relation(snapshot: Snapshot, filters: Sequence[str], live: bool) -> Relatio
 def _rows_sql(table: HeldTable, more: str = "") -> str:
     columns = LIQUIDITY_PROVISIONS.inner(table)
     return f"select {columns}{more} from {table.source}"  # noqa: S608 - ours
+
+
+def _fresh(snapshot: Snapshot, before: Collection[BlockRange]) -> str:
+    """SQL that tells rows from outside of some segments: other segments', or state's from later."""
+    last = max((blocks.last for blocks in before), default=-1)
+    told = [table for table in snapshot.history("blocks") if table.blocks.first <= last]
+    if not told:
+        return "true"
+    fresh = (blocks.first for blocks in snapshot.catalog.segments if blocks not in before)
+    then = f"select max(vega_time) from {told[-1].source} where height <= {last}"  # noqa: S608
+    later = f"_segment = {_NO_SEGMENT} and vega_time > ({then})"
+    return f"_segment in ({', '.join(map(str, fresh))}) or ({later})"
 
 
 def _current_sql(snapshot: Snapshot, wanted: str) -> str:

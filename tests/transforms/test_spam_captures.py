@@ -1,0 +1,255 @@
+"""Spam captures: which lines are taken, and which of a party's captures counts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporters.folder_store import FolderStore
+from transforms.duck import read_only_connection
+from transforms.spam_captures import CaptureReport, captures_file, load_captures, refused_lines
+from transforms.spam_lines import CaptureLineError, parse_capture, read_nanos, show_nanos
+
+_CHAIN = "kit-chain"
+_PARTY = "ab" * 32
+_COUNTERS = {
+    "countForEpoch": "1",
+    "maxForEpoch": 3,
+    "bannedUntil": "2023-05-03T12:00:00Z",
+    "minTokensRequired": "100",
+}
+
+
+def _line(party: str = _PARTY, epoch: Any = 5, chain: str = _CHAIN, **groups: Any) -> str:
+    statistics = {"epochSeq": epoch, **groups}
+    return json.dumps({"partyId": party, "chainId": chain, "statistics": statistics})
+
+
+def _parsed(**groups: Any) -> dict[str, Any]:
+    return parse_capture(_line(**groups).encode(), _CHAIN).statistics
+
+
+def test_numbers_may_be_text_and_absent_values_have_their_default() -> None:
+    read = _parsed(epoch="18446744073709551615", proposals=_COUNTERS, transfers={})
+    assert read["epochSeq"] == 2**64 - 1
+    assert read["proposals"] == {**_COUNTERS, "countForEpoch": 1}
+    assert read["transfers"] == {
+        "countForEpoch": 0,
+        "maxForEpoch": 0,
+        "bannedUntil": None,
+        "minTokensRequired": "0",
+    }
+    assert (read["votes"], read["pow"]) == (None, None)
+
+
+def test_votes_and_blocks_are_lists_and_unknown_values_are_passed_over() -> None:
+    state = {"blockHeight": "7", "expectedDifficulty": None, "increasingDifficulty": True}
+    votes = {"statistics": [{"proposal": "p", "countForEpoch": 2}], "maxForEpoch": 3, "new": 1}
+    read = _parsed(votes=votes, pow={"blockStates": [state]}, later={"x": 1})
+    assert read["votes"]["statistics"] == [
+        {"proposal": "p", "countForEpoch": 2, "minTokensRequired": "0"}
+    ]
+    (block,) = read["pow"]["blockStates"]
+    assert (block["blockHeight"], block["increasingDifficulty"]) == (7, True)
+    assert block["expectedDifficulty"] is None
+    assert "later" not in read
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("2023-05-03T12:00:00Z", "2023-05-03T12:00:00Z"),
+        ("2023-05-03T12:00:00.120Z", "2023-05-03T12:00:00.12Z"),
+        ("2023-05-03T14:00:00.000000001+02:00", "2023-05-03T12:00:00.000000001Z"),
+        ("1683115200000000000", "2023-05-03T12:00:00Z"),
+        (1683115200000000001, "2023-05-03T12:00:00.000000001Z"),
+        ("", None),
+        ("0", None),
+        (0, None),
+        (None, None),
+    ],
+)
+def test_a_ban_is_a_time_of_either_form(given: Any, shown: str | None) -> None:
+    read = _parsed(proposals={"bannedUntil": given})
+    assert read["proposals"]["bannedUntil"] == shown
+
+
+@given(st.integers(-(2**62), 2**63 - 1))
+def test_nanoseconds_are_shown_and_read_back(nanos: int) -> None:
+    assert read_nanos(show_nanos(nanos)) == nanos
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("nonsense", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "not a JSON object"),
+        (_line(chain="other"), "its chainId is 'other', not 'kit-chain'"),
+        (_line(party="zz"), "its partyId 'zz' is not hex"),
+        (_line(party=""), "is not hex"),
+        (json.dumps({"partyId": _PARTY, "chainId": _CHAIN}), "no epochSeq"),
+        (_line(epoch=None), "no epochSeq"),
+        (_line(epoch=-1), "statistics.epochSeq is -1, not a whole number"),
+        (_line(epoch=2**64), "not a whole number of 64 bits"),
+        (_line(epoch="1e3"), "statistics.epochSeq is '1e3'"),
+        (_line(epoch=1.0), "statistics.epochSeq is 1.0"),
+        (_line(epoch=True), "statistics.epochSeq is True"),
+        (_line(proposals=[]), "statistics.proposals is [], not an object"),
+        (_line(proposals={"countForEpoch": "x"}), "statistics.proposals.countForEpoch is 'x'"),
+        (_line(transfers={"minTokensRequired": "1.5"}), "not an amount of tokens"),
+        (_line(transfers={"bannedUntil": "soon"}), "statistics.transfers.bannedUntil is 'soon'"),
+        (_line(transfers={"bannedUntil": "2023-13-03T12:00:00Z"}), "not a time"),
+        (_line(votes={"statistics": {}}), "statistics.votes.statistics is {}, not a list"),
+        (
+            _line(votes={"statistics": [{}, {"proposal": 5}]}),
+            "statistics.votes.statistics[1].proposal is 5, not text",
+        ),
+        (
+            _line(pow={"blockStates": [{"increasingDifficulty": "true"}]}),
+            "not true or false",
+        ),
+        (_line(votes={"statistics": [{"proposal": "x" * 2**20}]}), "longer than"),
+    ],
+)
+def test_a_line_that_is_no_capture_says_what_is_wrong(line: str, why: str) -> None:
+    with pytest.raises(CaptureLineError) as caught:
+        parse_capture(line.encode(), _CHAIN)
+    assert why in str(caught.value)
+
+
+@given(st.binary(max_size=80))
+def test_any_line_is_a_capture_or_refused(line: bytes) -> None:
+    with pytest.raises(CaptureLineError):
+        parse_capture(line, _CHAIN)
+
+
+class _Source:
+    """A folder of captures, and a warehouse that loads them."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "source" / "spam"
+        self.folder.mkdir(parents=True)
+        self.root = root / "warehouse"
+
+    def write(self, name: str, *lines: str) -> None:
+        data = "".join(f"{line}\n" for line in lines).encode()
+        (self.folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+
+    def load(self) -> CaptureReport:
+        return load_captures(self.root, FolderStore(self.folder.parent), _CHAIN)
+
+    def captures(self) -> dict[str, tuple[int, int]]:
+        """Party to epoch and height."""
+        file = captures_file(self.root)
+        assert file is not None
+        with read_only_connection(file) as con:
+            rows = con.execute("select party_id[:2], epoch, height from captures").fetchall()
+        return {party: (epoch, height) for party, epoch, height in rows}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> _Source:
+    return _Source(tmp_path)
+
+
+def test_the_newest_capture_of_the_newest_epoch_counts(source: _Source) -> None:
+    source.write("kit-chain-100.ndjson", _line(epoch=5), _line(party="cd" * 32, epoch=5))
+    source.write("kit-chain-300.ndjson.gz", _line(epoch=5), _line(epoch=5, party="ee"))
+    source.write("kit-chain-200.ndjson", _line(party="CD" * 32, epoch=6), "", "  ")
+    assert source.load() == CaptureReport(files=3, captures=5, refused=0)
+    assert source.captures() == {"ab": (5, 300), "cd": (6, 200), "ee": (5, 300)}
+    source.write("kit-chain-400.ndjson", _line(epoch=4))
+    assert source.load() == CaptureReport(files=1, captures=1, refused=0)
+    assert source.captures()["ab"] == (5, 300)
+
+
+def test_a_file_is_read_once_until_it_changes(source: _Source) -> None:
+    source.write("kit-chain-100.ndjson", _line(epoch=5))
+    source.load()
+    first = captures_file(source.root)
+    assert source.load() == CaptureReport()
+    assert captures_file(source.root) == first
+    source.write("kit-chain-100.ndjson", _line(epoch=3), _line(party="cd"))
+    assert source.load() == CaptureReport(files=1, captures=2)
+    assert source.captures() == {"ab": (3, 100), "cd": (5, 100)}
+
+
+def test_bad_lines_are_kept_aside_with_file_and_line_and_the_rest_is_loaded(
+    source: _Source,
+) -> None:
+    long = "x" * (2**20 + 10)
+    source.write("kit-chain-7.ndjson", "nonsense", _line(), long, "", _line(party="zz"))
+    assert source.load() == CaptureReport(files=1, captures=1, refused=3)
+    assert [(line.file, line.line) for line in refused_lines(source.root)] == [
+        ("spam/kit-chain-7.ndjson", 1),
+        ("spam/kit-chain-7.ndjson", 3),
+        ("spam/kit-chain-7.ndjson", 5),
+    ]
+    refused = refused_lines(source.root)
+    assert refused[0].text == "nonsense"
+    assert refused[1].reason == "it is longer than 1048576 bytes"
+    assert len(refused[1].text) == 1000
+    source.write("kit-chain-7.ndjson", _line())
+    source.load()
+    assert refused_lines(source.root) == []
+
+
+@pytest.mark.parametrize("name", ["other-7.ndjson", "kit-chain-x.ndjson", "kit-chain.ndjson"])
+def test_a_file_of_another_name_or_chain_is_refused_whole(source: _Source, name: str) -> None:
+    source.write(name, _line())
+    source.write("kit-chain-1.txt", "is no capture at all")
+    assert source.load() == CaptureReport(files=1, captures=0, refused=1)
+    (refused,) = refused_lines(source.root)
+    assert (refused.file, refused.line) == (f"spam/{name}", 0)
+    assert "it is not named spam/kit-chain-<height>.ndjson" in refused.reason
+
+
+def test_a_damaged_archive_gives_what_can_be_unpacked(source: _Source) -> None:
+    source.write("kit-chain-9.ndjson.gz", *(_line(party=f"{n:04x}") for n in range(3000)))
+    path = source.folder / "kit-chain-9.ndjson.gz"
+    path.write_bytes(path.read_bytes()[:-2000])
+    report = source.load()
+    assert report.refused == 1
+    assert 0 < report.captures < 3000
+    (refused,) = refused_lines(source.root)
+    assert refused.line == 0
+    assert "cannot be unpacked after line" in refused.reason
+
+
+def test_a_source_without_captures_leaves_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    report = load_captures(tmp_path / "warehouse", FolderStore(tmp_path / "source"), _CHAIN)
+    assert report == CaptureReport()
+    assert captures_file(tmp_path / "warehouse") is None
+    assert refused_lines(tmp_path / "warehouse") == []
+
+
+_KILLED = """
+import os, sys
+from pathlib import Path
+import transforms.spam_captures as captures
+from exporters.folder_store import FolderStore
+captures.commit_file = lambda *_: os._exit(9)
+captures.load_captures(Path(sys.argv[1]), FolderStore(Path(sys.argv[2])), "kit-chain")
+"""
+
+
+def test_a_load_that_is_killed_is_done_by_the_next_one(source: _Source) -> None:
+    source.write("kit-chain-100.ndjson", _line())
+    source.root.mkdir()
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED, source.root, source.folder.parent], check=False
+    )
+    assert killed.returncode == 9
+    assert captures_file(source.root) is None
+    assert source.load() == CaptureReport(files=1, captures=1)
+    assert source.captures() == {"ab": (5, 100)}
