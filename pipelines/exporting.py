@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from exporters.coverage import difference, union
 from exporters.layout import Layout
-from exporters.names import NameStyle
+from exporters.names import NameStyle, csv_name, zip_name
 from exporters.plan import ExportPlan, HeldSegment, export_range, plan_export
-from exporters.splice import PartRef, layout_export
+from exporters.splice import CsvParts, PartRef, layout_export, layout_zip
+from exporters.staging import PartStage
 from pipelines.site import Site
 from transforms.receipts import Receipt
+from transforms.rendering import check_null
+from transforms.segments import BlockRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +32,7 @@ def plan_range(
 
     Raises `RangeError` where the range is not aligned or not held (spec 4.1; decisions 4 and 6).
     """
-    receipts = {receipt.blocks: receipt for receipt in site.warehouse.receipts(table=table)}
-    held = (HeldSegment(receipt.segment, {table: receipt.schema}) for receipt in receipts.values())
-    plan = plan_export(held, table, export_range(first, last))
+    plan, receipts = _planned(site, table, first, last)
     parts = list(_archived(site, plan))
     present = union(part.blocks for part in parts)
     for span in plan.spans:
@@ -39,6 +40,40 @@ def plan_range(
             if difference((blocks,), present):
                 parts.append(_local_part(site, receipts[blocks]))
     return RangeExport(plan, layout_export(plan, parts, style or site.settings.names))
+
+
+def render_range(
+    site: Site, table: str, first: int, last: int, null: str, stage: PartStage
+) -> RangeExport:
+    """Lay out the same ZIP with another NULL string (spec 2.8.3), rendered from the warehouse.
+
+    Its parts lie in `stage` until it is written. Raises `RangeError`, and `ConfigError` for a NULL
+    string that could not be told from a value.
+    """
+    check_null(null)
+    plan, receipts = _planned(site, table, first, last)
+    spans = []
+    for span in plan.spans:
+        parts = []
+        for blocks in span.segments:
+            segment = receipts[blocks].segment
+            with site.warehouse.render(blocks, table, null=null) as text:
+                stage.write(segment, span.schema, text.header, text.body, receipts[blocks].rows)
+            part = stage.find(segment.chain_id, table, blocks)
+            assert part is not None
+            parts.append(part)
+        name = csv_name(plan.chain_id, table, span.version, span.blocks, stage.style)
+        spans.append(CsvParts(name, span.version, span.blocks, parts))
+    name = zip_name(plan.chain_id, table, plan.blocks, stage.style)
+    return RangeExport(plan, layout_zip(name, spans))
+
+
+def _planned(
+    site: Site, table: str, first: int, last: int
+) -> tuple[ExportPlan, Mapping[BlockRange, Receipt]]:
+    receipts = {receipt.blocks: receipt for receipt in site.warehouse.receipts(table=table)}
+    held = (HeldSegment(receipt.segment, {table: receipt.schema}) for receipt in receipts.values())
+    return plan_export(held, table, export_range(first, last)), receipts
 
 
 def _archived(site: Site, plan: ExportPlan) -> Iterator[PartRef]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 
 from exporters.names import NameStyle
+from exporters.staging import PartStage
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
 from pipelines.display import Screen, size_text
-from pipelines.exporting import RangeExport, plan_range
+from pipelines.exporting import RangeExport, plan_range, render_range
 
 
 @click.command("export", short_help="Write one table over a range of blocks as a ZIP.")
@@ -28,6 +30,12 @@ from pipelines.exporting import RangeExport, plan_range
     type=click.Choice([style.value for style in NameStyle]),
     help="How numbers are written in names [STRATA_NAME_STYLE, spec].",
 )
+@click.option(
+    "--null",
+    default="",
+    metavar="TEXT",
+    help="What stands for NULL in the CSVs [nothing]; another text is rendered anew, not spliced.",
+)
 @warehouse_option
 @archive_option
 @json_option
@@ -38,6 +46,7 @@ def command(
     out: Path | None,
     dry_run: bool,
     name_style: str | None,
+    null: str,
     warehouse: str | None,
     archive: str | None,
     as_json: bool,
@@ -51,14 +60,20 @@ def command(
         raise click.UsageError("give --out FOLDER, or --dry-run to see what it would be")
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
-    export = plan_range(site, table, first, last, NameStyle(name_style) if name_style else None)
-    layout = export.layout
-    path = None if out is None or dry_run else out / layout.name
-    if path is not None:
-        with screen.progress("writing", layout.size) as advance:
-            layout.write(path)
-            advance(layout.size)
-    _tell(screen, export, path)
+    style = NameStyle(name_style) if name_style else site.settings.names
+    with tempfile.TemporaryDirectory(prefix="strata-export-") as folder:
+        if null:
+            stage = PartStage(Path(folder), style, durable=False)
+            export = render_range(site, table, first, last, null, stage)
+        else:
+            export = plan_range(site, table, first, last, style)
+        layout = export.layout
+        path = None if out is None or dry_run else out / layout.name
+        if path is not None:
+            with screen.progress("writing", layout.size) as advance:
+                layout.write(path)
+                advance(layout.size)
+        _tell(screen, export, path)
     screen.document(_facts(export, path))
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.exporting import plan_range
+from exporters.staging import PartStage
+from pipelines.exporting import plan_range, render_range
 from pipelines.publishing import (
     publish_segments,
     publish_windows,
@@ -20,8 +21,16 @@ from pipelines.site import Site
 from pipelines.standing import standing_of, unpublished_segments
 from pipelines.unfinished import noted
 from pipelines.verifying import verify_site
+from tests.pg_csv import decode, pg_csv
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
-from tests.segments_kit import KIT_CHAIN, block_rows, columns, expected_member
+from tests.segments_kit import (
+    KIT_CHAIN,
+    block_rows,
+    columns,
+    entry_bytes,
+    expected_member,
+    table_rows,
+)
 from transforms.errors import ConfigError, RangeError
 
 FEW = ("blocks", "orders")  # most tests need no more of the 15 tables
@@ -166,6 +175,32 @@ def test_a_range_is_exported_from_archive_and_warehouse_alike(
     assert path.stat().st_size == layout.size
     assert [member.name for member in layout.members] == [f"{KIT_CHAIN}-blocks-1-1-40.csv"]
     assert only_member(path) == expected_member(loaded.sources, "blocks")
+
+
+@pytest.mark.parametrize("null", ["NULL", "\\N", "reference"])
+def test_a_range_is_exported_with_another_null_string(tmp_path: Path, null: str) -> None:
+    settings = site_settings(tmp_path / "own")
+    cells = ({"reference": None, "reason": None}, {"reference": null}, {"reference": ""})
+    sources = [
+        make_segment(settings, number, tables={"orders": table_rows("orders", *cells, first=first)})
+        for number, first in enumerate((1, 11))
+    ]
+    site = Site(settings)
+    load(site)
+
+    stage = PartStage(tmp_path / "stage", durable=False)
+    layout = render_range(site, "orders", 1, 20, null, stage).layout
+    layout.write(tmp_path / layout.name)
+
+    (header, first_rows), (_, second_rows) = (decode(entry_bytes(p, "orders")) for p in sources)
+    with zipfile.ZipFile(tmp_path / layout.name) as archive:
+        written = archive.read(f"{KIT_CHAIN}-orders-1-1-20.csv")
+    assert written == pg_csv(header, [*first_rows, *second_rows], null)
+
+
+def test_a_null_string_that_could_be_a_value_is_refused(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="comma, a quote or a line end"):
+        render_range(site, "orders", 1, 40, "a,b", PartStage(tmp_path / "stage"))
 
 
 def test_a_window_wider_than_the_range_does_not_hide_what_the_range_needs(
