@@ -55,6 +55,7 @@ class Shelf:
         self._numbers = count()
         self._attached: dict[Path, tuple[str, int]] = {}
         self._idle: list[Session] = []
+        self._lent = 0
         self._closed = False
 
     def attach(self, path: Path) -> str:
@@ -90,24 +91,26 @@ class Shelf:
         """
         with self._lock:
             session = self._idle.pop() if self._idle else Session(self._con.cursor())
+            self._lent += 1
         try:
             yield session
         finally:
             session.reset()
             with self._lock:
-                if self._closed:
-                    session.close()
-                else:
-                    self._idle.append(session)
+                self._lent -= 1
+                self._idle.append(session)
+            self._close_unused()
 
     def close(self) -> None:
-        """Let go of everything; sessions that are still lent are closed when they come back."""
+        """Let go of everything once the sessions that are still lent have come back."""
+        self._closed = True
+        self._close_unused()
+
+    def _close_unused(self) -> None:
         with self._lock:
-            self._closed = True
-            for session in self._idle:
-                session.close()
-            self._idle.clear()
-        self._closing.close()
+            # Closing the first connection closes those of all sessions.
+            if self._closed and not self._lent:
+                self._closing.close()
 
 
 class Session:
@@ -142,10 +145,6 @@ class Session:
     def reset(self) -> None:
         """Make the session ready for its next user."""
         self._interrupted = False
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._con.close()
 
     @contextmanager
     def _running(self, sql: str, values: Sequence[Value]) -> Iterator[None]:

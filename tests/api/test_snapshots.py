@@ -1,0 +1,191 @@
+"""Generations under requests: followed without dropping one, and let go of afterwards."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from api.errors import FailedError, UnavailableError
+from api.queries.network import info, list_segments, vega_time
+from api.queries.orders import list_order_versions
+from api.requests import ListOrderVersions
+from api.snapshots import Reading, Snapshots
+from tests.api.answers_kit import ask, load, page
+from tests.api.story_kit import ORDER, story_folder
+from tests.segments_kit import block_time, build_segment, columns
+from tests.transforms.warehouse_kit import STATE_TABLES
+from transforms.serving import InterruptedQueryError
+
+_PATH = f"/api/v2/order/versions/{ORDER}"
+_SLOW = "select count(*) from range(100000000) a, range(1000) b where a.range % 7 = b.range"
+
+
+def _versions(reading: Reading) -> list[str]:
+    return [edge["node"]["version"] for edge in page(reading, _PATH)[0]]
+
+
+def _open_files(root: Path) -> set[str]:
+    """The files below a folder that this process has open."""
+    links = Path("/proc/self/fd").iterdir()
+    targets = {str(link.readlink()) for link in links if link.is_symlink()}
+    return {target for target in targets if target.startswith(str(root))}
+
+
+def test_a_request_reads_one_generation_from_beginning_to_end(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(story_folder(tmp_path / "source", 0), root)
+    with Snapshots.open(root) as snapshots:
+        with snapshots.reading() as early:
+            assert _versions(early) == ["1"]
+            load(story_folder(tmp_path / "source", 1), root)
+            assert snapshots.refresh()
+            assert not snapshots.refresh()
+            with snapshots.reading() as late:
+                assert _versions(late) == ["3", "2", "1"]
+                assert late.snapshot.newest is not None
+                assert late.snapshot.newest.height == 20
+            assert _versions(early) == ["1"]
+        assert early.snapshot.users == 0
+
+
+def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    # The state of each schema version is one file, replaced as history advances.
+    unused = {*STATE_TABLES} - {"node_signatures"}
+    build_segment(tmp_path / "source", last=3, omit=unused)
+    load(tmp_path / "source", root)
+    with Snapshots.open(root) as snapshots:
+        (old_state,) = map(str, (root / "state").iterdir())
+        (volume,) = map(str, (root / "volumes").iterdir())
+        with snapshots.reading() as early:
+            early.rows("select 1")
+            build_segment(tmp_path / "source", first=4, last=6, omit=unused)
+            load(tmp_path / "source", root)
+            snapshots.refresh()
+            assert {old_state, volume} <= _open_files(root)
+        held = _open_files(root)
+        assert old_state not in held
+        assert volume in held
+    assert _open_files(root) == set()
+
+
+def test_cursors_outlive_the_generation_that_gave_them(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(story_folder(tmp_path / "source", 0, 1), root)
+    with Snapshots.open(root) as snapshots:
+        with snapshots.reading() as reading:
+            first, info_ = page(reading, f"{_PATH}?pagination.first=2")
+        load(story_folder(tmp_path / "source", 2), root)
+        snapshots.refresh()
+        with snapshots.reading() as reading:
+            at = info_["endCursor"].replace("+", "%2B").replace("=", "%3D")
+            rest, info_ = page(reading, f"{_PATH}?pagination.after={at}")
+            again, _ = page(reading, f"{_PATH}?pagination.before={at}")
+    assert [edge["node"]["version"] for edge in first + rest] == ["3", "2", "1"]
+    assert (info_["hasNextPage"], info_["hasPreviousPage"]) == (False, True)
+    assert [edge["node"]["version"] for edge in again] == ["4", "3"]
+
+
+def test_many_threads_read_while_the_generation_changes(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(story_folder(tmp_path / "source", 0), root)
+    told = threading.Event()
+    seen: set[int] = set()
+
+    def read() -> None:
+        while not told.wait(0.005):
+            with snapshots.reading() as reading:
+                found = list_order_versions(reading, ListOrderVersions(ORDER))
+                height = reading.snapshot.newest.height if reading.snapshot.newest else 0
+                assert len(found.records) == {10: 1, 20: 3}[height]
+                seen.add(height)
+
+    with Snapshots.open(root) as snapshots, ThreadPoolExecutor(4) as threads:
+        running = [threads.submit(read) for _ in range(4)]
+        load(story_folder(tmp_path / "source", 1), root)
+        snapshots.refresh()
+        told.set()
+        for future in running:
+            future.result()
+    assert 10 in seen
+
+
+def test_without_anything_loaded_the_server_says_so_and_notices_the_first_load(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "warehouse"
+    with Snapshots.open(root) as snapshots:
+        assert snapshots.current is None
+        assert not snapshots.refresh()
+        with pytest.raises(UnavailableError, match="nothing is loaded yet"), snapshots.reading():
+            pass
+        load(story_folder(tmp_path / "source", 0), root)
+        assert snapshots.refresh()
+        with snapshots.reading() as reading:
+            assert _versions(reading) == ["1"]
+
+
+def test_a_generation_that_cannot_be_opened_leaves_the_present_one_in_use(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(story_folder(tmp_path / "source", 0), root)
+    with Snapshots.open(root) as snapshots:
+        known = {*(root / "volumes").iterdir()}
+        load(story_folder(tmp_path / "source", 1), root)
+        (fresh,) = {*(root / "volumes").iterdir()} - known
+        hidden = fresh.rename(tmp_path / "hidden")
+        with pytest.raises(Exception, match=r"does not exist|Cannot open"):
+            snapshots.refresh()
+        with snapshots.reading() as reading:
+            assert _versions(reading) == ["1"]
+        hidden.rename(fresh)
+        assert snapshots.refresh()
+        with snapshots.reading() as reading:
+            assert _versions(reading) == ["3", "2", "1"]
+
+
+def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(story_folder(tmp_path / "source", 0), root)
+    with Snapshots.open(root) as snapshots:
+        with snapshots.reading() as reading, ThreadPoolExecutor(1) as thread:
+            slow = thread.submit(reading.rows, _SLOW)
+            while not slow.done():
+                reading.interrupt()
+            with pytest.raises(InterruptedQueryError):
+                slow.result()
+            with pytest.raises(InterruptedQueryError, match="before it began"):
+                reading.rows("select 1")
+        with snapshots.reading() as reading:
+            assert reading.rows("select 1") == [(1,)]
+
+
+def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(story_folder(tmp_path / "source", 0, 1), root)
+    with Snapshots.open(root) as snapshots, snapshots.reading() as reading:
+        newest, oldest = list_segments(reading.snapshot)
+        assert (newest[:2], oldest[:2]) == ((11, 20), (1, 10))
+        assert newest[4:] == (1, "kit-chain")
+        assert oldest[3] == ""
+        assert newest[3] == oldest[2]  # without an index, the hash of the ZIP is the id
+        assert len(oldest[2]) == 64
+        assert list_segments(reading.snapshot) is list_segments(reading.snapshot)
+        assert vega_time(reading.snapshot) == ((1672531200 + 20) * 10**9,)
+        status, body = ask(reading, "/api/v2/networkhistory/segments")
+        assert (status, len(body["segments"])) == (200, 2)
+        assert ask(reading, "/api/v2/info")[1]["version"] == info()[0]
+        assert info("abc")[1] == "abc"
+    assert block_time(20) == "2023-01-01 00:00:20+00"
+
+
+def test_without_blocks_there_is_no_time(tmp_path: Path) -> None:
+    tables = {"blocks": (columns("blocks"), ())}
+    build_segment(tmp_path / "source", last=2, tables=tables, omit=STATE_TABLES)
+    load(tmp_path / "source", tmp_path / "warehouse")
+    with Snapshots.open(tmp_path / "warehouse") as snapshots, snapshots.reading() as reading:
+        assert reading.snapshot.newest is None
+        with pytest.raises(FailedError, match="failed to get last block"):
+            vega_time(reading.snapshot)
