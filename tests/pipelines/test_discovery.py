@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from pipelines.discovery import segment_sensor
 from pipelines.instance import COMMAND_LINE_TAG, only_command_line
@@ -15,6 +16,11 @@ from pipelines.settings import Settings, dagster_home
 from pipelines.site import Site
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster_home"))
 
 
 def look(
