@@ -44,4 +44,5 @@ bench: setup ## measure load, splice and Dagster's own cost beside their limits
 	$(BIN)/python -m tests.benchmarks
 
 clean: ## remove the embedded run's data and Dagster's state
-	rm -rf strata-data dagster_home/storage dagster_home/history dagster_home/schedules
+	rm -rf strata-data exports
+	git clean -qfdX dagster_home

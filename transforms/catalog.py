@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -103,6 +104,13 @@ def read_catalog(root: Path) -> Catalog | None:
     if not current.exists():
         return None
     path = current.resolve()
+    facts = path.stat()
+    return _read_generation(root, path, facts.st_ino, facts.st_mtime_ns)
+
+
+@lru_cache(maxsize=2)
+def _read_generation(root: Path, path: Path, _inode: int, _mtime: int) -> Catalog:
+    """Read a generation, once: it never changes, unless the whole warehouse is made anew."""
     with read_only_connection(path, threads=1) as con:
         volumes = con.sql("from strata.volumes order by kind, first_block").to_arrow_table()
         segments = read_segments(con, "strata.segments")
