@@ -25,6 +25,7 @@ from api.sockets import address, listening
 
 # Longer than the idle time of common balancers, which would else meet closed connections.
 _KEEP_ALIVE_SECONDS = 75
+_PARENT_SECONDS = 1.0
 
 
 @click.command("serve", short_help="Serve the read API, the archive and downloads over HTTP.")
@@ -59,18 +60,19 @@ def serve(
 
 def _serve(settings: ServeSettings, listener: socket.socket) -> None:
     if settings.listen.workers == 1:
-        uvicorn.Server(_config(settings, None)).run([listener])
+        uvicorn.Server(_config(settings, partial(worker_app, settings))).run([listener])
         return
     with tempfile.TemporaryDirectory(prefix="strata-metrics-") as folder:
         # Where the workers' prometheus_client, which reads no settings of ours, counts together.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-        Multiprocess(_config(settings, Path(folder)), [listener]).run()
+        app = partial(worker_app, settings, Path(folder), os.getpid())
+        Multiprocess(_config(settings, app), [listener]).run()
 
 
-def _config(settings: ServeSettings, metrics: Path | None) -> uvicorn.Config:
+def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Config:
     listen = settings.listen
     return uvicorn.Config(
-        partial(worker_app, settings, metrics),
+        app,
         factory=True,
         workers=listen.workers,
         log_config=log_config(listen.log_level),
@@ -83,10 +85,17 @@ def _config(settings: ServeSettings, metrics: Path | None) -> uvicorn.Config:
     )
 
 
-def worker_app(settings: ServeSettings, metrics: Path | None = None) -> Starlette:
-    """The application of one process; its streams are told when the server has to stop."""
+def worker_app(
+    settings: ServeSettings, metrics: Path | None = None, parent: int | None = None
+) -> Starlette:
+    """The application of one process; its streams are told when the server has to stop.
+
+    Of several, it counts in the folder `metrics` and ends with the process `parent`.
+    """
     app = create_app(settings, metrics)
     loop = asyncio.get_running_loop()
+    if parent is not None:
+        app.state.outlived = loop.create_task(_outlived(parent))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _preceded(signal.getsignal(number), loop, app.state.service.stop))
     return app
@@ -103,6 +112,13 @@ def _preceded(
             following(number, frame)
 
     return handle
+
+
+async def _outlived(parent: int) -> None:
+    """Stop this process when its parent was killed and could not stop it."""
+    while os.getppid() == parent:
+        await asyncio.sleep(_PARENT_SECONDS)
+    signal.raise_signal(signal.SIGTERM)
 
 
 def _leave_on_signals() -> None:

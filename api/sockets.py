@@ -77,6 +77,7 @@ def _unix(path: Path) -> socket.socket:
             path.unlink(missing_ok=True)
         listener.bind(str(path))
         path.chmod(_EVERYONE)
+        listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         raise ConfigError(f"cannot listen on the Unix socket {path}: {error}") from error

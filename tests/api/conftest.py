@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,13 +17,20 @@ def built_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     return site
 
 
+@pytest.fixture(scope="session")
+def wide_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Two segments, waiting; the first is larger than all buffers of a connection."""
+    site = Site(tmp_path_factory.mktemp("wide"))
+    site.add_segment(FIRST, orders=30_000)
+    site.add_segment(SECOND)
+    site.load()
+    return site
+
+
 @pytest.fixture
 def site(built_site: Site, tmp_path: Path) -> Site:
     """A copy of the built site, to be changed at will."""
-    shutil.copytree(built_site.root, tmp_path / "site", symlinks=True)
-    copy = Site(tmp_path / "site")
-    copy.reload()  # views name files by path
-    return copy
+    return built_site.copied(tmp_path / "site")
 
 
 @pytest.fixture(scope="session")

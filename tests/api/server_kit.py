@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,16 +106,17 @@ class ServerProcess:
         }
         command = "from api.serve import serve; serve()"
         given = ("--port", "0", "--warehouse", str(places.warehouse), "--archive", places.archive)
+        # A pipe would fill up with the log, and the server wait for somebody to read it.
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end
         self._process = subprocess.Popen(
             [sys.executable, "-c", command, *given, *options],
             cwd=_ROOT,
             env=environment,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._log,
             text=True,
         )
-        assert self._process.stdout
-        self.greeting = self._process.stdout.readline()
+        self.greeting = self.read_line()
         found = re.search(r"http://\S+", self.greeting)
         self.url = found[0] if found else ""
 
@@ -123,14 +125,31 @@ class ServerProcess:
 
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
-            self._process.kill()
-        self._process.communicate()
+            self.terminate()
+        self._process.communicate(timeout=_SECONDS)
+        self._log.close()
+
+    def read_line(self) -> str:
+        """The next line that it prints."""
+        assert self._process.stdout
+        return self._process.stdout.readline()
+
+    def workers(self) -> list[int]:
+        """The ids of its worker processes."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
+        commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_text() for pid in children.split()}
+        return [pid for pid, command in commands.items() if "spawn_main" in command]
 
     def terminate(self) -> None:
         """Ask it to stop, as a process manager does."""
         self._process.send_signal(signal.SIGTERM)
 
+    def kill(self) -> None:
+        """End it as the kernel does when memory runs out."""
+        self._process.kill()
+
     def finish(self) -> tuple[int, str]:
         """Wait for its end; returns the exit code and what it logged."""
-        _, logged = self._process.communicate(timeout=_SECONDS)
-        return self._process.returncode, logged
+        self._process.communicate(timeout=_SECONDS)
+        self._log.seek(0)
+        return self._process.returncode, self._log.read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,9 +64,12 @@ class Site:
         report = self.warehouse.load(found, survey.pending, self.stage)
         assert not report.failures, report.failures
 
-    def reload(self) -> None:
-        """Let the warehouse learn that its folder has moved."""
-        self.load()
+    def copied(self, root: Path) -> Site:
+        """A copy to be changed at will."""
+        shutil.copytree(self.root, root, symlinks=True)
+        copy = Site(root)
+        copy.load()  # the views name files by path: they are written anew
+        return copy
 
     def add_segment(
         self, blocks: BlockRange, provisions: Collection[int] = (), orders: int = 1500

@@ -215,11 +215,10 @@ def _published(site: Site, blocks: BlockRange) -> Path:
 
 
 @pytest.mark.parametrize("where", ["published", "waiting"])
-def test_a_part_that_is_damaged_meanwhile_breaks_the_connection(tmp_path: Path, where: str) -> None:
-    site = Site(tmp_path)
-    site.add_segment(FIRST, orders=30_000)  # more than is read before the head is sent
-    site.add_segment(SECOND)
-    site.load()
+def test_a_part_that_is_damaged_meanwhile_breaks_the_connection(
+    wide_site: Site, tmp_path: Path, where: str
+) -> None:
+    site = wide_site.copied(tmp_path / "site")
     if where == "published":
         site.publish()
         path = _published(site, SECOND)

@@ -1,0 +1,160 @@
+"""`strata serve` as a process: how it starts, stops, and serves with several workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import httpx2
+import pytest
+from click.testing import CliRunner
+
+from api.serve import serve
+from tests.api.server_kit import ServerProcess
+from tests.api.site_kit import Site
+from transforms.errors import ConfigError
+from transforms.segments import BlockRange
+
+_TIME = "/api/v2/vega/time"
+_EXPORT = "/api/v2/networkhistory/export?fromBlock=1&toBlock=40&table=5"
+
+
+def test_it_says_where_it_listens_and_logs_each_request_as_json(built_site: Site) -> None:
+    with ServerProcess(built_site.places) as process:
+        assert re.fullmatch(r"Listening on http://127\.0\.0\.1:\d+\n", process.greeting)
+        headers = {"User-Agent": "me", "Accept-Encoding": "identity"}
+        answer = httpx2.get(process.url + "/nope?a=b", headers=headers)
+        process.terminate()
+        code, logged = process.finish()
+    assert code == 0
+    (entry,) = map(json.loads, logged.splitlines())
+    assert entry["request"] == answer.headers["x-request-id"]
+    wanted = {"method": "GET", "path": "/nope", "query": "a=b", "status": 404, "agent": "me"}
+    assert {name: entry[name] for name in wanted} == wanted
+    assert entry["bytes"] == len(answer.content)
+
+
+def test_a_stop_finishes_running_requests_and_ends_streams(wide_site: Site) -> None:
+    with ServerProcess(wide_site.places) as process:
+        whole = httpx2.get(process.url + _EXPORT).content
+        port = int(process.url.rpartition(":")[2])
+        with (
+            httpx2.stream("GET", f"{process.url}/api/v2/stream/liquidity-provisions") as stream,
+            socket.socket() as slow,
+        ):
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect(("127.0.0.1", port))
+            slow.sendall(f"GET {_EXPORT} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            got = bytearray(slow.recv(1000))
+            process.terminate()
+            last = [*stream.iter_lines()][-1]
+            assert json.loads(last)["error"]["code"] == 14
+            while block := slow.recv(65536):
+                got += block
+        code, _ = process.finish()
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(process.url + _TIME)
+    assert code == 0
+    assert bytes(got).partition(b"\r\n\r\n")[2] == whole
+
+
+def test_two_workers_share_a_port_and_their_counters(built_site: Site) -> None:
+    with ServerProcess(built_site.places, "--workers", "2") as process:
+        for _ in range(20):
+            assert httpx2.get(process.url + _TIME).status_code == 200
+        text = httpx2.get(process.url + "/metrics").text
+        counted = re.search(r'requests_total\{operation="vega_time",status="200"\} (\d+)', text)
+        assert counted
+        assert counted[1] == "20"
+        process.terminate()
+        code, _ = process.finish()
+    assert code == 0
+
+
+def test_a_worker_that_dies_is_replaced(built_site: Site) -> None:
+    with ServerProcess(built_site.places, "--workers", "2") as process:
+        httpx2.get(process.url + _TIME)
+        for worker in process.workers()[:1]:
+            os.kill(worker, signal.SIGKILL)
+        while len(process.workers()) < 2:
+            httpx2.get(process.url + _TIME)
+        process.terminate()
+        assert process.finish()[0] == 0
+
+
+def test_workers_end_when_the_process_that_began_them_is_killed(built_site: Site) -> None:
+    with ServerProcess(built_site.places, "--workers", "2") as process:
+        assert httpx2.get(process.url + _TIME).status_code == 200
+        assert len(process.workers()) == 2
+        process.kill()
+        process.finish()  # which waits for all who hold its output open
+
+
+def test_new_generations_drop_no_request(site: Site) -> None:
+    answers: list[int] = []
+    heights: list[int] = []
+    stop = threading.Event()
+
+    def ask(url: str) -> None:
+        with httpx2.Client(base_url=url) as client:
+            while not stop.is_set():
+                answer = client.get("/api/v2/withdrawals?pagination.first=5")
+                answers.append(answer.status_code)
+                heights.append(int(answer.headers["x-block-height"]))
+
+    with ServerProcess(site.places, "--workers", "2", POLL_SECONDS="0.02") as process:
+        threads = [threading.Thread(target=ask, args=[process.url]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            for first in range(51, 91, 10):
+                site.add_segment(BlockRange(first, first + 9), orders=1)
+                site.load()
+            while httpx2.get(process.url + _TIME).headers["x-block-height"] != "90":
+                pass
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+    assert set(answers) == {200}
+    assert len(set(heights)) > 1
+
+
+def test_a_unix_socket_is_served_and_a_stale_one_replaced(built_site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "strata.sock"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
+    with ServerProcess(built_site.places, "--uds", str(path)) as process:
+        assert process.greeting == f"Listening on the Unix socket {path}\n"
+        transport = httpx2.HTTPTransport(uds=str(path))
+        with httpx2.Client(transport=transport, base_url="http://strata") as client:
+            assert client.get(_TIME).status_code == 200
+            forwarded = client.get(_TIME, headers={"X-Forwarded-For": "192.0.2.1"})
+            assert forwarded.status_code == 200
+        process.terminate()
+        assert process.finish()[0] == 0
+    assert not path.exists()
+
+
+def test_a_port_in_use_is_named_with_what_to_do(built_site: Site) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        found = CliRunner().invoke(serve, ["--port", str(port)])
+    assert isinstance(found.exception, ConfigError)
+    assert f"cannot listen on port {port} of 127.0.0.1" in str(found.exception)
+    assert "--port" in str(found.exception)
+
+
+def test_the_whole_address_is_told_that_it_is_open(built_site: Site) -> None:
+    with ServerProcess(built_site.places, "--host", "0.0.0.0") as process:
+        assert process.read_line() == (
+            "Anyone who reaches this address may read: see STRATA_API_TOKENS.\n"
+        )
+        port = process.url.rpartition(":")[2]
+        answer = httpx2.get(f"http://127.0.0.1:{port}{_TIME}")
+        assert answer.headers["ratelimit-limit"] == "20"
