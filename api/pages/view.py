@@ -56,7 +56,7 @@ def view_archive(catalog: Catalog | None, store: Store, block: int | None) -> Ar
     stop = len(segments)
     if block is not None:
         stop = sum(1 for segment in segments if segment.blocks.first <= block)
-        stop = max(min(SHOWN, len(segments)), stop)
+        stop = max(1, stop) if segments else 0
     start = max(0, stop - SHOWN)
     shown = segments[start:stop]
     following = segments[min(stop + SHOWN, len(segments)) - 1] if stop < len(segments) else None

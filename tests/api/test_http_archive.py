@@ -1,0 +1,245 @@
+"""The published archive over HTTP: its files as they lie, and its page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urlencode, urljoin
+
+import httpx2
+import pytest
+
+from api.settings import Places
+from exporters.s3_store import S3Store
+from exporters.store import content_sha256
+from tests.api.server_kit import Served, serving, settings
+from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site
+from tests.s3_kit import bucket_server
+from transforms.segments import BlockRange
+
+_ORDERS = f"/archive/{CHAIN}/orders"
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[httpx2.Client]:
+    with served.client() as found:
+        yield found
+
+
+def test_every_published_file_is_served_as_it_lies(
+    client: httpx2.Client, built_site: Site, tmp_path: Path
+) -> None:
+    types = {
+        ".zip": "application/zip",
+        ".json": "application/json",
+        ".html": "text/html; charset=utf-8",
+        ".sha256": "text/plain; charset=utf-8",
+    }
+    root = built_site.root / "archive"
+    paths = [path for path in root.rglob("*.*") if path.suffix in types]
+    assert len(paths) > 60
+    for path in paths:
+        answer = client.get(f"/archive/{path.relative_to(root)}")
+        assert answer.status_code == 200
+        assert answer.content == path.read_bytes()
+        assert answer.headers["content-type"] == types[path.suffix]
+        copy = tmp_path / path.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(answer.content)
+    for sums in tmp_path.glob("*/orders/*.sha256"):
+        subprocess.run(["sha256sum", "-c", sums.name], cwd=sums.parent, check=True)
+
+
+def test_files_have_tags_and_ranges(client: httpx2.Client) -> None:
+    path = f"{_ORDERS}/{CHAIN}-orders-1-20.zip"
+    whole = client.get(path)
+    tag = whole.headers["etag"]
+    assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+    part = client.get(path, headers={"Range": "bytes=10-19", "If-Range": tag})
+    assert (part.status_code, part.content) == (206, whole.content[10:20])
+    head = client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == str(len(whole.content))
+
+
+def test_a_published_zip_and_the_download_of_its_range_are_equal(client: httpx2.Client) -> None:
+    export = "/api/v2/networkhistory/export?fromBlock=1&toBlock=20&table=TABLE_ORDERS"
+    published = client.get(f"{_ORDERS}/{CHAIN}-orders-1-20.zip")
+    assert published.content == client.get(export).content
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "nope",
+        CHAIN,
+        f"{CHAIN}/orders",
+        f"{CHAIN}/orders/",
+        ".strata-scratch/lock",
+        "..%2F..%2Fetc%2Fpasswd",
+        f"{CHAIN}/..%2Fchains.json",
+        f"{CHAIN}//index.json",
+        "%00",
+    ],
+)
+def test_what_is_no_file_of_the_archive_is_not_found(client: httpx2.Client, path: str) -> None:
+    answer = client.get(f"/archive/{path}")
+    assert (answer.status_code, answer.json()["code"]) == (404, 5)
+
+
+def test_a_folder_shows_its_page(client: httpx2.Client) -> None:
+    page = client.get(f"/archive/{CHAIN}/")
+    assert page.content == client.get(f"/archive/{CHAIN}/index.html").content
+
+
+def test_an_archive_in_a_bucket_is_served_alike(
+    built_site: Site, client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = built_site.root / "archive"
+    with bucket_server() as server, server.store() as store:
+        for path in folder.rglob("*.*"):
+            if path.is_file() and ".strata-scratch" not in path.parts:
+                _upload(store, path, str(path.relative_to(folder)))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        places = Places(built_site.warehouse.root, store.describe())
+        with serving(settings(places)) as served, served.client() as bucket:
+            published = f"{_ORDERS}/{CHAIN}-orders-1-20.zip"
+            export = "/api/v2/networkhistory/export?fromBlock=1&toBlock=50&table=5"
+            for asked in (published, export, f"/archive/{CHAIN}/index.json", "/"):
+                assert bucket.get(asked).content == client.get(asked).content, asked
+            part = bucket.get(published, headers={"Range": "bytes=5-9"})
+            assert part.content == client.get(published).content[5:10]
+            assert bucket.get("/archive/nope").status_code == 404
+            served.service.store.close()  # type: ignore[attr-defined]
+
+
+def _upload(store: S3Store, path: Path, key: str) -> None:
+    kind = "application/octet-stream"
+    store.put_if_absent(key, path, content_type=kind, sha256=content_sha256(path), immutable=False)
+
+
+# The page
+
+
+class _Page(HTMLParser):
+    """What of a page a test looks at."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        self.feed(answer.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, *names: str) -> list[dict[str, str]]:
+        return [attributes for tag, attributes in self.tags if tag in names]
+
+    @property
+    def links(self) -> set[str]:
+        links = self.all("a", "link", "script")
+        return {item.get("href") or item.get("src", "") for item in links}
+
+
+@pytest.mark.parametrize("path", ["/", "/archive/", "/docs", f"/archive/{CHAIN}/index.html"])
+def test_every_link_of_a_page_leads_somewhere(client: httpx2.Client, path: str) -> None:
+    links = {link for link in _Page(client.get(path)).links if not link.startswith("#")}
+    assert links
+    for link in links:
+        assert client.get(urljoin(path, link)).status_code == 200, link
+
+
+def test_the_page_loads_nothing_from_elsewhere(client: httpx2.Client) -> None:
+    for path in ("/", "/docs"):
+        answer = client.get(path)
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "http" not in "".join(_Page(answer).links)
+        for attributes in _Page(answer).all("script", "style"):
+            assert attributes.get("src", "").startswith("/static/")
+
+
+def test_the_form_alone_downloads_a_range(client: httpx2.Client) -> None:
+    page = _Page(client.get("/"))
+    action = page.all("form")[0]["action"]
+    fields = {item["name"]: item["value"] for item in page.all("input") if item.get("list")}
+    assert fields == {"fromBlock": "41", "toBlock": "50"}
+    tables = [item["value"] for item in page.all("option") if "TABLE" in item["value"]]
+    assert len(tables) == 15
+    answer = client.get(f"{action}?{urlencode({'table': tables[0], **fields})}")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/zip"
+    choices = [item["value"] for item in page.all("option") if "TABLE" not in item["value"]]
+    assert choices == ["41", "21", "1", "50", "40", "20"]
+
+
+def test_the_page_shows_what_is_published_with_sizes_and_hashes(
+    client: httpx2.Client, built_site: Site
+) -> None:
+    text = _Page(client.get("/")).text
+    for published in (FIRST, SECOND):
+        path = built_site.root / "archive" / CHAIN / "orders" / f"{CHAIN}-orders-{published}.zip"
+        assert path.name in text
+        assert hashlib.sha256(path.read_bytes()).hexdigest() in text
+        assert f"{path.stat().st_size / 1000:.1f} kB" in text
+    assert text.count("15 of 15 published") == 2
+    assert "0 of 15 published" in text
+    assert text.count("made on request") == 15
+    assert f"{THIRD.first} to {THIRD.last}" in text
+    assert "No segment holds" not in text
+
+
+def test_the_page_shows_what_is_missing(site: Site) -> None:
+    site.add_segment(BlockRange(61, 70), orders=1)
+    site.load()
+    with serving(settings(site.places)) as served, served.client() as client:
+        answer = client.get("/")
+    assert "No segment holds blocks 51 to 60." in _Page(answer).text
+    assert 'class="gap"' in answer.text
+
+
+def test_many_segments_are_paged(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    for first in range(1, 301, 10):
+        site.add_segment(BlockRange(first, first + 9), orders=1)
+    site.load()
+    with serving(settings(site.places)) as served, served.client() as client:
+        seen = []
+        path = "/"
+        while path:
+            page = client.get(path).text
+            seen += re.findall(r"<b>([\d,]+) to", page)
+            older = re.search(r'href="(\?block=\d+)#segments">older', page)
+            path = f"/{older[1]}" if older else ""
+        assert seen == [str(first) for first in range(291, 0, -10)]
+        assert "<b>1 to 10</b>" in client.get("/?block=5").text
+        assert "newer" in client.get("/?block=5").text
+        assert client.get("/?block=x").status_code == 400
+        assert client.get("/?block=99999999999").status_code == 200
+
+
+def test_a_static_file_is_not_sent_twice(client: httpx2.Client) -> None:
+    first = client.get("/static/site.css")
+    again = client.get("/static/site.css", headers={"If-None-Match": first.headers["etag"]})
+    assert (first.status_code, again.status_code) == (200, 304)
+    assert client.get("/static/nope.css").status_code == 404
+
+
+def test_the_index_is_json_that_names_every_file(client: httpx2.Client) -> None:
+    index = client.get(f"/archive/{CHAIN}/index.json")
+    assert index.json()["complete_until"] == SECOND.last
+    shard = json.loads(client.get(f"/archive/{CHAIN}/{index.json()['shards'][0]['path']}").content)
+    for entry in shard["zips"]:
+        found = client.get(f"/archive/{CHAIN}/{entry['path']}")
+        assert hashlib.sha256(found.content).hexdigest() == entry["sha256"]
