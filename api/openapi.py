@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from api.messages import (
@@ -19,11 +18,24 @@ from api.messages import (
     WITHDRAWAL,
     Message,
 )
+from api.openapi_parts import (
+    HEX,
+    HEX64,
+    INT64,
+    PAGINATION,
+    TEXT,
+    TRUTH,
+    Parameter,
+    failure,
+    get,
+    json_answer,
+    success,
+    text_answer,
+)
 from api.openapi_schemas import (
     Schema,
     an_object,
     component_schemas,
-    error_reference,
     listed,
     page_schema,
     reference,
@@ -32,55 +44,8 @@ from transforms.registry import HISTORY_TABLES
 
 _EXPORT = "/api/v2/networkhistory/export"
 _STREAM = "/api/v2/stream/liquidity-provisions"
-_ERRORS = {
-    "400": "The request cannot be right; `details` says why.",
-    "404": "There is no such thing.",
-    "429": "Too many requests from this client, or streams.",
-    "500": "Something failed; the answer's X-Request-Id is in the log.",
-    "503": "Too busy: try again after Retry-After seconds.",
-    "504": "The answer took longer than it may.",
-}
-_BLOCK_HEADERS = {
-    name: {"description": meaning, "schema": {"type": "string"}}
-    for name, meaning in (
-        ("X-Block-Height", "The newest loaded block."),
-        ("X-Block-Timestamp", "Its time in Unix nanoseconds."),
-    )
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Parameter:
-    name: str
-    schema: Schema
-    meaning: str
-    required: bool = False
-    place: str = "query"
-
-    def described(self) -> Schema:
-        return {
-            "name": self.name,
-            "in": self.place,
-            "required": self.required,
-            "description": self.meaning,
-            "schema": self.schema,
-        }
-
-
-_INT64 = {"type": "integer", "format": "int64"}
-_COUNT = {"type": "integer", "format": "int32", "minimum": 1, "maximum": 5000}
-_TEXT = {"type": "string"}
-_HEX = {"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}
-_HEX64 = {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}
-_PAGINATION = (
-    _Parameter("pagination.first", _COUNT, "Records after the cursor, or from the start."),
-    _Parameter("pagination.after", _TEXT, "Cursor of the last record of the page before."),
-    _Parameter("pagination.last", _COUNT, "Records before the cursor, or from the end."),
-    _Parameter("pagination.before", _TEXT, "Cursor of the first record of the page after."),
-    _Parameter("pagination.newestFirst", {"type": "boolean", "default": True}, "Newest first."),
-)
-_MARKET = _Parameter("marketId", _HEX, "Only provisions for this market.")
-_PARTY = _Parameter("partyId", _HEX, "Only provisions of this party.")
+_MARKET = Parameter("marketId", HEX, "Only provisions for this market.")
+_PARTY = Parameter("partyId", HEX, "Only provisions of this party.")
 _TABLES = ["TABLE_" + table.upper() for table in HISTORY_TABLES]
 
 
@@ -113,9 +78,9 @@ def _paths() -> Schema:
 
 def _history() -> Schema:
     export = (
-        _Parameter("fromBlock", _INT64, "First block of a segment.", required=True),
-        _Parameter("toBlock", _INT64, "Last block of a segment, inclusive.", required=True),
-        _Parameter("table", {"type": "string", "enum": _TABLES}, "What to export.", required=True),
+        Parameter("fromBlock", INT64, "First block of a segment.", required=True),
+        Parameter("toBlock", INT64, "Last block of a segment, inclusive.", required=True),
+        Parameter("table", {"type": "string", "enum": _TABLES}, "What to export.", required=True),
     )
     zipped = {
         "application/zip": {"schema": {"type": "string", "contentMediaType": "application/zip"}}
@@ -127,35 +92,39 @@ def _history() -> Schema:
         },
         "206": {"description": "The range asked for.", "content": zipped},
         "304": {"description": "The client has it already."},
-        "412": _failure("The ZIP is another one by now."),
-        "416": _failure("No such range."),
+        "412": failure("The ZIP is another one by now."),
+        "416": failure("No such range."),
     }
     segments = an_object({"segments": listed(reference(SEGMENT))})
     return {
-        _EXPORT: _get(
-            "exportNetworkHistory", "Download one table over a range of blocks", export, answers
+        _EXPORT: get(
+            "exportNetworkHistory",
+            "Download one table over a range of blocks",
+            export,
+            answers,
+            enveloped=True,
         ),
-        "/api/v2/networkhistory/segments": _get(
+        "/api/v2/networkhistory/segments": get(
             "listNetworkHistorySegments",
             "List the segments that are loaded, newest first",
             (),
-            _success(segments),
+            success(segments),
         ),
     }
 
 
 def _lists() -> Schema:
-    order = _Parameter("orderId", _HEX64, "The order.", required=True, place="path")
-    spec = _Parameter("oracleSpecId", _HEX, "Only data that matched this oracle spec.")
-    resource = _Parameter("id", _HEX, "The resource that was signed.", required=True)
-    owner = _Parameter("partyId", _HEX64, "Only this party's.")
+    order = Parameter("orderId", HEX64, "The order.", required=True, place="path")
+    spec = Parameter("oracleSpecId", HEX, "Only data that matched this oracle spec.")
+    resource = Parameter("id", HEX, "The resource that was signed.", required=True)
+    owner = Parameter("partyId", HEX64, "Only this party's.")
     dates = (
-        _Parameter("dateRange.startTimestamp", _INT64, "Updated at or after, Unix nanoseconds."),
-        _Parameter("dateRange.endTimestamp", _INT64, "Updated before, Unix nanoseconds."),
+        Parameter("dateRange.startTimestamp", INT64, "Updated at or after, Unix nanoseconds."),
+        Parameter("dateRange.endTimestamp", INT64, "Updated before, Unix nanoseconds."),
     )
-    reference_ = _Parameter("reference", _TEXT, "Only provisions with this reference.")
-    live = _Parameter("live", {"type": "boolean"}, "Only provisions that are live now.")
-    lists: tuple[tuple[str, str, str, Message, str, Sequence[_Parameter]], ...] = (
+    reference_ = Parameter("reference", TEXT, "Only provisions with this reference.")
+    live = Parameter("live", TRUTH, "Only provisions that are live now.")
+    lists: tuple[tuple[str, str, str, Message, str, Sequence[Parameter]], ...] = (
         ("/api/v2/oracle/data", "listOracleData", "oracleData", ORACLE_DATA,
          "List oracle data", (spec,)),
         ("/api/v2/node/signatures", "listNodeSignatures", "signatures", NODE_SIGNATURE,
@@ -168,86 +137,58 @@ def _lists() -> Schema:
          LIQUIDITY_PROVISION, "List liquidity provisions", (_MARKET, _PARTY, reference_, live)),
     )  # fmt: skip
     return {
-        path: _get(
-            name, title, (*given, *_PAGINATION), _success(an_object({key: page_schema(message)}))
+        path: get(
+            name, title, (*given, *PAGINATION), success(an_object({key: page_schema(message)}))
         )
         for path, name, key, message, title, given in lists
     }
 
 
 def _others() -> Schema:
-    withdrawal = _Parameter("id", _HEX64, "The withdrawal.", required=True, place="path")
-    party = _Parameter("partyId", _HEX64, "The party.", required=True, place="path")
+    withdrawal = Parameter("id", HEX64, "The withdrawal.", required=True, place="path")
+    party = Parameter("partyId", HEX64, "The party.", required=True, place="path")
     spam = (
         "Get the spam statistics of a party",
         (party,),
-        _success(reference(SPAM_RESPONSE)),
+        success(reference(SPAM_RESPONSE)),
     )
-    snapshot = _Parameter("snapshot", {"type": "boolean", "default": True}, "Present ones first.")
+    snapshot = Parameter("snapshot", {**TRUTH, "default": True}, "Present ones first.")
     provisions = an_object({"liquidityProvisions": listed(reference(LIQUIDITY_PROVISION))})
     return {
-        "/api/v2/withdrawal/{id}": _get(
+        "/api/v2/withdrawal/{id}": get(
             "getWithdrawal",
             "Get one withdrawal",
             (withdrawal,),
-            _success(an_object({"withdrawal": reference(WITHDRAWAL)})),
+            success(an_object({"withdrawal": reference(WITHDRAWAL)})),
         ),
-        "/api/v2/statistics/spam/{partyId}": _get("getSpamStatistics", *spam),
-        "/statistics/spam/{partyId}": _get("getSpamStatisticsOfCore", *spam),
-        _STREAM: _get(
+        "/api/v2/statistics/spam/{partyId}": get("getSpamStatistics", *spam),
+        "/statistics/spam/{partyId}": get("getSpamStatisticsOfCore", *spam),
+        _STREAM: get(
             "observeLiquidityProvisions",
             "Stream liquidity provisions: those present, then each that changes, a JSON object a "
             "line; a WebSocket on the same path gets a message for each",
             (_MARKET, _PARTY, snapshot),
-            _success(an_object({"result": provisions})),
+            {"200": json_answer("A line", an_object({"result": provisions}))},
+            enveloped=True,
         ),
-        "/api/v2/vega/time": _get(
+        "/api/v2/vega/time": get(
             "getVegaTime",
             "Get the time of the newest loaded block",
             (),
-            _success(reference(VEGA_TIME)),
+            success(reference(VEGA_TIME)),
         ),
-        "/api/v2/info": _get(
-            "info", "Get the version of the server", (), _success(reference(INFO))
-        ),
+        "/api/v2/info": get("info", "Get the version of the server", (), success(reference(INFO))),
     }
 
 
 def _operations() -> Schema:
-    def text(kind: str) -> Schema:
-        return {"200": {"description": "OK", "content": {kind: {"schema": _TEXT}}}}
-
-    state = {"type": "object", "properties": {"ready": {"type": "boolean"}}, "required": ["ready"]}
+    state = {"type": "object", "properties": {"ready": TRUTH}, "required": ["ready"]}
     ready = {
-        "200": _json("Ready.", state),
-        "503": _json("Not ready.", state),
+        "200": json_answer("Ready.", state),
+        "503": json_answer("Not ready.", state),
     }
     return {
-        "/health": _get("health", "Whether the process lives", (), text("text/plain")),
-        "/ready": _get("ready", "Whether data is served, and how old", (), ready),
-        "/metrics": _get("metrics", "Counters for Prometheus", (), text("text/plain")),
+        "/health": get("health", "Whether the process lives", (), text_answer("text/plain")),
+        "/ready": get("ready", "Whether data is served, and how old", (), ready),
+        "/metrics": get("metrics", "Counters for Prometheus", (), text_answer("text/plain")),
     }
-
-
-def _get(name: str, title: str, parameters: Iterable[_Parameter], answers: Schema) -> Schema:
-    failures = {status: _failure(meaning) for status, meaning in _ERRORS.items()}
-    return {
-        "get": {
-            "operationId": name,
-            "summary": title,
-            "parameters": [parameter.described() for parameter in parameters],
-            "responses": {**failures, **answers},
-        }
-    }
-
-
-def _success(schema: Schema) -> Schema:
-    return {"200": {**_json("OK", schema), "headers": _BLOCK_HEADERS}}
-
-
-def _failure(meaning: str) -> Schema:
-    return _json(meaning, error_reference())
-
-
-def _json(meaning: str, schema: Schema) -> Schema:
-    return {"description": meaning, "content": {"application/json": {"schema": schema}}}

@@ -75,7 +75,7 @@ def _spam(path: str) -> Operation[GetSpamStatistics]:
     return Operation(
         "spam_statistics",
         path,
-        lambda given, _: GetSpamStatistics(given.get("party_id", "")),
+        lambda given, _: GetSpamStatistics(given.get("partyId", "")),
         lambda reading, request: record_json(
             SPAM_RESPONSE, get_spam_statistics(reading, request)
         ).encode(),
@@ -105,8 +105,8 @@ OPERATIONS: Sequence[Operation[Any]] = (
     ),
     _list(
         "order_versions",
-        "/api/v2/order/versions/{order_id}",
-        lambda path, query: read_order_versions(path.get("order_id", ""), query),
+        "/api/v2/order/versions/{orderId}",
+        lambda path, query: read_order_versions(path.get("orderId", ""), query),
         list_order_versions,
         "orders",
         ORDER,
@@ -134,8 +134,8 @@ OPERATIONS: Sequence[Operation[Any]] = (
         _withdrawal,
     ),
     # Where the specification's prefix puts it, and where the network's nodes have it.
-    _spam("/api/v2/statistics/spam/{party_id}"),
-    _spam("/statistics/spam/{party_id}"),
+    _spam("/api/v2/statistics/spam/{partyId}"),
+    _spam("/statistics/spam/{partyId}"),
     _get("segments", "/api/v2/networkhistory/segments", _segments),
     _get(
         "vega_time",

@@ -1,0 +1,63 @@
+"""The API's description is true: valid by its own standard, and held against the server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from openapi_spec_validator import validate
+from schemathesis.checks import CHECKS, load_all_checks
+
+from api.openapi import document
+from api.routes import OPERATIONS
+from tests.api.server_kit import Served
+
+_DOCUMENT: dict[str, Any] = json.loads(document())
+# Ends when the reader leaves; its tests read it.
+_STREAM = "/api/v2/stream/liquidity-provisions"
+# Asks for a market or a party, and answers 500 without, as the network's data node does.
+_PROVISIONS = "/api/v2/liquidity/provisions"
+_PATHS = sorted(path for path in _DOCUMENT["paths"] if path != _STREAM)
+
+
+def _checks(*names: str) -> list[Any]:
+    load_all_checks()
+    return [*CHECKS.get_by_names(names)]
+
+
+_CONFORMANCE = (
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+)
+
+
+def test_the_description_is_valid_openapi() -> None:
+    validate(_DOCUMENT)
+
+
+def test_every_call_is_described() -> None:
+    assert {operation.path for operation in OPERATIONS} <= _DOCUMENT["paths"].keys()
+
+
+def test_the_server_gives_the_description_that_was_checked(served: Served) -> None:
+    with served.client() as client:
+        assert client.get("/openapi.json").json() == _DOCUMENT
+
+
+@pytest.mark.parametrize("path", _PATHS)
+def test_whatever_is_asked_is_answered_as_the_description_says(served: Served, path: str) -> None:
+    operation = schemathesis.openapi.from_dict(_DOCUMENT)[path]["GET"]
+    sound = () if path == _PROVISIONS else ("not_a_server_error",)
+    checks = _checks(*_CONFORMANCE, *sound)
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=[*HealthCheck])
+    @given(case=operation.as_strategy())
+    def check(case: schemathesis.Case[Any]) -> None:
+        case.call_and_validate(base_url=served.url, checks=checks)
+
+    check()
