@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
 from tests.segments_kit import Cell, build_segment, table_rows
-from tests.transforms.warehouse_kit import Held, Shelf, load_folder
+from tests.transforms.warehouse_kit import HELD_STATES, STATE_TABLES, Held, Shelf, load_folder
 from transforms.warehouse import Warehouse
+
+_few_tables = partial(build_segment, omit=set(STATE_TABLES) - set(HELD_STATES))
 
 
 def _orders(*prices: str) -> list[Mapping[str, Cell]]:
@@ -31,7 +34,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
     shelf = Shelf()
     warehouse = Warehouse(tmp_path_factory.mktemp("held") / "warehouse")
     positions = table_rows("positions", {"realised_pnl": "1.50"}, {"realised_pnl": "-2.0"}, first=3)
-    first = build_segment(
+    first = _few_tables(
         folder,
         last=10,
         tables={
@@ -40,7 +43,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
             "parties": table_rows("parties", {}),
         },
     )
-    second = build_segment(
+    second = _few_tables(
         folder,
         first=11,
         last=20,
@@ -51,7 +54,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
         },
     )
     earlier = load_folder(warehouse.root, folder, shelf)
-    third = build_segment(
+    third = _few_tables(
         folder,
         first=21,
         last=30,

@@ -351,11 +351,10 @@ def _assert_made_good(root: Path, whole: _Undisturbed) -> None:
     assert (_named_files(root), _receipts(root)) == (whole.files, whole.receipts)
 
 
-@pytest.mark.parametrize("table", [1, 30])
 def test_a_load_killed_in_the_middle_of_a_table_is_as_if_it_never_was(
-    tmp_path: Path, undisturbed: _Undisturbed, table: int
+    tmp_path: Path, undisturbed: _Undisturbed
 ) -> None:
-    load = _Load(tmp_path / "w", undisturbed.folder, "--kill-at", str(table))
+    load = _Load(tmp_path / "w", undisturbed.folder, "--kill-at", "20")
     load.process.communicate()
     assert load.process.returncode == -signal.SIGKILL
     assert list((tmp_path / "w" / "scratch").iterdir()) != []

@@ -49,9 +49,15 @@ class Shelf:
         self.rows[key] = rows
 
 
+HELD_STATES = ("accounts", "network_parameters", "orders_live", "parties")
+
+
 @dataclass(frozen=True)
 class Held:
-    """Blocks 1-10 and 11-20 at schema version 1, loaded first, and 21-30 at version 21."""
+    """Blocks 1-10 and 11-20 at schema version 1, loaded first, and 21-30 at version 21.
+
+    Of the current state there are only the tables `HELD_STATES`.
+    """
 
     folder: Path
     warehouse: Warehouse
