@@ -208,8 +208,7 @@ def _unreadable(file: TableFile, error: duckdb.Error) -> SegmentError:
     noise = ("Original Line", "Possible fix", "*")
     told = [line for line in lines if not line.startswith(noise)]
     said = "; ".join(told[:2])[:_MAX_MESSAGE].removeprefix("Invalid Input Error: ")
-    bare = bare_return(file)
-    if "Line:" not in said and bare:
+    if "Line:" not in said and (bare := bare_return(file)):
         said = f"row {bare[0]}, column {bare[1]} holds a carriage return outside quotes"
     return SegmentError(
         f"{file.segment.file_name}: table {file.table} is not CSV with "
