@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup run ui test lint unit crash-test bench clean help
+.PHONY: setup run serve ui test lint unit crash-test bench clean help
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -22,6 +22,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 run: setup ## segments in, published exports out (embedded sample, or STRATA_SOURCE=<folder or s3 url>)
 	@$(BIN)/strata run
+
+serve: setup ## the read API, the archive and downloads over HTTP
+	$(BIN)/strata serve
 
 ui: setup ## Dagster's web interface over the same pipeline
 	$(BIN)/dagster dev

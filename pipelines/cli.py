@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.metadata import entry_points
 
 import click
 
@@ -13,16 +14,25 @@ COMMANDS = ("sample", "run", "load", "publish", "export", "sql", "status", "veri
 """In the order in which one meets them."""
 
 
+PLUGINS = "strata.commands"
+"""The entry point group of commands from rooms that this one must not import (`serve`)."""
+
+
 class _Commands(click.Group):
-    """Finds a command in `pipelines.commands.<name>`, as its function `command`."""
+    """Finds a command in `pipelines.commands.<name>`, as its function `command`, or as a plugin."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(COMMANDS)
+        return [*COMMANDS, *sorted(entry_points(group=PLUGINS).names)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
-            return None
-        found = import_module(f"pipelines.commands.{cmd_name}").command
+        if cmd_name in COMMANDS:
+            found = import_module(f"pipelines.commands.{cmd_name}").command
+        else:
+            plugins = entry_points(group=PLUGINS, name=cmd_name)
+            if not plugins:
+                return None
+            (plugin,) = plugins
+            found = plugin.load()
         assert isinstance(found, click.Command)
         return found
 
