@@ -81,7 +81,8 @@ class Quarantine:
     def _record(self, key: str) -> Path:
         # Keys may hold anything; the hash keeps every name apart and inside this folder.
         plain = re.sub(r"[^A-Za-z0-9_.-]", "_", key)
-        digest = hashlib.sha256(key.encode()).hexdigest()[:8]
+        # A file's name may hold bytes that are no UTF-8: Python has them as surrogates.
+        digest = hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:8]
         return self._folder / f"{plain.removesuffix('.zip')[:120]}.{digest}.json"
 
     def _read(self, path: Path) -> QuarantinedFile | None:

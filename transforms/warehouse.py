@@ -80,17 +80,17 @@ class Warehouse:
         catalog = self.catalog()
         held = {known.name: known for known in catalog.unharmed().values()} if catalog else {}
         inventory = source.inventory(held.keys())
+        read = {bad.refusal.info: bad.refusal for bad in self.quarantined() if bad.was_read}
         pending: list[SegmentFile] = []
         known_bad: list[Refusal] = []
         for file in inventory.segments:
             known = held.get(file.name)
-            refused = self._quarantine.find(file.info.key)
             if known is not None:
                 if known.info.size != file.info.size:
                     reason = f"{file.info.key} changed after it was loaded: verify which is right"
                     known_bad.append(Refusal(file.info, reason))
-            elif refused and refused.was_read and refused.refusal.info == file.info:
-                known_bad.append(refused.refusal)
+            elif file.info in read:
+                known_bad.append(read[file.info])
             else:
                 pending.append(file)
         return Survey(inventory, tuple(pending), tuple(known_bad))
