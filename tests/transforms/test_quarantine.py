@@ -24,7 +24,7 @@ _HOSTILE_KEYS = [
         "鏈" * 300,
         "é😀.zip",
     ),
-    *("CON.zip", "new\nline.zip", "quo'te\".zip", "%2e%2e.zip", "a\\b.zip"),
+    *("CON.zip", "new\nline.zip", "\udcff.zip", "quo'te\".zip", "%2e%2e.zip", "a\\b.zip"),
 ]
 
 

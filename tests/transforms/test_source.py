@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,15 @@ def test_only_the_top_level_of_a_source_counts(folder: Path) -> None:
     inventory = Source(FolderStore(folder)).inventory()
     assert [segment.info.key for segment in inventory.segments] == _NAMES
     assert inventory.refused == ()
+
+
+def test_a_name_that_is_no_text_is_refused_like_any_other(folder: Path) -> None:
+    (folder / os.fsdecode(b"kit-chain\xff-1-5-6.zip")).write_bytes(b"")
+    inventory = Source(FolderStore(folder)).inventory()
+    assert [segment.info.key for segment in inventory.segments] == _NAMES
+    (refusal,) = inventory.refused
+    assert "is not a plain name" in refusal.reason
+    assert refusal.reason.encode()
 
 
 def test_segments_that_are_loaded_decide_the_chain(folder: Path) -> None:
