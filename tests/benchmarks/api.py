@@ -1,0 +1,197 @@
+"""The read API under load: requests a second and how long they take, for every list operation.
+
+Run it: `python -m tests.benchmarks.api [segments ...]` (100 and 1,000 by default; a thousand, which
+are 10 million rows of orders, take a quarter of an hour to make and load, and 15 GB of disk).
+Segments are loaded and compacted as always, two workers of `strata serve` answer, and one process
+asks over connections that stay open. With STRATA_BENCH=<folder> what was made is kept for later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from api.settings import Places
+from exporters.folder_store import FolderStore
+from exporters.staging import PartStage
+from tests.api.server_kit import ServerProcess
+from tests.benchmarks.market import (
+    MARKETS,
+    ORDERS,
+    PARTIES,
+    RESOURCES,
+    SPECS,
+    WITHDRAWALS,
+    hex_id,
+    write_history,
+)
+from transforms.source import Source
+from transforms.warehouse import Warehouse
+
+SIZES = (100, 1000)
+CLIENTS = (1, 16)
+SECONDS = 3.0
+WARM_UP_SECONDS = 0.5
+WORKERS = 2
+_BATCH = 100
+_HEAD = "| segments | operation | page | clients | requests/s | p50 ms | p95 ms | p99 ms | kB |"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One kind of request: the path of the n-th."""
+
+    operation: str
+    page: str
+    path: Callable[[int], str]
+
+
+def questions(segments: int) -> list[Question]:
+    """Every list operation, with a small page and one of a thousand where there are so many."""
+    small = "pagination.first=20"
+
+    def order(n: int) -> str:
+        return hex_id("order", n * 7919 % (segments * ORDERS))
+
+    def withdrawal(n: int) -> str:
+        return hex_id("withdrawal", n * 7919 % (segments * WITHDRAWALS))
+
+    def party(n: int) -> str:
+        return hex_id("party", n % PARTIES)
+
+    def market(n: int) -> str:
+        return hex_id("market", n % MARKETS)
+
+    return [
+        Question("order versions", "all", lambda n: f"/api/v2/order/versions/{order(n)}"),
+        Question(
+            "withdrawals of a party", "all", lambda n: f"/api/v2/withdrawals?partyId={party(n)}"
+        ),
+        Question("withdrawals", "20", lambda n: f"/api/v2/withdrawals?{small}"),
+        Question("withdrawals", "1,000", lambda n: "/api/v2/withdrawals"),
+        Question("withdrawal", "1", lambda n: f"/api/v2/withdrawal/{withdrawal(n)}"),
+        Question("oracle data", "20", lambda n: f"/api/v2/oracle/data?{small}"),
+        Question("oracle data", "1,000", lambda n: "/api/v2/oracle/data"),
+        Question(
+            "oracle data of a spec",
+            "20",
+            lambda n: f"/api/v2/oracle/data?{small}&oracleSpecId={hex_id('spec', n % SPECS)}",
+        ),
+        Question(
+            "node signatures",
+            "all",
+            lambda n: f"/api/v2/node/signatures?id={hex_id('resource', n % RESOURCES)}",
+        ),
+        Question(
+            "liquidity provisions",
+            "20",
+            lambda n: f"/api/v2/liquidity/provisions?{small}&marketId={market(n)}",
+        ),
+        Question(
+            "liquidity provisions",
+            "1,000",
+            lambda n: f"/api/v2/liquidity/provisions?marketId={market(n)}",
+        ),
+        Question("spam statistics", "1", lambda n: f"/api/v2/statistics/spam/{party(n)}"),
+        Question("segments", "all", lambda n: "/api/v2/networkhistory/segments"),
+        Question("vega time", "1", lambda n: "/api/v2/vega/time"),
+    ]
+
+
+def make_warehouse(folder: Path, segments: int) -> Places:
+    """Write, load and compact a history, or find the one that was made before."""
+    places = Places(folder / "warehouse", str(folder / "archive"), "")
+    done = folder / "done"
+    if not done.exists():
+        warehouse = Warehouse(places.warehouse)
+        write_history(folder / "source", segments)
+        source = Source(FolderStore(folder / "source"))
+        pending = warehouse.survey(source).pending
+        stage = PartStage(places.warehouse / "parts", durable=False)
+        for start in range(0, len(pending), _BATCH):
+            report = warehouse.load(source, pending[start : start + _BATCH], stage)
+            assert not report.failures, report.failures
+        warehouse.compact()
+        done.touch()
+    return places
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a run of one question showed: seconds of each answer, their bytes, the time it took."""
+
+    seconds: list[float]
+    size: int
+    wall: float
+
+    def line(self, segments: int, question: Question, clients: int) -> str:
+        """A row of the table in docs/performance.md."""
+        ordered = sorted(self.seconds)
+        p50, p95, p99 = (ordered[int(len(ordered) * part)] * 1000 for part in (0.5, 0.95, 0.99))
+        rate = len(ordered) / self.wall
+        return (
+            f"| {segments:,} | {question.operation} | {question.page} | {clients} | {rate:,.0f} | "
+            f"{p50:.1f} | {p95:.1f} | {p99:.1f} | {self.size / len(ordered) / 1000:.1f} |"
+        )
+
+
+async def ask(url: str, question: Question, clients: int, seconds: float) -> Figures:
+    """Ask over so many connections, each at once again when it is answered."""
+    address = urlsplit(url)
+    numbers = iter(range(10**9))
+    took: list[float] = []
+    size = 0
+
+    async def client() -> None:
+        nonlocal size
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        while time.perf_counter() < end:
+            path = question.path(next(numbers))
+            started = time.perf_counter()
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200"), (path, head)
+            length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+            await reader.readexactly(length)
+            took.append(time.perf_counter() - started)
+            size += length
+        writer.close()
+        await writer.wait_closed()
+
+    began = time.perf_counter()
+    end = began + seconds
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return Figures(took, size, time.perf_counter() - began)
+
+
+def measure(folder: Path, segments: int) -> None:
+    """Print the figures of every question over a history of so many segments."""
+    places = make_warehouse(folder / str(segments), segments)
+    options = ("--workers", str(WORKERS))
+    with ServerProcess(places, *options, LOG_LEVEL="warning") as server:
+        for question in questions(segments):
+            asyncio.run(ask(server.url, question, WORKERS * 2, WARM_UP_SECONDS))
+            for clients in CLIENTS:
+                figures = asyncio.run(ask(server.url, question, clients, SECONDS))
+                print(figures.line(segments, question, clients), flush=True)
+
+
+def main(sizes: tuple[int, ...] = SIZES) -> None:
+    """Print the whole table."""
+    print(_HEAD)
+    print("|---|---|---|---|---|---|---|---|---|")
+    kept = os.environ.get("STRATA_BENCH")
+    with tempfile.TemporaryDirectory(prefix="strata-bench-") as folder:
+        for segments in sizes:
+            measure(Path(kept or folder), segments)
+
+
+if __name__ == "__main__":
+    main(tuple(map(int, sys.argv[1:])) or SIZES)
