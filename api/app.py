@@ -15,13 +15,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from api.answers import JSON, Answer, failure, not_found
+from api.answers import Answer, failure, not_found
 from api.archive_files import ArchiveFiles
 from api.archive_pages import ArchivePages
 from api.assets import assets
 from api.calls import Call, Desk
 from api.downloads import Download
-from api.errors import FailedError, Reason
+from api.errors import ApiError, FailedError, Reason
 from api.logs import REQUEST_ID
 from api.middleware.compression import Compression
 from api.middleware.cors import Cors
@@ -56,7 +56,7 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
             # Inside of the others, so that a failure is logged, marked and compressed as well.
             Middleware(ServerErrorMiddleware, handler=_unexpected),
         ],
-        exception_handlers={HTTPException: _unknown_path},
+        exception_handlers={HTTPException: _unknown_path, ApiError: _failed},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -95,10 +95,10 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
             service.metrics,
         ),
     )
-    page = ArchivePages(service.snapshots, service.store, service.queries)
+    page = ArchivePages(service.snapshots, service.store, service.files)
     yield "/", page
     yield "/archive/", page
-    yield "/archive/{key:path}", ArchiveFiles(service.store, service.sender, service.queries)
+    yield "/archive/{key:path}", ArchiveFiles(service.store, service.sender, service.files)
     yield "/health", health()
     yield "/ready", ready(service.standing)
     yield "/metrics", metrics_page(service.metrics)
@@ -114,5 +114,12 @@ async def _unexpected(_request: Request, _error: Exception) -> Response:
     return _response(failure(FailedError(Reason.UNEXPECTED, f"request {REQUEST_ID.get()}")))
 
 
+async def _failed(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return _response(failure(error))
+
+
 def _response(answer: Answer) -> Response:
-    return Response(answer.body, answer.status, media_type=JSON.decode())
+    response = Response(answer.body, answer.status)
+    response.raw_headers = answer.headers
+    return response

@@ -6,9 +6,8 @@ from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
-from api.answers import Answer, method_not_allowed, refusal
+from api.answers import Answer, method_not_allowed
 from api.assets import HTML, PAGE_HEADERS
-from api.errors import ApiError, CancelledError
 from api.pages.archive import archive_page
 from api.pages.view import view_archive
 from api.parameters import Fields, Scalar, read_parameters
@@ -31,21 +30,14 @@ class ArchivePages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         scope["operation"] = "page"
-        try:
-            answer = await self._answer(scope, receive)
-        except CancelledError:
-            return
-        except ApiError as error:
-            answer = refusal(error.code, error.message)
-        await answer(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         if scope["method"] not in ("GET", "HEAD"):
-            return method_not_allowed()
+            await method_not_allowed()(scope, receive, send)
+            return
         block = read_parameters(parse_query(scope["query_string"]), _FIELDS).get("block")
         job = partial(self._page, scope.get("root_path", ""), block)
         body = await self._workers.run(lambda _: job(), receive=receive)
-        return Answer(200, body, HTML, ((b"cache-control", b"no-cache"), *PAGE_HEADERS))
+        answer = Answer(200, body, HTML, ((b"cache-control", b"no-cache"), *PAGE_HEADERS))
+        await answer(scope, receive, send)
 
     def _page(self, base: str, block: int | None) -> bytes:
         snapshot = self._snapshots.current

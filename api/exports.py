@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from api.errors import InvalidArgumentError, NotFoundError, Reason
@@ -12,6 +13,7 @@ from api.snapshots import Reading
 from api.work import Cancellation
 from exporters.layout import Layout
 from exporters.plan import (
+    ExportPlan,
     HeldSegment,
     InvalidExportError,
     NotHeldError,
@@ -19,7 +21,8 @@ from exporters.plan import (
     plan_export,
 )
 from exporters.splice import layout_export
-from transforms.receipts import parse_columns
+from transforms.errors import RangeError
+from transforms.receipts import LoadedSegment, parse_columns
 from transforms.registry import TableSchema
 from transforms.segments import BlockRange
 from transforms.serving import Value
@@ -84,7 +87,7 @@ def lay_out(
     table = TABLES[request.table]
     try:
         blocks = export_range(request.first, request.last)
-        plan = plan_export(_held(reading, table, blocks), table, blocks)
+        plan = _plan(reading, table, blocks)
         found = parts.find(plan, reading.snapshot.catalog, cancellation)
         return layout_export(plan, found, parts.style)
     except InvalidExportError as error:
@@ -93,8 +96,28 @@ def lay_out(
         raise NotFoundError(Reason.NO_SEGMENTS, str(error)) from error
 
 
-def _held(reading: Reading, table: str, blocks: BlockRange) -> Iterator[HeldSegment]:
-    """Every loaded segment; the table's columns only of those in the range."""
+def _plan(reading: Reading, table: str, blocks: BlockRange) -> ExportPlan:
+    held = reading.snapshot.once("ascending segments", lambda s: list(s.catalog.segments.values()))
+    schemas = _schemas(reading, table, blocks)
+    start = bisect_left(held, blocks.first, key=lambda segment: segment.blocks.last)
+    stop = bisect_right(held, blocks.last, key=lambda segment: segment.blocks.first)
+    try:
+        return plan_export(_described(held[start:stop], table, schemas), table, blocks)
+    except RangeError:
+        # All segments, which may be very many, are needed only to say what would be right.
+        return plan_export(_described(held, table, schemas), table, blocks)
+
+
+def _described(
+    segments: Sequence[LoadedSegment], table: str, schemas: Mapping[int, TableSchema]
+) -> Iterator[HeldSegment]:
+    for segment in segments:
+        schema = schemas.get(segment.blocks.first)
+        yield HeldSegment(segment.name, {} if schema is None else {table: schema})
+
+
+def _schemas(reading: Reading, table: str, blocks: BlockRange) -> dict[int, TableSchema]:
+    """The table's columns in each segment of the range, by first block."""
     schemas: dict[int, TableSchema] = {}
     known: dict[str, TableSchema] = {}
     for held in reading.snapshot.history(table):
@@ -104,6 +127,4 @@ def _held(reading: Reading, table: str, blocks: BlockRange) -> Iterator[HeldSegm
                 if columns not in known:
                     known[columns] = parse_columns(table, columns)
                 schemas[first] = known[columns]
-    for segment in reading.snapshot.catalog.segments.values():
-        schema = schemas.get(segment.blocks.first)
-        yield HeldSegment(segment.name, {} if schema is None else {table: schema})
+    return schemas

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from api.answers import RawHeaders, refusal
 from api.byte_ranges import Selection, select
 from api.errors import Code
+from api.logs import log
 from api.work import departure
 
 # A client that takes a piece of this size within the time for a stall is slow, but alive.
@@ -70,6 +71,7 @@ class FileSender:
 
     async def _send_blocks(self, blocks: _Blocks, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(departure(receive))
+        # Where this returns early, the server ends the connection before the announced length.
         try:
             while (block := blocks.present) is not None:
                 for at in range(0, len(block), _PIECE_BYTES):
@@ -80,6 +82,8 @@ class FileSender:
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
                 await blocks.advance()
             await send({"type": "http.response.body"})
+        except TimeoutError:
+            log.warning("a client took nothing for %g seconds", self.stall_seconds)
         finally:
             gone.cancel()
 

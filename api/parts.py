@@ -24,6 +24,7 @@ from transforms.errors import RangeError
 from transforms.rendering import rendered_table
 from transforms.scratch import scratch_folder
 from transforms.segments import BlockRange
+from transforms.shapes import Volume
 
 
 class PartFinder:
@@ -32,8 +33,7 @@ class PartFinder:
     def __init__(self, places: Places, store: Store, rendered_bytes: int) -> None:
         self._store = store
         self._staged = PartStage(places.warehouse.absolute() / "parts", places.names)
-        # Nothing is lost with a rendered part: it can be rendered again.
-        self._rendered = PartStage(places.rendered, places.names, durable=False)
+        self._folder = places.rendered
         self._rendered_bytes = rendered_bytes
         self._checked = CheckedParts()
         # DuckDB opens a file but once in a process for each set of options; rendering has its own.
@@ -55,39 +55,39 @@ class PartFinder:
         parts = [part for entry in entries for part in self._checked.published(archive, entry)]
         for span in plan.spans:
             for blocks in _outside(span.segments, published):
-                cancellation.check()
-                parts += self._local(plan, catalog, blocks)
+                parts += self._waiting(plan, blocks) or self._rendered(
+                    plan, catalog, blocks, cancellation
+                )
         return parts
 
-    def _local(self, plan: ExportPlan, catalog: Catalog, blocks: BlockRange) -> Sequence[PartRef]:
-        named = (plan.chain_id, plan.table, blocks)
-        for stage in (self._staged, self._rendered):
-            try:
-                return self._checked.local(stage.path(*named))
-            except FileNotFoundError:
-                continue
-        with self._rendering:
-            self._render(catalog, blocks, plan.table)
-        return self._checked.local(self._rendered.path(*named))
+    def _waiting(self, plan: ExportPlan, blocks: BlockRange) -> Sequence[PartRef] | None:
+        try:
+            return self._checked.local(self._staged.path(plan.chain_id, plan.table, blocks))
+        except FileNotFoundError:
+            return None
 
-    def _render(self, catalog: Catalog, blocks: BlockRange, table: str) -> None:
+    def _rendered(
+        self, plan: ExportPlan, catalog: Catalog, blocks: BlockRange, cancellation: Cancellation
+    ) -> Sequence[PartRef]:
+        """The part as it was rendered for an earlier download, or is now."""
         volume = catalog.volume_of(blocks)
         if volume is None:
             raise RangeError(f"the warehouse does not hold the segment {blocks}")
-        self._make_room()
-        path = catalog.root / volume.file
-        with (
-            scratch_folder(catalog.root / "scratch") as scratch,
-            rendered_table(path, scratch, blocks, table) as text,
-        ):
-            receipt = text.receipt
-            self._rendered.write(
-                receipt.segment, receipt.schema, text.header, text.body, receipt.rows
-            )
+        # The volume's name says what is in it: what was rendered from another one is not found.
+        folder = self._folder / Path(volume.file).stem
+        # Nothing is lost with a rendered part: it can be rendered again.
+        stage = PartStage(folder, self._staged.style, durable=False)
+        path = stage.path(plan.chain_id, plan.table, blocks)
+        with self._rendering:
+            cancellation.check()
+            if not path.exists():
+                self._make_room()
+                _render(catalog.root, volume, blocks, plan.table, stage)
+        return self._checked.local(path)
 
     def _make_room(self) -> None:
         """Remove the oldest rendered parts beyond the bound."""
-        files = [(path.stat(), path) for path in _zips(self._rendered.root)]
+        files = [(path.stat(), path) for path in self._folder.glob("*/*/*/*.zip")]
         total = sum(stat.st_size for stat, _ in files)
         for stat, path in sorted(files, key=lambda file: file[0].st_mtime):
             if total <= self._rendered_bytes:
@@ -96,8 +96,13 @@ class PartFinder:
             total -= stat.st_size
 
 
-def _zips(folder: Path) -> Iterator[Path]:
-    return folder.glob("*/*/*.zip")
+def _render(root: Path, volume: Volume, blocks: BlockRange, table: str, stage: PartStage) -> None:
+    with (
+        scratch_folder(root / "scratch") as scratch,
+        rendered_table(root / volume.file, scratch, blocks, table) as text,
+    ):
+        receipt = text.receipt
+        stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows)
 
 
 def _widest(archive: Archive, plan: ExportPlan) -> Iterator[Entry]:

@@ -37,7 +37,7 @@ from api.requests import (
     read_order_versions,
     read_withdrawals,
 )
-from api.snapshots import Reading
+from api.snapshots import Reading, Snapshot
 
 _Request = TypeVar("_Request")
 Path = Mapping[str, str]
@@ -83,7 +83,12 @@ def _spam(path: str) -> Operation[GetSpamStatistics]:
 
 
 def _segments(reading: Reading) -> str:
-    return f'{{"segments":{records_json(SEGMENT, list_segments(reading.snapshot))}}}'
+    # Many thousands of segments are megabytes: written once for each generation.
+    return reading.snapshot.once("segments answer", _segments_json)
+
+
+def _segments_json(snapshot: Snapshot) -> str:
+    return f'{{"segments":{records_json(SEGMENT, list_segments(snapshot))}}}'
 
 
 OPERATIONS: Sequence[Operation[Any]] = (

@@ -44,6 +44,7 @@ class Service:
         self.standing = Standing(settings, self.snapshots, self.metrics)
         self.queries = Workers("query", limits.threads, limits.queue)
         self.exports = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE)
+        self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
         self._reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")
         self.sender = FileSender(self._reading, limits.stall_seconds)
         self.slots = Slots(limits.streams_per_client)
@@ -70,7 +71,7 @@ class Service:
             for loop in loops:
                 loop.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
-            for workers in (self.queries, self.exports, self._streams):
+            for workers in (self.queries, self.exports, self.files, self._streams):
                 workers.close()
             self._reading.shutdown(wait=False, cancel_futures=True)
             self._closing.close()

@@ -33,6 +33,7 @@ class Standing:
         self._metrics = metrics
         self._behind: int | None = None
         self._stopping = False
+        self._failing: dict[str, str] = {}
 
     @property
     def is_ready(self) -> bool:
@@ -63,14 +64,14 @@ class Standing:
         while True:
             await asyncio.sleep(self._limits.poll_seconds)
             refreshed = asyncio.to_thread(self._snapshots.refresh)
-            if await _attempt("opening the newest generation", refreshed):
+            if await self._attempt("opening the newest generation", refreshed):
                 self._count()
-                await _attempt("telling the streams' readers", changed())
+                await self._attempt("telling the streams' readers", changed())
 
     async def follow_source(self) -> None:
         """Count, now and then, the blocks of the source that are not loaded."""
         while self._source:
-            behind = await _attempt("looking at the source", asyncio.to_thread(self._survey))
+            behind = await self._attempt("looking at the source", asyncio.to_thread(self._survey))
             self._behind = behind
             if behind is not None:
                 self._metrics.behind.set(behind)
@@ -85,13 +86,15 @@ class Standing:
             self._metrics.generation.set(snapshot.catalog.generation)
             self._metrics.height.set(snapshot.newest.height if snapshot.newest else 0)
 
-
-async def _attempt(what: str, job: Awaitable[_Result]) -> _Result | None:
-    """Await a job; what it raises is logged, and None returned."""
-    (result,) = await asyncio.gather(job, return_exceptions=True)
-    if isinstance(result, BaseException):
-        # Our own errors are sentences; of others the place is needed to understand them.
-        trace = None if isinstance(result, StrataError) else result
-        log.error("%s failed and is tried again later: %s", what, result, exc_info=trace)
+    async def _attempt(self, what: str, job: Awaitable[_Result]) -> _Result | None:
+        """Await a job; what it raises is logged, once while it lasts, and None returned."""
+        (result,) = await asyncio.gather(job, return_exceptions=True)
+        if not isinstance(result, BaseException):
+            self._failing.pop(what, None)
+            return result
+        if self._failing.get(what) != str(result):
+            self._failing[what] = str(result)
+            # Our own errors are sentences; of others the place is needed to understand them.
+            trace = None if isinstance(result, StrataError) else result
+            log.error("%s failed and is tried again: %s", what, result, exc_info=trace)
         return None
-    return result

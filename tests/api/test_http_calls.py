@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 from api.settings import Access, Limits
 from api.work import Cancellation
@@ -267,9 +270,11 @@ def test_a_request_beyond_its_time_is_given_up(built_site: Site) -> None:
         assert "strata_timed_out_total 1.0" in client.get("/metrics").text
 
 
-def test_a_client_may_ask_for_a_shorter_time(served: Served) -> None:
-    with served.client() as client:
-        assert client.get(_TIME, headers={"Grpc-Timeout": "1n"}).status_code == 504
+def test_a_client_may_ask_for_a_shorter_time(built_site: Site) -> None:
+    given = settings(built_site.places, Limits(threads=1))
+    with serving(given) as served, served.client() as client:
+        with _occupied(served, 1):
+            assert client.get(_TIME, headers={"Grpc-Timeout": "50m"}).status_code == 504
         assert client.get(_TIME, headers={"Grpc-Timeout": "5S"}).status_code == 200
         malformed = client.get(_TIME, headers={"Grpc-Timeout": "abc"})
     assert malformed.status_code == 400
@@ -304,6 +309,19 @@ def test_with_tokens_only_their_owners_are_served(built_site: Site) -> None:
             assert client.get(_LIST, headers={"Authorization": given}).status_code == 200
         assert client.get("/health").status_code == 200
         assert client.get("/ready").status_code == 200
+
+
+def test_a_page_gives_its_token_in_the_place_of_a_websocket_protocol(built_site: Site) -> None:
+    access = Access(rate=0.0, tokens=("secret",))
+    path = "/api/v2/stream/liquidity-provisions"
+    with serving(settings(built_site.places, access=access)) as served:
+        url = f"ws://127.0.0.1:{served.port}{path}"
+        with connect(url, subprotocols=[Subprotocol("Bearer"), Subprotocol("secret")]) as opened:
+            assert opened.subprotocol == "Bearer"
+            assert "result" in json.loads(opened.recv(timeout=30))
+        with pytest.raises(InvalidStatus) as caught, connect(url):
+            pass
+    assert caught.value.response.status_code == 401
 
 
 # Request ids and failures
