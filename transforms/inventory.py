@@ -129,11 +129,12 @@ def _conflicts(
     files: Iterable[SegmentFile], held: Collection[SegmentName]
 ) -> dict[SegmentFile, str]:
     """For each file that shares blocks with another one: the sentence that says with which."""
-    held_names = sorted(held, key=lambda name: name.blocks)
+    held_names = sorted(set(held), key=lambda name: name.blocks)
+    loaded = set(held_names)
     reasons: dict[SegmentFile, str] = {}
     free: list[SegmentFile] = []
     for file in sorted(files, key=lambda file: (file.blocks, file.info.key)):
-        standing = None if file.name in held else _overlapped(file.blocks, held_names)
+        standing = None if file.name in loaded else _overlapped(file.blocks, held_names)
         if standing is None:
             free.append(file)
         else:
