@@ -21,7 +21,7 @@ def built_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 def wide_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Two segments, waiting; the first is larger than all buffers of a connection."""
     site = Site(tmp_path_factory.mktemp("wide"))
-    site.add_segment(FIRST, orders=30_000)
+    site.add_segment(FIRST, orders=20_000)
     site.add_segment(SECOND)
     site.load()
     return site

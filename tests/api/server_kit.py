@@ -7,6 +7,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -61,9 +62,14 @@ class Served:
 
 
 @contextmanager
-def serving(given: ServeSettings) -> Iterator[Served]:
-    """Serve from a thread of this process for the length of a block."""
+def serving(given: ServeSettings, send_buffer: int | None = None) -> Iterator[Served]:
+    """Serve from a thread of this process for the length of a block.
+
+    A small `send_buffer` makes the kernel keep little for readers that are slow.
+    """
     with listening(given.listen, given.limits.stall_seconds) as listener:
+        if send_buffer is not None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         port = listener.getsockname()[1]
         started: queue.Queue[tuple[Service, asyncio.AbstractEventLoop]] = queue.Queue()
         servers: list[uvicorn.Server] = []

@@ -18,7 +18,6 @@ from tests.api.site_kit import MARKETS, PARTIES, Site
 from transforms.segments import BlockRange
 
 _PATH = "/api/v2/stream/liquidity-provisions"
-_FOURTH, _FIFTH = BlockRange(51, 60), BlockRange(61, 70)
 Lines = Iterator[Any]
 
 
@@ -45,13 +44,38 @@ def _numbers(*messages: Any) -> list[int]:
     return [int(found["id"], 16) for message in messages for found in _provisions(message)]
 
 
-def _load(site: Site, blocks: BlockRange, *provisions: int) -> None:
-    site.add_segment(blocks, provisions, orders=1)
-    site.load()
+class Live:
+    """A server over a site that grows."""
+
+    def __init__(self, site: Site, served: Served) -> None:
+        self.served = served
+        self._site = site
+        self._first = 51
+
+    def load(self, *provisions: int) -> None:
+        """Load one more segment, in which these provisions change."""
+        blocks = BlockRange(self._first, self._first + 9)
+        self._site.add_segment(blocks, provisions, orders=1)
+        self._site.load()
+        self._first += 10
 
 
-def test_a_reader_gets_what_is_there_and_then_what_changes(site: Site) -> None:
-    with serving(settings(site.places)) as served, _reading(served) as lines:
+@pytest.fixture(scope="module")
+def live(built_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    site = built_site.copied(tmp_path_factory.mktemp("live") / "site")
+    with serving(settings(site.places)) as served:
+        yield Live(site, served)
+
+
+@contextmanager
+def _live(site: Site, limits: Limits) -> Iterator[Live]:
+    """A server of one's own, whose connections hold next to nothing for slow readers."""
+    with serving(settings(site.places, limits), send_buffer=65536) as served:
+        yield Live(site, served)
+
+
+def test_a_reader_gets_what_is_there_and_then_what_changes(live: Live) -> None:
+    with _reading(live.served) as lines:
         first, second = next(lines), next(lines)
         assert (len(_provisions(first)), len(_provisions(second))) == (50, 10)
         assert sorted(_numbers(first, second)) == [*range(60)]
@@ -61,17 +85,17 @@ def test_a_reader_gets_what_is_there_and_then_what_changes(site: Site) -> None:
             for found in (*_provisions(first), *_provisions(second))
         }
         assert (amounts[0], amounts[1], amounts[2]) == ("21", "21", "1")
-        _load(site, _FOURTH, 7, 100)
-        assert sorted(_numbers(next(lines))) == [7, 100]
-        _load(site, _FIFTH, 100)
+        live.load(7, 8)
+        assert sorted(_numbers(next(lines))) == [7, 8]
+        live.load(8)
         (changed,) = _provisions(next(lines))
         assert changed["commitmentAmount"] == "61"
         assert changed["status"] == "STATUS_ACTIVE"
 
 
-def test_without_a_snapshot_only_changes_are_told(site: Site) -> None:
-    with serving(settings(site.places)) as served, _reading(served, "snapshot=false") as lines:
-        _load(site, _FOURTH, 7)
+def test_without_a_snapshot_only_changes_are_told(live: Live) -> None:
+    with _reading(live.served, "snapshot=false") as lines:
+        live.load(7)
         assert _numbers(next(lines)) == [7]
 
 
@@ -88,16 +112,15 @@ def test_filters_hold_for_the_snapshot(served: Served, query: str, expected: lis
         assert sorted(_numbers(next(lines))) == expected
 
 
-def test_filters_hold_for_changes(site: Site) -> None:
-    query = f"marketId={MARKETS[1]}&snapshot=false"
-    with serving(settings(site.places)) as served, _reading(served, query) as lines:
-        _load(site, _FOURTH, 2, 3, 4, 5)
+def test_filters_hold_for_changes(live: Live) -> None:
+    with _reading(live.served, f"marketId={MARKETS[1]}&snapshot=false") as lines:
+        live.load(2, 3, 4, 5)
         assert _numbers(next(lines)) == [3, 5]
 
 
-def test_more_than_fifty_changes_are_several_messages(site: Site) -> None:
-    with serving(settings(site.places)) as served, _reading(served, "snapshot=false") as lines:
-        _load(site, _FOURTH, *range(200, 320))
+def test_more_than_fifty_changes_are_several_messages(live: Live) -> None:
+    with _reading(live.served, "snapshot=false") as lines:
+        live.load(*range(200, 320))
         messages = [next(lines) for _ in range(3)]
     assert [len(_provisions(message)) for message in messages] == [50, 50, 20]
 
@@ -115,19 +138,17 @@ def test_what_is_no_filter_is_refused_before_the_stream_begins(
     assert body.get("error", body)["code"] == code
 
 
-def test_a_websocket_gets_a_frame_where_http_gets_a_line(site: Site) -> None:
-    with (
-        serving(settings(site.places)) as served,
-        _reading(served) as lines,
-        _socket(served) as connection,
-    ):
-        for _ in range(2):
-            assert json.loads(connection.recv(timeout=30)) == next(lines)
-        _load(site, _FOURTH, 7)
+def test_a_websocket_gets_a_frame_where_http_gets_a_line(live: Live) -> None:
+    query = f"partyId={PARTIES[0]}"
+    with _reading(live.served, query) as lines, _socket(live.served, query) as connection:
+        assert json.loads(connection.recv(timeout=30)) == next(lines)
+        live.load(4)
         frame = connection.recv(timeout=30)
+        while 4 not in _numbers(json.loads(frame)):
+            assert json.loads(frame) == next(lines)
+            frame = connection.recv(timeout=30)
         assert isinstance(frame, str)
         assert not frame.endswith("\n")
-        assert json.loads(frame) == next(lines)
 
 
 def test_a_websocket_is_told_what_is_wrong_in_a_frame(served: Served) -> None:
@@ -137,17 +158,17 @@ def test_a_websocket_is_told_what_is_wrong_in_a_frame(served: Served) -> None:
             connection.recv(timeout=30)
 
 
-def test_a_reader_that_comes_back_gets_the_state_anew(site: Site) -> None:
-    with serving(settings(site.places)) as served:
-        with _reading(served, f"marketId={MARKETS[0]}") as lines:
-            assert len(_numbers(next(lines))) == 30
-        _load(site, _FOURTH, 1000)
-        # The new generation may need a moment; the stream then tells of it as a change.
-        with _reading(served, f"marketId={MARKETS[0]}") as lines:
-            seen = set(_numbers(next(lines)))
-            while 1000 not in seen:
-                seen |= set(_numbers(next(lines)))
-        assert len(seen) == 31
+def test_a_reader_that_comes_back_gets_the_state_anew(live: Live) -> None:
+    query = f"marketId={MARKETS[0]}&partyId={PARTIES[1]}"
+    with _reading(live.served, query) as lines:
+        before = set(_numbers(next(lines)))
+    live.load(1002)
+    # The new generation may need a moment; the stream then tells of it as a change.
+    with _reading(live.served, query) as lines:
+        seen = set(_numbers(next(lines)))
+        while 1002 not in seen:
+            seen |= set(_numbers(next(lines)))
+    assert seen == before | {1002}
 
 
 class _SlowReader:
@@ -179,38 +200,36 @@ class _SlowReader:
 
 
 def test_a_slow_reader_is_dropped_with_an_error_line_and_the_others_go_on(site: Site) -> None:
-    many = 20_000  # more than the buffers of a connection hold
     with (
-        serving(settings(site.places, Limits(stream_buffer=5000))) as served,
-        _SlowReader(served) as slow,
-        _reading(served, "snapshot=false") as fast,
-        _socket(served, "snapshot=false") as connection,
+        _live(site, Limits(stream_buffer=5000)) as live,
+        _SlowReader(live.served) as slow,
+        _reading(live.served, "snapshot=false") as fast,
+        _socket(live.served, "snapshot=false") as connection,
     ):
-        for blocks, count in ((_FOURTH, many), (_FIFTH, 50), (BlockRange(71, 80), 50)):
-            _load(site, blocks, *range(count))
+        for count in (1000, 50, 50):  # the first is more than a connection holds
+            live.load(*range(count))
             for _ in range(count // 50):
                 assert json.loads(connection.recv(timeout=30)) == next(fast)
         *_, last = (line for line in slow.read().split(b"\r\n") if line.startswith(b"{"))
         error = json.loads(last)["error"]
         assert (error["code"], error["details"][0]["code"]) == (13, 10010)
-        assert "strata_streams_dropped_total 1.0" in httpx2.get(f"{served.url}/metrics").text
+        metrics = httpx2.get(f"{live.served.url}/metrics").text
+        assert "strata_streams_dropped_total 1.0" in metrics
 
 
 def test_a_reader_that_takes_nothing_is_cut_off(site: Site) -> None:
-    with (
-        serving(settings(site.places, Limits(stall_seconds=0.2))) as served,
-        _SlowReader(served) as slow,
-    ):
-        _load(site, _FOURTH, *range(20_000))
-        while "strata_streams_closed_total 1.0" not in httpx2.get(f"{served.url}/metrics").text:
+    with _live(site, Limits(stall_seconds=0.2)) as live, _SlowReader(live.served) as slow:
+        live.load(*range(1000))
+        url = f"{live.served.url}/metrics"
+        while "strata_streams_closed_total 1.0" not in httpx2.get(url).text:
             pass
         with pytest.raises((AssertionError, ConnectionError), match=r"cut|reset"):
             slow.read()
 
 
-def test_streams_end_with_a_reason_when_the_server_stops(site: Site) -> None:
+def test_streams_end_with_a_reason_when_the_server_stops(built_site: Site) -> None:
     with (
-        serving(settings(site.places)) as served,
+        serving(settings(built_site.places)) as served,
         _reading(served, "snapshot=false") as lines,
         _socket(served, "snapshot=false") as connection,
     ):
