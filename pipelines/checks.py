@@ -1,9 +1,9 @@
-"""The checks that stand between a load and its publication, and the one that watches the lag.
+"""The checks that stand between a load and its publication, and those that watch the whole.
 
 Each belongs to one table, so that it can be seen and run alone; `pipelines.audits` does the work.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
@@ -20,11 +20,16 @@ from pipelines.audits import (
 )
 from pipelines.partitions import partitions_of_run
 from pipelines.site import Site
-from pipelines.standing import Standing, standing_of
+from pipelines.standing import NOTHING, Standing, standing_of
 from transforms.registry import HISTORY_TABLES
 from transforms.segments import BlockRange
 
 LAG = "blocks_behind"
+REFUSED = "no_file_refused"
+_MEANINGS = {
+    LAG: "Blocks by which the archive is behind the newest segment.",
+    REFUSED: "The source has no file that cannot be used; otherwise each with its reason.",
+}
 _SHOWN = 20  # problems named in a check's description
 
 AUDITS: dict[str, Audit] = {
@@ -68,31 +73,60 @@ def publication_gate() -> dg.AssetChecksDefinition:
     return checks
 
 
-def lag_check(lag_blocks: int) -> dg.AssetChecksDefinition:
-    """Warns where the archive is more than `lag_blocks` behind the newest segment.
+def standing_checks(lag_blocks: int) -> list[dg.AssetChecksDefinition]:
+    """The warnings about the whole: how far behind the archive is, and what cannot be used."""
+    return [_standing_check(judge) for judge in _judges(lag_blocks)]
 
-    Counted in blocks, not in minutes: filling up old history does not make an archive fresh.
-    """
 
-    @dg.asset_check(asset=INDEX, name=LAG, description="Blocks behind the newest segment.")
-    def lag(site: dg.ResourceParam[Site]) -> dg.AssetCheckResult:
-        told = lag_evaluation(standing_of(site), lag_blocks)
+def standing_evaluations(standing: Standing, lag_blocks: int) -> list[dg.AssetCheckEvaluation]:
+    """The same, for a sensor to report without a run."""
+    return [judge(standing) for judge in _judges(lag_blocks)]
+
+
+_Judge = Callable[[Standing], dg.AssetCheckEvaluation]
+
+
+def _judges(lag_blocks: int) -> tuple[_Judge, ...]:
+    return (lambda standing: _lag(standing, lag_blocks), _refused)
+
+
+def _standing_check(judge: _Judge) -> dg.AssetChecksDefinition:
+    name = judge(NOTHING).check_name
+
+    @dg.asset_check(asset=INDEX, name=name, description=_MEANINGS[name])
+    def check(site: dg.ResourceParam[Site]) -> dg.AssetCheckResult:
+        told = judge(standing_of(site))
         return dg.AssetCheckResult(
             passed=told.passed, severity=told.severity, metadata=told.metadata
         )
 
-    return lag
+    return check
 
 
-def lag_evaluation(standing: Standing, lag_blocks: int) -> dg.AssetCheckEvaluation:
-    """The same, for a sensor to report without a run."""
+def _lag(standing: Standing, lag_blocks: int) -> dg.AssetCheckEvaluation:
+    """Counted in blocks, not in minutes: filling up old history does not make an archive fresh."""
     behind = standing.blocks_behind
+    return _warning(
+        LAG,
+        behind <= lag_blocks,
+        {"blocks_behind": behind, "segments_to_do": len(standing.to_do)},
+    )
+
+
+def _refused(standing: Standing) -> dg.AssetCheckEvaluation:
+    """Every file of the source that is in quarantine, with its reason."""
+    refused = standing.refused
+    shown = dict(list(refused.items())[:_SHOWN])
+    return _warning(REFUSED, not refused, {"files": len(refused), **shown})
+
+
+def _warning(name: str, passed: bool, metadata: Mapping[str, int | str]) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
         asset_key=INDEX,
-        check_name=LAG,
-        passed=behind <= lag_blocks,
+        check_name=name,
+        passed=passed,
         severity=dg.AssetCheckSeverity.WARN,
-        metadata={"blocks_behind": behind, "segments_to_do": len(standing.to_do)},
+        metadata=metadata,
     )
 
 

@@ -1,5 +1,6 @@
 """The sensor: what the source has becomes partitions, what is left to do becomes runs."""
 
+import hashlib
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -8,7 +9,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from pipelines.batches import plan_batches
-from pipelines.checks import lag_evaluation
+from pipelines.checks import standing_evaluations
 from pipelines.instance import end_killed_runs
 from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
 from pipelines.requests import run_requests
@@ -45,8 +46,8 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
                 SEGMENTS.build_add_request(fresh[at : at + ADDED_AT_ONCE])
                 for at in range(0, len(fresh), ADDED_AT_ONCE)
             ],
-            asset_events=_lag_events(context.cursor, standing, settings.lag_blocks),
-            cursor=str(standing.blocks_behind),
+            asset_events=_news(context.cursor, standing, settings.lag_blocks),
+            cursor=_cursor(standing),
         )
 
     return new_segments
@@ -60,10 +61,11 @@ def _idle(standing: Standing) -> str:
     )
 
 
-def _lag_events(
-    told: str | None, standing: Standing, lag_blocks: int
-) -> list[dg.AssetCheckEvaluation]:
-    """Report the lag when it has changed; the cursor is the number that was told last."""
-    if told == str(standing.blocks_behind):
-        return []
-    return [lag_evaluation(standing, lag_blocks)]
+def _news(told: str | None, standing: Standing, lag_blocks: int) -> list[dg.AssetCheckEvaluation]:
+    """Report how the whole stands when that has changed; the cursor is what was told last."""
+    return [] if told == _cursor(standing) else standing_evaluations(standing, lag_blocks)
+
+
+def _cursor(standing: Standing) -> str:
+    refused = hashlib.sha256(repr(standing.refused).encode()).hexdigest()
+    return f"{standing.blocks_behind} {refused[:16]}"

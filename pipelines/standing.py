@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from exporters.coverage import Coverage
 from exporters.sums import Completeness, completeness
 from pipelines.site import Site
+from transforms.inventory import Inventory
 from transforms.receipts import LoadedSegment
 from transforms.segments import BlockRange
 from transforms.warehouse import Survey
@@ -64,6 +65,10 @@ class Standing:
         done = max((blocks.last for blocks in self.published), default=0)
         oldest = min((blocks.first for blocks in self.known), default=0)
         return max(newest - max(done, oldest - 1), 0)
+
+
+NOTHING = Standing(Survey(Inventory("", (), ()), (), ()), {}, frozenset(), None)
+"""Where a chain stands of which nothing is known."""
 
 
 def standing_of(site: Site) -> Standing:

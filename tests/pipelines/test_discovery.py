@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from pipelines.checks import LAG, REFUSED
 from pipelines.discovery import segment_sensor
 from pipelines.instance import COMMAND_LINE_TAG, only_command_line
 from pipelines.jobs import load_and_publish
@@ -128,13 +129,33 @@ def test_the_lag_is_told_when_it_has_changed(
     make_segments(1, at=2)
     later = look(settings, instance, cursor=again.cursor)
 
-    told = [
-        event.metadata["blocks_behind"].value
-        for result in (first, again, later)
-        for event in result.asset_events
-        if isinstance(event, dg.AssetCheckEvaluation)
+    assert [told(result, LAG, "blocks_behind") for result in (first, again, later)] == [
+        20,
+        None,
+        30,
     ]
-    assert told == [20, 30]
+
+
+def test_a_refused_file_is_told_with_its_reason_until_it_is_gone(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    bad = Path(settings.source, "notes.zip")
+    bad.write_bytes(b"")
+    first = look(settings, instance)
+    again = look(settings, instance, cursor=first.cursor)
+    bad.unlink()
+    later = look(settings, instance, cursor=again.cursor)
+
+    assert [told(result, REFUSED, "files") for result in (first, again, later)] == [1, None, 0]
+    assert "is not named" in str(told(first, REFUSED, "notes.zip"))
+
+
+def told(result: dg.SensorResult, check: str, name: str) -> object:
+    """What a look at the source reported about a check; None where it did not."""
+    for event in result.asset_events:
+        if isinstance(event, dg.AssetCheckEvaluation) and event.check_name == check:
+            return event.metadata[name].value
+    return None
 
 
 def test_the_whole_history_of_mainnet_can_appear_at_once(
