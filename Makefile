@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup run serve ui test lint unit crash-test bench clean help
+.PHONY: setup run serve ui test lint unit crash-test bench bench-api clean help
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -45,6 +45,9 @@ crash-test: setup ## kill load and publish at random points, many times, and com
 
 bench: setup ## measure load, splice and Dagster's own cost beside their limits
 	$(BIN)/python -m tests.benchmarks
+
+bench-api: setup ## measure the read API at 100 and 1,000 segments (the latter wants 15 GB and half an hour)
+	$(BIN)/python -m tests.benchmarks.api
 
 clean: ## remove the embedded run's data and Dagster's state
 	rm -rf strata-data exports
