@@ -97,6 +97,7 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
     )
     page = ArchivePages(service.snapshots, service.store, service.files)
     yield "/", page
+    yield "/archive", page
     yield "/archive/", page
     yield "/archive/{key:path}", ArchiveFiles(service.store, service.sender, service.files)
     yield "/health", health()

@@ -34,7 +34,9 @@ class ArchivePages:
             await method_not_allowed()(scope, receive, send)
             return
         block = read_parameters(parse_query(scope["query_string"]), _FIELDS).get("block")
-        job = partial(self._page, scope.get("root_path", ""), block)
+        # Relative links: a proxy may have the server below a path of its own.
+        base = ".." if scope["path"].endswith("/archive/") else "."
+        job = partial(self._page, base, block)
         body = await self._workers.run(lambda _: job(), receive=receive)
         answer = Answer(200, body, HTML, ((b"cache-control", b"no-cache"), *PAGE_HEADERS))
         await answer(scope, receive, send)

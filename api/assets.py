@@ -56,6 +56,6 @@ def assets() -> Mapping[str, ASGIApp]:
         for file in folder.joinpath("static").iterdir()
     }
     page = Template(folder.joinpath("templates", "docs.html").read_text("utf-8"))
-    found["/docs"] = Asset(page.substitute(base="").encode(), HTML)
+    found["/docs"] = Asset(page.substitute(base=".").encode(), HTML)
     found["/openapi.json"] = Asset(document(), JSON)
     return found

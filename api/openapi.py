@@ -49,8 +49,8 @@ _PARTY = Parameter("partyId", HEX, "Only provisions of this party.")
 _TABLES = ["TABLE_" + table.upper() for table in HISTORY_TABLES]
 
 
-def document(url: str = "/") -> bytes:
-    """The description as JSON; `url` is where the server is reached."""
+def document() -> bytes:
+    """The description as JSON."""
     return json.dumps(
         {
             "openapi": "3.1.0",
@@ -60,7 +60,7 @@ def document(url: str = "/") -> bytes:
                 "description": "Network history: exports, the published archive, and queries over "
                 "the same data. 64-bit numbers are text in JSON, times are Unix nanoseconds.",
             },
-            "servers": [{"url": url}],
+            "servers": [{"url": "."}],
             "paths": _paths(),
             "components": {
                 "schemas": component_schemas(),

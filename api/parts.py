@@ -5,8 +5,10 @@ Whichever it is, the bytes are the same: so a download equals what a batch would
 
 from __future__ import annotations
 
+import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from api.checked_parts import CheckedParts
@@ -86,14 +88,23 @@ class PartFinder:
         return self._checked.local(path)
 
     def _make_room(self) -> None:
-        """Remove the oldest rendered parts beyond the bound."""
-        files = [(path.stat(), path) for path in self._folder.glob("*/*/*/*.zip")]
-        total = sum(stat.st_size for stat, _ in files)
-        for stat, path in sorted(files, key=lambda file: file[0].st_mtime):
+        """Remove the oldest rendered parts beyond the bound, and what killed processes left."""
+        files = sorted(_files(self._folder))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in files:
             if total <= self._rendered_bytes:
                 return
             path.unlink(missing_ok=True)
-            total -= stat.st_size
+            total -= size
+
+
+def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """Every file with its time and size, unless another process removes it just now."""
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            found = path.stat()
+            if stat.S_ISREG(found.st_mode):
+                yield found.st_mtime, found.st_size, path
 
 
 def _render(root: Path, volume: Volume, blocks: BlockRange, table: str, stage: PartStage) -> None:

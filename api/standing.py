@@ -45,7 +45,7 @@ class Standing:
         self._stopping = True
 
     def described(self) -> dict[str, Any]:
-        """All of it as JSON; numbers are null where nothing is known."""
+        """All of it as JSON; what is not known is null."""
         snapshot = self._snapshots.current
         newest = snapshot.newest if snapshot else None
         return {
@@ -54,7 +54,7 @@ class Standing:
             "generation": snapshot.catalog.generation if snapshot else None,
             "segments": len(snapshot.catalog.segments) if snapshot else 0,
             "blockHeight": newest.height if newest else None,
-            "blockTimestamp": newest.time if newest else None,
+            "blockTimestamp": str(newest.time) if newest else None,
             "blocksBehind": self._behind,
         }
 

@@ -19,8 +19,8 @@ from transforms.registry import HISTORY_TABLES
 from transforms.segments import BlockRange
 
 
-def archive_page(view: ArchiveView, base: str = "") -> bytes:
-    """The page as UTF-8; `base` is the path below which the server is reached."""
+def archive_page(view: ArchiveView, base: str) -> bytes:
+    """The page as UTF-8; `base` leads from where it is shown to the server's root."""
     title = f"{view.chain_id}: network history" if view.chain_id else "Network history"
     held = view.held
     content = [

@@ -46,7 +46,7 @@ _HEAD = "| segments | operation | page | clients | requests/s | p50 ms | p95 ms 
 
 @dataclass(frozen=True)
 class Question:
-    """One kind of request: the path of the n-th."""
+    """One kind of request: the path of the n-th, below `/api/v2`."""
 
     operation: str
     page: str
@@ -55,54 +55,31 @@ class Question:
 
 def questions(segments: int) -> list[Question]:
     """Every list operation, with a small page and one of a thousand where there are so many."""
-    small = "pagination.first=20"
+    small, provisions = "pagination.first=20", "/liquidity/provisions"
 
-    def order(n: int) -> str:
-        return hex_id("order", n * 7919 % (segments * ORDERS))
+    def some(kind: str, count: int) -> Callable[[int], str]:
+        return lambda n: hex_id(kind, n * 7919 % count)
 
-    def withdrawal(n: int) -> str:
-        return hex_id("withdrawal", n * 7919 % (segments * WITHDRAWALS))
-
-    def party(n: int) -> str:
-        return hex_id("party", n % PARTIES)
-
-    def market(n: int) -> str:
-        return hex_id("market", n % MARKETS)
-
-    return [
-        Question("order versions", "all", lambda n: f"/api/v2/order/versions/{order(n)}"),
-        Question(
-            "withdrawals of a party", "all", lambda n: f"/api/v2/withdrawals?partyId={party(n)}"
-        ),
-        Question("withdrawals", "20", lambda n: f"/api/v2/withdrawals?{small}"),
-        Question("withdrawals", "1,000", lambda n: "/api/v2/withdrawals"),
-        Question("withdrawal", "1", lambda n: f"/api/v2/withdrawal/{withdrawal(n)}"),
-        Question("oracle data", "20", lambda n: f"/api/v2/oracle/data?{small}"),
-        Question("oracle data", "1,000", lambda n: "/api/v2/oracle/data"),
-        Question(
-            "oracle data of a spec",
-            "20",
-            lambda n: f"/api/v2/oracle/data?{small}&oracleSpecId={hex_id('spec', n % SPECS)}",
-        ),
-        Question(
-            "node signatures",
-            "all",
-            lambda n: f"/api/v2/node/signatures?id={hex_id('resource', n % RESOURCES)}",
-        ),
-        Question(
-            "liquidity provisions",
-            "20",
-            lambda n: f"/api/v2/liquidity/provisions?{small}&marketId={market(n)}",
-        ),
-        Question(
-            "liquidity provisions",
-            "1,000",
-            lambda n: f"/api/v2/liquidity/provisions?marketId={market(n)}",
-        ),
-        Question("spam statistics", "1", lambda n: f"/api/v2/statistics/spam/{party(n)}"),
-        Question("segments", "all", lambda n: "/api/v2/networkhistory/segments"),
-        Question("vega time", "1", lambda n: "/api/v2/vega/time"),
-    ]
+    order, withdrawal = some("order", segments * ORDERS), some("withdrawal", segments * WITHDRAWALS)
+    party, market = some("party", PARTIES), some("market", MARKETS)
+    spec, resource = some("spec", SPECS), some("resource", RESOURCES)
+    asked: list[tuple[str, str, Callable[[int], str]]] = [
+        ("order versions", "all", lambda n: f"/order/versions/{order(n)}"),
+        ("withdrawals of a party", "all", lambda n: f"/withdrawals?partyId={party(n)}"),
+        ("withdrawals", "20", lambda _: f"/withdrawals?{small}"),
+        ("withdrawals", "1,000", lambda _: "/withdrawals"),
+        ("withdrawal", "1", lambda n: f"/withdrawal/{withdrawal(n)}"),
+        ("oracle data", "20", lambda _: f"/oracle/data?{small}"),
+        ("oracle data", "1,000", lambda _: "/oracle/data"),
+        ("oracle data of a spec", "20", lambda n: f"/oracle/data?{small}&oracleSpecId={spec(n)}"),
+        ("node signatures", "all", lambda n: f"/node/signatures?id={resource(n)}"),
+        ("provisions of a market", "20", lambda n: f"{provisions}?{small}&marketId={market(n)}"),
+        ("provisions of a market", "1,000", lambda n: f"{provisions}?marketId={market(n)}"),
+        ("spam statistics", "1", lambda n: f"/statistics/spam/{party(n)}"),
+        ("segments", "all", lambda _: "/networkhistory/segments"),
+        ("vega time", "1", lambda _: "/vega/time"),
+    ]  # fmt: skip
+    return [Question(name, page, path) for name, page, path in asked]
 
 
 def make_warehouse(folder: Path, segments: int) -> Places:
@@ -155,7 +132,7 @@ async def ask(url: str, question: Question, clients: int, seconds: float) -> Fig
         while time.perf_counter() < end:
             path = question.path(next(numbers))
             started = time.perf_counter()
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode())
+            writer.write(f"GET /api/v2{path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode())
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200"), (path, head)
             length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
