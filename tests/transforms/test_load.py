@@ -182,7 +182,7 @@ def _rows(draw: st.DrawFn) -> dict[str, list[list[Cell]]]:
     return tables
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(_rows(), _rows())
 def test_any_rows_at_all_are_loaded_and_come_back(
     tmp_path_factory: pytest.TempPathFactory,
