@@ -308,7 +308,7 @@ def test_verify_leaves_with_1_where_something_is_gone(strata: Strata, settings: 
         (["load", "--source", "/nowhere/at/all"], 2, "/nowhere/at/all does not exist"),
         (["load", "--source", "ftp://host/x"], 2, "is no store"),
         (["fetch"], 2, "No such command"),
-        (["status", "--warehouse", "/dev/null/x"], 7, "Not a directory"),
+        (["load", "--warehouse", "/dev/null/x"], 7, "Not a directory"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_on_stderr_and_a_code(
