@@ -99,21 +99,25 @@ _WRITERS: dict[Kind, Writer] = {
 @cache
 def _object_writer(message: Message) -> Writer:
     """The function that writes records of a message; made once, so that a row costs little."""
-    writers = [_member_writer(field) for field in message.fields]
+    names = [f'"{field.json_name}":' for field in message.fields]
+    writers = [_value_writer(field) for field in message.fields]
+    optional = [field.optional for field in message.fields]
 
-    def write(record: Record) -> str:
-        members = [member(value) for member, value in zip(writers, record, strict=True)]
-        return f"{{{','.join(filter(None, members))}}}"
+    def write_all(record: Record) -> str:
+        members = [
+            name + write(value) for name, write, value in zip(names, writers, record, strict=True)
+        ]
+        return f"{{{','.join(members)}}}"
 
-    return write
+    def write_set(record: Record) -> str:
+        members = [
+            name + write(value)
+            for name, write, value, absent in zip(names, writers, record, optional, strict=True)
+            if not (absent and value is None)
+        ]
+        return f"{{{','.join(members)}}}"
 
-
-def _member_writer(field: Field) -> Writer:
-    write = _value_writer(field)
-    prefix = f'"{field.json_name}":'
-    if field.optional:
-        return lambda value: "" if value is None else prefix + write(value)
-    return lambda value: prefix + write(value)
+    return write_set if any(optional) else write_all
 
 
 def _value_writer(field: Field) -> Writer:

@@ -32,6 +32,8 @@ LIQUIDITY_PROVISIONS = Columns(
 )
 
 _ELEMENT = re.compile(r'"\\\\x([0-9a-f]*)"')
+# What nearly all withdrawals have; reading JSON costs ten times as much.
+_ERC20 = re.compile(r'\{"erc20": \{"receiverAddress": "([0-9A-Za-z]*)"\}\}')
 _PUB_KEY, _ETH_ADDRESS = "00", "01"
 
 
@@ -176,6 +178,9 @@ def _signer(tag: str, rest: str) -> Record:
 
 def _extension(ext: str | None) -> Record:
     """The foreign chain's part of a withdrawal: with or without an `erc20`."""
+    usual = _ERC20.fullmatch(ext) if ext else None
+    if usual:
+        return ((usual[1],),)
     read = None if ext is None else json.loads(ext)
     erc20 = read.get("erc20") if isinstance(read, dict) else None
     if not isinstance(erc20, dict):

@@ -10,23 +10,32 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transforms.duck import quote_name, quote_text
+from transforms.lookups import OrderFilter
 from transforms.segments import BlockRange
 from transforms.shapes import Shape
 
 
 @dataclass(frozen=True)
 class HeldTable:
-    """One table in one attached file: that of a run of segments, or of a current state."""
+    """One table in one attached file: that of a run of segments, or of a current state.
+
+    `orders` is the file's filter of orders if it has lookups.
+    """
 
     file: str
     table: str
     blocks: BlockRange
     shape: Shape
+    orders: OrderFilter | None = None
 
     @property
     def source(self) -> str:
         """The table's name in SQL."""
         return f"{self.file}.main.{quote_name(self.table)}"
+
+    def lookup(self, name: str) -> str:
+        """The name in SQL of a lookup in the same file, of those it has; else of the table."""
+        return self.source if self.orders is None else f"{self.file}.strata.{name}"
 
     def has(self, column: str) -> bool:
         """Whether the table has the column; DuckDB folds case."""

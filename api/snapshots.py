@@ -6,7 +6,7 @@ that only the older one needs are let go of when its last request is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from api.errors import UnavailableError
 from api.relations import HeldTable
 from transforms.catalog import CURRENT, Catalog, read_catalog
 from transforms.duck import MEMORY_LIMIT
+from transforms.lookups import OrderFilter, read_filter
 from transforms.serving import Row, Session, Shelf, Value
 from transforms.shapes import Volume
 from transforms.spam_captures import captures_file
@@ -38,12 +39,15 @@ class Block:
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
-    `newest` is None where no block is loaded; `captures` names the attached file of spam captures.
+    `files` and `paths` are the volumes' names in SQL and all attached files; `filters` tell which
+    volumes may hold an order. `newest` is None where no block is loaded; `captures` names the
+    attached file of spam captures.
     """
 
     catalog: Catalog
-    files: dict[str, str]
+    files: Mapping[str, str]
     paths: tuple[Path, ...]
+    filters: Mapping[str, OrderFilter | None] = field(default_factory=dict)
     newest: Block | None = None
     captures: str | None = None
     users: int = 0
@@ -73,7 +77,8 @@ class Snapshot:
         for volume in volumes:
             if table in volume.shapes:
                 file = self.files[volume.file]
-                yield HeldTable(file, table, volume.blocks, volume.shapes[table])
+                orders = self.filters.get(file)
+                yield HeldTable(file, table, volume.blocks, volume.shapes[table], orders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,18 +205,26 @@ class Snapshots:
             for volume in catalog.volumes:
                 files[volume.file] = attach(self._root / volume.file)
             spam = attach(captures) if captures is not None else None
-            snapshot = Snapshot(catalog, files, tuple(paths), captures=spam)
-            snapshot.newest = self._newest(snapshot)
+            with self._shelf.session() as session:
+                history = [files[volume.file] for volume in catalog.history()]
+                filters = {file: self._filter(session, file) for file in history}
+                snapshot = Snapshot(catalog, files, tuple(paths), filters, captures=spam)
+                snapshot.newest = _newest(session, snapshot)
             undo.pop_all()
             return snapshot
 
-    def _newest(self, snapshot: Snapshot) -> Block | None:
-        blocks = snapshot.history("blocks")
-        if not blocks:
-            return None
-        sql = (
-            "select height, epoch_us(vega_time) * 1000, hash "  # noqa: S608 - our own name
-            f"from {blocks[-1].source} order by height desc limit 1"
-        )
-        with self._shelf.session() as session:
-            return next((Block(*row) for row in session.rows(sql)), None)
+    def _filter(self, session: Session, file: str) -> OrderFilter | None:
+        """A file's filter, read once for as long as the file stays attached."""
+        known = self._current.filters if self._current is not None else {}
+        return known[file] if file in known else read_filter(session, file)
+
+
+def _newest(session: Session, snapshot: Snapshot) -> Block | None:
+    blocks = snapshot.history("blocks")
+    if not blocks:
+        return None
+    sql = (
+        "select height, epoch_us(vega_time) * 1000, hash "  # noqa: S608 - our own name
+        f"from {blocks[-1].source} order by height desc limit 1"
+    )
+    return next((Block(*row) for row in session.rows(sql)), None)

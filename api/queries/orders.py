@@ -30,10 +30,11 @@ def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
     window = request.pagination.window(_CURSORS)
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
-    few = reading.rows(reading.snapshot.once("orders few", _few_sql), [order_id, _FEW_ROWS + 1])
+    tables = [held for held in reading.snapshot.history("orders") if _may_hold(held, order_id)]
+    few = _few_rows(reading, tables, order_id)
     if len(few) <= _FEW_ROWS:
         return _page_of_few(_versions(few), window)
-    return _page_of_many(reading, order_id, window)
+    return _page_of_many(QueryListing(reading, _many(tables), (order_id,)), window)
 
 
 def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
@@ -46,11 +47,14 @@ def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
     return page(found, [_CURSORS.encode(key) for key in keys], order)
 
 
-def _page_of_many(reading: Reading, order_id: str, window: Window) -> Page:
+def _page_of_many(listing: QueryListing, window: Window) -> Page:
     """Ask for a page of an order that has too many rows to fetch."""
-    listing = QueryListing(reading, reading.snapshot.once("orders many", _many), (order_id,))
     found = cut(listing, window, _place_in(listing, window), _own(window))
     return page(found, [_CURSORS.encode(row) for row in found.rows], order)
+
+
+def _may_hold(table: HeldTable, order_id: str) -> bool:
+    return table.orders is None or order_id in table.orders
 
 
 def _order_id(text: str) -> str:
@@ -66,16 +70,23 @@ def _rows_sql(table: HeldTable) -> str:
     return f"select {ORDERS.inner(table)} from {table.source} where id = $1"  # noqa: S608 - ours
 
 
-def _few_sql(snapshot: Snapshot) -> str:
-    rows = union(snapshot.history("orders"), _rows_sql)
-    return f"select {ORDERS.shown} from ({rows}) limit $2"  # noqa: S608 - ours
+def _few_rows(reading: Reading, tables: Sequence[HeldTable], order_id: str) -> Sequence[Row]:
+    """All rows of an order, unless there are more than a few."""
+    if not tables:
+        return []
+
+    def sql(_snapshot: Snapshot) -> str:
+        rows = union(tables, _rows_sql)
+        return f"select {ORDERS.shown} from ({rows}) limit $2"  # noqa: S608 - ours
+
+    name = f"orders {' '.join(table.file for table in tables)}"
+    return reading.rows(reading.snapshot.once(name, sql), [order_id, _FEW_ROWS + 1])
 
 
-def _many(snapshot: Snapshot) -> Relation:
-    rows = union(snapshot.history("orders"), _rows_sql)
+def _many(tables: Sequence[HeldTable]) -> Relation:
     last = "row_number() over (partition by version order by vega_time desc, seq_num desc) = 1"
     return Relation(
-        f"select * from ({rows}) qualify {last}",  # noqa: S608 - ours
+        f"select * from ({union(tables, _rows_sql)}) qualify {last}",  # noqa: S608 - ours
         keys=("version",),
         shown=ORDERS.shown,
         bound=1,

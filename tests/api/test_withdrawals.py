@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from tests.api.answers_kit import Json, ask, page
-from tests.api.story_kit import ALICE, BOB, story
-from tests.segments_kit import block_time
+from api.snapshots import Reading, Snapshots
+from tests.api.answers_kit import Json, add_lookups, ask, load, page
+from tests.api.story_kit import ALICE, BOB, story, withdrawal_row
+from tests.segments_kit import block_time, build_segment, table_rows
+from tests.transforms.warehouse_kit import STATE_TABLES
 
 _PATH = "/api/v2/withdrawals"
 _SECOND = 10**9
 _GENESIS = 1672531200 * _SECOND  # 2023-01-01, where the kit's blocks begin, one a second
+
+
+@pytest.fixture(params=[False, True], ids=["tables", "lookups"])
+def told(request: pytest.FixtureRequest) -> Reading:
+    """The story, with lookups beside the tables or without: nobody can tell."""
+    return story(lookups=request.param)
 
 
 def _shown(edges: list[Json]) -> list[tuple[str, str]]:
@@ -33,16 +42,16 @@ _ALL = [
 """Newest first by the time when they were last written."""
 
 
-def test_of_each_withdrawal_of_a_party_the_last_row_counts() -> None:
-    edges, _ = page(story(), _PATH)
+def test_of_each_withdrawal_of_a_party_the_last_row_counts(told: Reading) -> None:
+    edges, _ = page(told, _PATH)
     assert _shown(edges) == _ALL
     statuses = {edge["node"]["id"][:2]: edge["node"]["status"] for edge in edges}
     assert statuses["01"] == "STATUS_FINALIZED"
     assert statuses["03"] == "STATUS_REJECTED"
 
 
-def test_oldest_first_turns_them_round() -> None:
-    edges, _ = page(story(), f"{_PATH}?pagination.newestFirst=false")
+def test_oldest_first_turns_them_round(told: Reading) -> None:
+    edges, _ = page(told, f"{_PATH}?pagination.newestFirst=false")
     assert _shown(edges) == _ALL[::-1]
 
 
@@ -56,17 +65,17 @@ def test_oldest_first_turns_them_round() -> None:
         ("9" * 64, "none"),
     ],
 )
-def test_a_party_has_its_own(party: str, shown: str) -> None:
-    edges, _ = page(story(), f"{_PATH}?partyId={party}")
+def test_a_party_has_its_own(told: Reading, party: str, shown: str) -> None:
+    edges, _ = page(told, f"{_PATH}?partyId={party}")
     assert _shown(edges) == [row for row in _ALL if row[1] == shown]
 
 
-def test_an_empty_party_is_all_of_them() -> None:
-    assert page(story(), f"{_PATH}?partyId=") == page(story(), _PATH)
+def test_an_empty_party_is_all_of_them(told: Reading) -> None:
+    assert page(told, f"{_PATH}?partyId=") == page(told, _PATH)
 
 
-def test_amounts_are_exact_whatever_their_size() -> None:
-    edges, _ = page(story(), f"{_PATH}?partyId={ALICE}")
+def test_amounts_are_exact_whatever_their_size(told: Reading) -> None:
+    edges, _ = page(told, f"{_PATH}?partyId={ALICE}")
     amounts = {edge["node"]["id"][:2]: edge["node"]["amount"] for edge in edges}
     assert amounts["04"] == "1" + "0" * 60
     assert amounts["02"] == "5.5"
@@ -84,7 +93,7 @@ def test_amounts_are_exact_whatever_their_size() -> None:
     ],
 )
 def test_a_range_of_dates_is_about_the_last_row_and_leaves_out_its_end(
-    start: int | None, end: int | None, ids: list[str]
+    told: Reading, start: int | None, end: int | None, ids: list[str]
 ) -> None:
     given = (("startTimestamp", start), ("endTimestamp", end))
     query = "&".join(
@@ -92,18 +101,18 @@ def test_a_range_of_dates_is_about_the_last_row_and_leaves_out_its_end(
         for name, block in given
         if block is not None
     )
-    edges, info = page(story(), f"{_PATH}?{query}")
+    edges, info = page(told, f"{_PATH}?{query}")
     assert [id_ for id_, _ in _shown(edges)] == ids
     assert (info["hasNextPage"], info["hasPreviousPage"]) == (False, False)
-    first, _ = page(story(), f"{_PATH}?{query}&pagination.first=1")
+    first, _ = page(told, f"{_PATH}?{query}&pagination.first=1")
     assert first == edges[:1]
 
 
-def test_dates_are_cut_to_microseconds() -> None:
+def test_dates_are_cut_to_microseconds(told: Reading) -> None:
     at = _GENESIS + 12 * _SECOND
-    edges, _ = page(story(), f"{_PATH}?dateRange.startTimestamp={at + 999}")
+    edges, _ = page(told, f"{_PATH}?dateRange.startTimestamp={at + 999}")
     assert "01" in dict(_shown(edges))
-    edges, _ = page(story(), f"{_PATH}?dateRange.startTimestamp={at + 1000}")
+    edges, _ = page(told, f"{_PATH}?dateRange.startTimestamp={at + 1000}")
     assert "01" not in dict(_shown(edges))
 
 
@@ -117,8 +126,8 @@ def test_dates_are_cut_to_microseconds() -> None:
         ("pagination.after=zzz", 10028),
     ],
 )
-def test_what_cannot_be_right_is_refused(query: str, code: int) -> None:
-    status, body = ask(story(), f"{_PATH}?{query}")
+def test_what_cannot_be_right_is_refused(told: Reading, query: str, code: int) -> None:
+    status, body = ask(told, f"{_PATH}?{query}")
     assert (status, body["code"], body["details"][0]["code"]) == (400, 3, code)
 
 
@@ -132,13 +141,13 @@ def test_what_cannot_be_right_is_refused(query: str, code: int) -> None:
     ],
 )
 def test_walking_visits_every_withdrawal_once(
-    asked: str, flag: str, place: str, cursor: str, newest: str, size: int
+    told: Reading, asked: str, flag: str, place: str, cursor: str, newest: str, size: int
 ) -> None:
     seen: list[tuple[str, str]] = []
     query = f"pagination.{asked}={size}&pagination.newestFirst={newest}"
     at = ""
     while True:
-        edges, info = page(story(), f"{_PATH}?{query}{at}")
+        edges, info = page(told, f"{_PATH}?{query}{at}")
         seen = [*seen, *_shown(edges)] if asked == "first" else [*_shown(edges), *seen]
         if not info[flag]:
             break
@@ -146,15 +155,15 @@ def test_walking_visits_every_withdrawal_once(
     assert seen == (_ALL if newest == "true" else _ALL[::-1])
 
 
-def test_only_a_shared_id_has_its_party_in_the_cursor() -> None:
-    edges, _ = page(story(), _PATH)
+def test_only_a_shared_id_has_its_party_in_the_cursor(told: Reading) -> None:
+    edges, _ = page(told, _PATH)
     cursors = [json.loads(base64.b64decode(edge["cursor"])) for edge in edges]
     assert [cursor.get("partyId", "")[:2] for cursor in cursors] == ["", "", "c2", "c1", "", "", ""]
 
 
-def test_one_withdrawal_is_found_by_its_id() -> None:
-    status, body = ask(story(), f"/api/v2/withdrawal/{'01' * 32}")
-    edges, _ = page(story(), _PATH)
+def test_one_withdrawal_is_found_by_its_id(told: Reading) -> None:
+    status, body = ask(told, f"/api/v2/withdrawal/{'01' * 32}")
+    edges, _ = page(told, _PATH)
     assert (status, body["withdrawal"]) == (200, edges[4]["node"])
     assert body["withdrawal"]["withdrawnTimestamp"] == str(_GENESIS + 12 * _SECOND)
 
@@ -168,11 +177,48 @@ def test_one_withdrawal_is_found_by_its_id() -> None:
     ],
 )
 def test_a_withdrawal_that_is_not_there_is_an_error(
-    id_: str, status: int, code: int, message: str
+    told: Reading, id_: str, status: int, code: int, message: str
 ) -> None:
-    got, body = ask(story(), f"/api/v2/withdrawal/{id_}")
+    got, body = ask(told, f"/api/v2/withdrawal/{id_}")
     (detail,) = body["details"]
     assert (got, detail["code"], detail["message"]) == (status, code, message)
+
+
+@pytest.mark.parametrize("lookups", [False, True])
+def test_volumes_whose_rows_are_not_in_the_order_of_their_blocks_are_mixed(
+    tmp_path: Path, lookups: bool
+) -> None:
+    blocks = [(5, 25, 15), (20, 30, 10), (40, 35, 31)]
+    for number, written in enumerate(blocks):
+        rows = [withdrawal_row(f"{block:02}" * 32, ALICE, block) for block in written]
+        # This one is in all three volumes, and newest in the second.
+        rows.append(withdrawal_row("99" * 32, ALICE, (1, 33, 32)[number], amount=str(number)))
+        tables = {"withdrawals": table_rows("withdrawals", *rows)}
+        first, last = 10 * number + 1, 10 * number + 10
+        source = tmp_path / "source"
+        build_segment(source, first=first, last=last, tables=tables, omit=STATE_TABLES)
+        load(source, tmp_path / "warehouse")
+    if lookups:
+        add_lookups(tmp_path / "warehouse")
+    wanted = ["40", "35", "99", "31", "30", "25", "20", "15", "10", "05"]
+    with Snapshots.open(tmp_path / "warehouse") as snapshots, snapshots.reading() as reading:
+        for order in (wanted, wanted[::-1]):
+            newest = str(order is wanted).lower()
+            for asked in ("", f"&partyId={ALICE}"):
+                path = f"{_PATH}?pagination.newestFirst={newest}{asked}"
+                assert [id_ for id_, _ in _shown(page(reading, path)[0])] == order
+                seen, at = [], ""
+                while True:
+                    edges, info = page(reading, f"{path}&pagination.first=1{at}")
+                    seen += _shown(edges)
+                    if not info["hasNextPage"]:
+                        break
+                    at = f"&pagination.after={quote(info['endCursor'])}"
+                assert [id_ for id_, _ in seen] == order
+        edges, _ = page(reading, f"{_PATH}?pagination.first=3")
+        assert edges[2]["node"]["amount"] == "1"
+        _, body = ask(reading, f"/api/v2/withdrawal/{'99' * 32}")
+        assert body["withdrawal"]["amount"] == "1"
 
 
 def test_the_kit_and_this_test_agree_on_time() -> None:
