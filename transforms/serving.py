@@ -148,12 +148,12 @@ class Session:
 
     @contextmanager
     def _running(self, sql: str, values: Sequence[Value]) -> Iterator[None]:
-        name = self._prepared.get(sql) or self._prepare(sql)
         bound = f"({', '.join(map(_literal, values))})" if values else ""
-        # Checked last: an interrupt that came before the statement would be forgotten by it.
-        if self._interrupted:
-            raise InterruptedQueryError("the query was interrupted before it began")
         try:
+            name = self._prepared.get(sql) or self._prepare(sql)
+            # Checked last: an interrupt that came before the statement would be forgotten by it.
+            if self._interrupted:
+                raise InterruptedQueryError("the query was interrupted before it began")
             self._con.execute(f"execute {name}{bound}")
             yield
         except duckdb.InterruptException as error:
