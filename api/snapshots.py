@@ -35,7 +35,7 @@ class Block:
     hash: str
 
 
-@dataclass
+@dataclass(repr=False)
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
@@ -53,6 +53,9 @@ class Snapshot:
     users: int = 0
     retired: bool = False
     _built: dict[str, object] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Snapshot(generation {self.catalog.generation}, {self.users} users)"
 
     def history(self, table: str) -> list[HeldTable]:
         """The table in every file of history that has it, ascending by block."""
