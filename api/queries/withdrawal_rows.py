@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from api.cursors import Values
-from api.listings import Part, QueryListing, Relation, SequenceListing
+from api.listings import MemoryListing, Part, QueryListing, Relation, SequenceListing
 from api.pagination import Listing, Row
 from api.records import WITHDRAWALS
 from api.relations import HeldTable, union
@@ -29,6 +29,8 @@ def current_withdrawals(
     A row has the columns of `WITHDRAWALS` and one more. `filters` is SQL over the rows in which
     `bounds` are bound to `$1`, ...; empty for all rows.
     """
+    if not reading.snapshot.history("withdrawals"):
+        return MemoryListing((), lambda row: row)
     if party:
         listing: Listing = _of_party(reading, party, bounds, filters)
     else:

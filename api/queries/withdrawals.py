@@ -34,7 +34,8 @@ def get_withdrawal(reading: Reading, request: GetWithdrawal) -> Record:
         id_ = parse_key(request.id)
     except IdError:
         raise InvalidArgumentError(Reason.INVALID_WITHDRAWAL_ID) from None
-    for row in reading.rows(reading.snapshot.once("withdrawal", _one_sql), [id_]):
+    sql = reading.snapshot.once("withdrawal", _one_sql)
+    for row in reading.rows(sql, [id_]) if sql else ():
         return withdrawal(row)
     raise NotFoundError(Reason.WITHDRAWAL, "no resource corresponding to this id")
 
@@ -64,9 +65,12 @@ def _date_range(request: ListWithdrawals) -> tuple[str, list[Time]]:
     return " and ".join(filters), bounds
 
 
-def _one_sql(snapshot: Snapshot) -> str:
+def _one_sql(snapshot: Snapshot) -> str | None:
+    tables = snapshot.history("withdrawals")
+    if not tables:
+        return None
     rows = union(
-        snapshot.history("withdrawals"),
+        tables,
         lambda table: (
             f"select {WITHDRAWALS.inner(table)} from {table.lookup(WITHDRAWALS_LATEST)} "  # noqa: S608 - ours
             "where id = $1"

@@ -183,14 +183,14 @@ def _warehouse() -> Path:
 
 
 @cache
-def story(*, lookups: bool = False) -> Reading:
+def story(*, lookups: bool = True) -> Reading:
     """All of the story, open to be asked, with lookups beside the tables or without."""
     kept = ExitStack()
     atexit.register(kept.close)
     root = _warehouse()
-    if lookups:
-        root = root.with_name("warehouse-with-lookups")
+    if not lookups:
+        root = root.with_name("without-lookups")
         shutil.copytree(_warehouse(), root, symlinks=True)
-        add_lookups(root)
+        drop_lookups(root)
     snapshots = kept.enter_context(Snapshots.open(root))
     return kept.enter_context(snapshots.reading())

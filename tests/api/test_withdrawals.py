@@ -196,7 +196,7 @@ def test_volumes_whose_rows_are_not_in_the_order_of_their_blocks_are_mixed(tmp_p
         build_segment(source, first=first, last=last, tables=tables, omit=STATE_TABLES)
         load(source, tmp_path / "warehouse")
     _check_mixed(tmp_path / "warehouse")
-    add_lookups(tmp_path / "warehouse")
+    drop_lookups(tmp_path / "warehouse")
     _check_mixed(tmp_path / "warehouse")
 
 
