@@ -81,12 +81,13 @@ class Snapshot:
         self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
     ) -> Sequence[HeldTable]:
         def find(snapshot: Snapshot) -> Sequence[HeldTable]:
-            found = (
-                HeldTable(file, table, volume.blocks, volume.shapes[table], self.filters.get(file))
-                for volume in volumes()
-                for file in (snapshot.files[volume.file],)
-                if table in volume.shapes
-            )
+            found = []
+            for volume in volumes():
+                if table in volume.shapes:
+                    file = snapshot.files[volume.file]
+                    orders = snapshot.filters.get(file)
+                    shape = volume.shapes[table]
+                    found.append(HeldTable(file, table, volume.blocks, shape, orders))
             return [held for held in found if held.is_usable]
 
         return self.once(name, find)
