@@ -100,6 +100,13 @@ class Columns:
         """The select list over one file: every column under its own name."""
         return ", ".join(f"{_read(table, name)} as {_plain(name)}" for name in self._names)
 
+    def direct(self, table: HeldTable) -> str:
+        """The select list over one file where no union follows: times as microseconds."""
+        return ", ".join(
+            f"epoch_us({_read(table, name)})" if name.endswith("@") else _read(table, name)
+            for name in self._names
+        )
+
     @property
     def shown(self) -> str:
         """The select list over the union of files: times as microseconds since 1970."""
