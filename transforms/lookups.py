@@ -29,13 +29,6 @@ _LEAST_BITS = 64
 _SLICES = (1, 9, 17, 25)
 _SLICE_HEX = 8
 
-_NEEDED = {
-    ("orders", "id"),
-    ("withdrawals", "id"),
-    ("withdrawals", "party_id"),
-    ("withdrawals", "vega_time"),
-}
-
 LATEST = "row_number() over (partition by id, party_id order by vega_time desc) = 1"
 """SQL that tells the last row of each withdrawal of a party."""
 
@@ -59,14 +52,13 @@ class OrderFilter:
 def write_lookups(con: Connection, volume: str) -> None:
     """Make the lookups of an attached volume of history, all of whose tables are written.
 
-    A volume of current state has none, nor one whose segments lack a column that they need.
+    A volume without orders and withdrawals, one of current state for instance, has none.
     """
-    columns = con.execute(
-        "select table_name, lower(column_name) from duckdb_columns() "
-        "where database_name = $1 and schema_name = 'main'",
+    tables = con.execute(
+        "select table_name from duckdb_tables() where database_name = $1 and schema_name = 'main'",
         [volume],
     ).fetchall()
-    if not {*columns} >= _NEEDED:
+    if not {("orders",), ("withdrawals",)} <= {*tables}:
         return
     main, strata = f"{quote_name(volume)}.main", f"{quote_name(volume)}.strata"
     _write_filter(con, f"{main}.orders", f"{strata}.{ORDER_FILTER}")

@@ -6,7 +6,6 @@ It is loaded once per test process and only read.
 from __future__ import annotations
 
 import atexit
-import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
@@ -172,25 +171,14 @@ def story_folder(folder: Path, *segments: int) -> Path:
 
 
 @cache
-def _warehouse() -> Path:
-    """All of the story, one volume per segment."""
+def story(*, lookups: bool = False) -> Reading:
+    """All of the story, one volume per segment, with lookups beside the tables or without."""
     kept = ExitStack()
     atexit.register(kept.close)
     root = Path(kept.enter_context(TemporaryDirectory(prefix="story-")))
     for number in range(3):
         load(story_folder(root / "source", number), root / "warehouse")
-    return root / "warehouse"
-
-
-@cache
-def story(*, lookups: bool = True) -> Reading:
-    """All of the story, open to be asked, with lookups beside the tables or without."""
-    kept = ExitStack()
-    atexit.register(kept.close)
-    root = _warehouse()
     if not lookups:
-        root = root.with_name("without-lookups")
-        shutil.copytree(_warehouse(), root, symlinks=True)
-        drop_lookups(root)
-    snapshots = kept.enter_context(Snapshots.open(root))
+        drop_lookups(root / "warehouse")
+    snapshots = kept.enter_context(Snapshots.open(root / "warehouse"))
     return kept.enter_context(snapshots.reading())
