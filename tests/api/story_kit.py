@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from api.snapshots import Reading, Snapshots
-from tests.api.answers_kit import drop_lookups, load
+from tests.api.answers_kit import add_lookups, load
 from tests.segments_kit import Cell, Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 
@@ -178,7 +178,7 @@ def story(*, lookups: bool = False) -> Reading:
     root = Path(kept.enter_context(TemporaryDirectory(prefix="story-")))
     for number in range(3):
         load(story_folder(root / "source", number), root / "warehouse")
-    if not lookups:
-        drop_lookups(root / "warehouse")
+    if lookups:
+        add_lookups(root / "warehouse")
     snapshots = kept.enter_context(Snapshots.open(root / "warehouse"))
     return kept.enter_context(snapshots.reading())

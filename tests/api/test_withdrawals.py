@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from api.snapshots import Reading, Snapshots
-from tests.api.answers_kit import Json, ask, drop_lookups, load, page
+from tests.api.answers_kit import Json, add_lookups, ask, load, page
 from tests.api.story_kit import ALICE, BOB, story, withdrawal_row
 from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
@@ -198,8 +198,8 @@ def test_volumes_whose_rows_are_not_in_the_order_of_their_blocks_are_mixed(
         source = tmp_path / "source"
         build_segment(source, first=first, last=last, tables=tables, omit=STATE_TABLES)
         load(source, tmp_path / "warehouse")
-    if not lookups:
-        drop_lookups(tmp_path / "warehouse")
+    if lookups:
+        add_lookups(tmp_path / "warehouse")
     wanted = ["40", "35", "99", "31", "30", "25", "20", "15", "10", "05"]
     with Snapshots.open(tmp_path / "warehouse") as snapshots, snapshots.reading() as reading:
         for order in (wanted, wanted[::-1]):
