@@ -120,10 +120,11 @@ def _schemas(reading: Reading, table: str, blocks: BlockRange) -> dict[int, Tabl
     """The table's columns in each segment of the range, by first block."""
     schemas: dict[int, TableSchema] = {}
     known: dict[str, TableSchema] = {}
-    for held in reading.snapshot.history(table):
-        if held.blocks.overlaps(blocks):
-            values: list[Value] = [table, blocks.first, blocks.last]
-            for first, columns in reading.rows(_COLUMNS.format(held.file), values):
+    values: list[Value] = [table, blocks.first, blocks.last]
+    for volume in reading.snapshot.catalog.history():
+        if volume.blocks.overlaps(blocks) and table in volume.shapes:
+            file = reading.snapshot.files[volume.file]
+            for first, columns in reading.rows(_COLUMNS.format(file), values):
                 if columns not in known:
                     known[columns] = parse_columns(table, columns)
                 schemas[first] = known[columns]

@@ -5,9 +5,10 @@ A segment may lack a column, or hold cells that no type holds (`_raw`): both are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from transforms.duck import quote_name, quote_text
 from transforms.lookups import OrderFilter
@@ -41,6 +42,11 @@ class HeldTable:
         """Whether the table has the column; DuckDB folds case."""
         return column in self._names
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether the table has the columns that every question about it needs."""
+        return all(column in self._names for column in NEEDED[self.table])
+
     def value(self, column: str) -> str:
         """SQL for the typed value of a column, NULL where there is none."""
         return quote_name(column) if self.has(column) else "null"
@@ -64,6 +70,23 @@ class HeldTable:
         return {name.lower(): name for name in self.shape.columns}
 
 
+NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "blocks": ("height", "vega_time"),
+        "orders": ("id", "version", "vega_time", "seq_num"),
+        "withdrawals": ("id", "party_id", "vega_time"),
+        "liquidity_provisions": ("id", "vega_time", "market_id", "party_id", "reference"),
+        "live_liquidity_provisions": ("id", "vega_time", "market_id", "party_id", "reference"),
+        "node_signatures": ("resource_id", "sig"),
+        "oracle_data": ("vega_time", "seq_num", "signers"),
+        "oracle_data_oracle_specs": ("vega_time", "seq_num", "spec_id"),
+        "network_parameters": ("key", "value", "vega_time"),
+        "epochs": ("id",),
+    }
+)
+"""The columns without which a table's rows cannot be found or told apart."""
+
+
 class Columns:
     """Columns of a table in the order in which they are read.
 
@@ -76,6 +99,13 @@ class Columns:
     def inner(self, table: HeldTable) -> str:
         """The select list over one file: every column under its own name."""
         return ", ".join(f"{_read(table, name)} as {_plain(name)}" for name in self._names)
+
+    def direct(self, table: HeldTable) -> str:
+        """The select list over one file where no union follows: times as microseconds."""
+        return ", ".join(
+            f"epoch_us({_read(table, name)})" if name.endswith("@") else _read(table, name)
+            for name in self._names
+        )
 
     @property
     def shown(self) -> str:

@@ -35,7 +35,7 @@ class Block:
     hash: str
 
 
-@dataclass
+@dataclass(repr=False)
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
@@ -54,17 +54,21 @@ class Snapshot:
     retired: bool = False
     _built: dict[str, object] = field(default_factory=dict)
 
-    def history(self, table: str) -> list[HeldTable]:
-        """The table in every file of history that has it, ascending by block."""
-        return list(self._held(self.catalog.history(), table))
+    def __repr__(self) -> str:
+        return f"Snapshot(generation {self.catalog.generation}, {self.users} users)"
 
-    def states(self, table: str) -> list[HeldTable]:
+    def history(self, table: str) -> Sequence[HeldTable]:
+        """The table in every file of history that has it, ascending by block."""
+        return self._held(f"history of {table}", table, self.catalog.history)
+
+    def states(self, table: str) -> Sequence[HeldTable]:
         """The table's whole copies, ascending by block: one per schema version that has it."""
-        return list(self._held(self.catalog.states(), table))
+        return self._held(f"states of {table}", table, self.catalog.states)
 
     def state(self, table: str) -> HeldTable | None:
         """The table's newest whole copy, unless the newest schema version has none."""
-        return next(self._held(self.catalog.states()[-1:], table), None)
+        held = self._held(f"state of {table}", table, lambda: self.catalog.states()[-1:])
+        return held[0] if held else None
 
     def once(self, name: str, build: Callable[[Snapshot], _Built]) -> _Built:
         """What `build` makes of this snapshot, made once: SQL texts, for instance."""
@@ -73,12 +77,20 @@ class Snapshot:
         built: _Built = self._built[name]  # type: ignore[assignment]
         return built
 
-    def _held(self, volumes: Sequence[Volume], table: str) -> Iterator[HeldTable]:
-        for volume in volumes:
-            if table in volume.shapes:
-                file = self.files[volume.file]
-                orders = self.filters.get(file)
-                yield HeldTable(file, table, volume.blocks, volume.shapes[table], orders)
+    def _held(
+        self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
+    ) -> Sequence[HeldTable]:
+        def find(snapshot: Snapshot) -> Sequence[HeldTable]:
+            found = []
+            for volume in volumes():
+                if table in volume.shapes:
+                    file = snapshot.files[volume.file]
+                    orders = snapshot.filters.get(file)
+                    shape = volume.shapes[table]
+                    found.append(HeldTable(file, table, volume.blocks, shape, orders))
+            return [held for held in found if held.is_usable]
+
+        return self.once(name, find)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from transforms.catalog import Catalog, advance, read_catalog
 from transforms.duck import Connection, attached, quote_name, quote_text, working_connection
 from transforms.errors import IntegrityError
+from transforms.lookups import write_lookups
 from transforms.receipts import LoadedSegment, Receipt
 from transforms.records import read_receipts, read_segments, write_records
 from transforms.rendering import volume_digests
@@ -135,6 +136,7 @@ def _merge(root: Path, scratch: Path, volumes: Sequence[Volume], settings: LoadS
         for table in sorted({table for volume in volumes for table in volume.shapes}):
             _merge_table(con, table, volumes)
         write_records(con, "volume", segments, receipts)
+        write_lookups(con, "volume")
     for receipt, digest in volume_digests(path, scratch):
         if digest != receipt.sha256:
             raise IntegrityError(

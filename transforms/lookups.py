@@ -29,7 +29,17 @@ _LEAST_BITS = 64
 _SLICES = (1, 9, 17, 25)
 _SLICE_HEX = 8
 
-LATEST = "row_number() over (partition by id, party_id order by vega_time desc) = 1"
+_NEEDED = {
+    ("orders", "id"),
+    ("withdrawals", "id"),
+    ("withdrawals", "party_id"),
+    ("withdrawals", "vega_time"),
+}
+
+LATEST = (
+    "row_number() over ("
+    "partition by id, party_id order by vega_time desc, _segment desc, _row desc) = 1"
+)
 """SQL that tells the last row of each withdrawal of a party."""
 
 
@@ -52,35 +62,59 @@ class OrderFilter:
 def write_lookups(con: Connection, volume: str) -> None:
     """Make the lookups of an attached volume of history, all of whose tables are written.
 
-    A volume without orders and withdrawals, one of current state for instance, has none.
+    A volume of current state has none, nor one whose segments lack a column that they need.
     """
-    tables = con.execute(
-        "select table_name from duckdb_tables() where database_name = $1 and schema_name = 'main'",
+    columns = con.execute(
+        "select table_name, lower(column_name) from duckdb_columns() "
+        "where database_name = $1 and schema_name = 'main'",
         [volume],
     ).fetchall()
-    if not {("orders",), ("withdrawals",)} <= {*tables}:
+    if not {*columns} >= _NEEDED:
         return
-    main, strata = f"{quote_name(volume)}.main", f"{quote_name(volume)}.strata"
-    _write_filter(con, f"{main}.orders", f"{strata}.{ORDER_FILTER}")
-    con.execute(
-        f"create table {strata}.{WITHDRAWALS_LATEST} as select * "  # noqa: S608 - our own names
-        f"from {main}.withdrawals qualify {LATEST} order by vega_time, id, party_id"
-    )
-    con.execute(
-        f"create table {strata}.{WITHDRAWALS_OF} as "
-        f"from {strata}.{WITHDRAWALS_LATEST} order by party_id, vega_time, id"
-    )
+    for name, query in _queries(con, volume).items():
+        con.execute(f"create table {quote_name(volume)}.strata.{name} as {query}")
 
 
-def _write_filter(con: Connection, orders: str, target: str) -> None:
+def prove_lookups(con: Connection, volume: str) -> str:
+    """Make the lookups of an attached volume again; says what of them is wrong, "" if nothing."""
+    held = con.execute(
+        "select table_name from duckdb_tables() "
+        "where database_name = $1 and schema_name = 'strata'",
+        [volume],
+    ).fetchall()
+    if (ORDER_FILTER,) not in held:
+        return ""
+    for name, query in _queries(con, volume).items():
+        # Which rows there are; that they lie in order makes them fast, not right.
+        sums = [
+            con.execute(f"select count(*), bit_xor(hash(made)) from {rows} made").fetchall()  # noqa: S608
+            for rows in (f"{quote_name(volume)}.strata.{name}", f"({query})")
+        ]
+        if sums[0] != sums[1]:
+            return f"the lookup {name} does not follow from its tables"
+    return ""
+
+
+def _queries(con: Connection, volume: str) -> dict[str, str]:
+    """The SQL that makes each lookup."""
+    main = f"{quote_name(volume)}.main"
+    latest = f"select * from {main}.withdrawals qualify {LATEST}"  # noqa: S608 - our own names
+    return {
+        ORDER_FILTER: _filter_sql(con, f"{main}.orders"),
+        WITHDRAWALS_LATEST: f"{latest} order by vega_time, id, party_id",
+        WITHDRAWALS_OF: f"{latest} order by party_id, vega_time, id",
+    }
+
+
+def _filter_sql(con: Connection, orders: str) -> str:
     ((ids,),) = con.execute(f"select count(distinct id) from {orders}").fetchall()  # noqa: S608
     size = max(_LEAST_BITS, (ids * _BITS_PER_ID + 7) // 8 * 8)
     places = ", ".join(
         f"('0x' || substr(digest, {start}, {_SLICE_HEX}))::ubigint % {size}" for start in _SLICES
     )
-    con.execute(
-        f"create table {target} as select "  # noqa: S608 - our own names
-        f"coalesce(bitstring_agg(place, 0, {size - 1}), repeat('0', {size})::bit)::blob as bits "
+    return (
+        f"select coalesce(bitstring_agg(place, 0, {size - 1}), "  # noqa: S608 - our own names
+        f"repeat('0', {size})::bit)::blob as bits "
         f"from (select unnest([{places}])::bigint as place "
         f"from (select distinct md5(id) as digest from {orders}))"
     )

@@ -15,6 +15,7 @@ import duckdb
 from transforms.dialect import copy_sql
 from transforms.duck import Connection, quote_name, read_only_connection
 from transforms.errors import ConfigError, IntegrityError, RangeError
+from transforms.lookups import prove_lookups
 from transforms.receipts import Receipt
 from transforms.records import read_receipts
 from transforms.segments import BlockRange
@@ -75,7 +76,8 @@ def check_null(null: str) -> None:
 def volume_digests(volume: Path, scratch: Path) -> Iterator[tuple[Receipt, str]]:
     """Render all tables of all segments in a volume; yields each receipt with the CSV's SHA-256.
 
-    Raises `IntegrityError` where the volume cannot be read or holds more than its receipts say.
+    Raises `IntegrityError` where the volume cannot be read, holds more than its receipts say, or
+    has lookups that do not follow from its tables.
     """
     with _readable(volume, scratch) as con:
         receipts = read_receipts(con, "from strata.receipts order by table_name, first_block", {})
@@ -96,6 +98,8 @@ def volume_digests(volume: Path, scratch: Path) -> Iterator[tuple[Receipt, str]]
                         f"{volume} renders more rows of table {alike[-1].table} than were loaded: "
                         f"{_CURE}"
                     )
+        if wrong := prove_lookups(con, "current"):
+            raise IntegrityError(f"{volume}: {wrong}: {_CURE}")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 from transforms.conform import conversion
 from transforms.duck import MEMORY_LIMIT, attached, quote_name, working_connection
 from transforms.inventory import SegmentFile
+from transforms.lookups import write_lookups
 from transforms.receipts import LoadedSegment, Receipt
 from transforms.records import write_records
 from transforms.registry import HISTORY_TABLES, Column
@@ -107,6 +108,7 @@ def build_volume(
                 progress(sum(file.bytes for file in group))
         records = [loaded_segment(segment, receipts) for segment in segments]
         write_records(con, "volume", records, receipts)
+        write_lookups(con, "volume")
     return receipts
 
 

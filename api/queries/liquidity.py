@@ -71,7 +71,7 @@ def current_provisions(reading: Reading, wanted: ProvisionFilter) -> Iterator[li
     """
     sql = reading.snapshot.once("current provisions", lambda held: _current_sql(held, "true"))
     batch: list[Record] = []
-    for rows in reading.batches(sql, (), BATCH):
+    for rows in reading.batches(sql, (), BATCH) if sql else ():
         for row in rows:
             record = liquidity_provision(row)
             if wanted.matches(record):
@@ -91,8 +91,8 @@ def changed_provisions(reading: Reading, before: Collection[BlockRange]) -> list
     """
     if all(blocks in before for blocks in reading.snapshot.catalog.segments):
         return []
-    rows = reading.rows(_current_sql(reading.snapshot, _fresh(reading.snapshot, before)))
-    return [liquidity_provision(row) for row in rows]
+    sql = _current_sql(reading.snapshot, _fresh(reading.snapshot, before))
+    return [liquidity_provision(row) for row in (reading.rows(sql) if sql else ())]
 
 
 def in_batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
@@ -162,17 +162,19 @@ def _fresh(snapshot: Snapshot, before: Collection[BlockRange]) -> str:
     return f"_segment in ({', '.join(map(str, fresh))}) or ({later})"
 
 
-def _current_sql(snapshot: Snapshot, wanted: str) -> str:
+def _current_sql(snapshot: Snapshot, wanted: str) -> str | None:
     """SQL for the last row of every provision, of those that hold `wanted`.
 
     What was provided before the first loaded segment is in the current state only.
     """
-    tables = snapshot.history("liquidity_provisions")
-    rows = union(tables, lambda table: _rows_sql(table, ", _segment"))
+    rows = [_rows_sql(held, ", _segment") for held in snapshot.history("liquidity_provisions")]
     live = snapshot.state("live_liquidity_provisions")
     if live:
-        rows = f"{rows} union all {_rows_sql(live, f', {_NO_SEGMENT}')}"
+        rows.append(_rows_sql(live, f", {_NO_SEGMENT}"))
+    if not rows:
+        return None
     return (
         f"select {LIQUIDITY_PROVISIONS.shown} from ("  # noqa: S608 - ours
-        f"select * from ({rows}) qualify {_LAST}) where {wanted} order by vega_time, id"
+        f"select * from ({' union all '.join(rows)}) qualify {_LAST}) where {wanted} "
+        "order by vega_time, id"
     )

@@ -66,8 +66,8 @@ def _order_id(text: str) -> str:
         raise InvalidArgumentError(Reason.INVALID_ORDER_ID) from None
 
 
-def _rows_sql(table: HeldTable) -> str:
-    return f"select {ORDERS.inner(table)} from {table.source} where id = $1"  # noqa: S608 - ours
+def _rows_sql(table: HeldTable, columns: str) -> str:
+    return f"select {columns} from {table.source} where id = $1"  # noqa: S608 - ours
 
 
 def _few_rows(reading: Reading, tables: Sequence[HeldTable], order_id: str) -> Sequence[Row]:
@@ -76,8 +76,8 @@ def _few_rows(reading: Reading, tables: Sequence[HeldTable], order_id: str) -> S
         return []
 
     def sql(_snapshot: Snapshot) -> str:
-        rows = union(tables, _rows_sql)
-        return f"select {ORDERS.shown} from ({rows}) limit $2"  # noqa: S608 - ours
+        rows = union(tables, lambda table: _rows_sql(table, ORDERS.direct(table)))
+        return f"{rows} limit $2"
 
     name = f"orders {' '.join(table.file for table in tables)}"
     return reading.rows(reading.snapshot.once(name, sql), [order_id, _FEW_ROWS + 1])
@@ -85,8 +85,9 @@ def _few_rows(reading: Reading, tables: Sequence[HeldTable], order_id: str) -> S
 
 def _many(tables: Sequence[HeldTable]) -> Relation:
     last = "row_number() over (partition by version order by vega_time desc, seq_num desc) = 1"
+    rows = union(tables, lambda table: _rows_sql(table, ORDERS.inner(table)))
     return Relation(
-        f"select * from ({union(tables, _rows_sql)}) qualify {last}",  # noqa: S608 - ours
+        f"select * from ({rows}) qualify {last}",  # noqa: S608 - ours
         keys=("version",),
         shown=ORDERS.shown,
         bound=1,

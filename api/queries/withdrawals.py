@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-from api.cursors import ID, TIME, CursorFormat, Values
+from api.cursors import ID, TIME, CursorFormat
 from api.errors import InvalidArgumentError, NotFoundError, Reason
 from api.ids import IdError, parse_id, parse_key
-from api.listings import Part, QueryListing, Relation, SequenceListing
-from api.pagination import Listing, Page, Record, Row, cut, page
+from api.pagination import Page, Record, cut, page
+from api.queries.withdrawal_rows import current_withdrawals
 from api.records import WITHDRAWALS, withdrawal
-from api.relations import HeldTable, union
+from api.relations import union
 from api.requests import GetWithdrawal, ListWithdrawals
 from api.snapshots import Reading, Snapshot
-from transforms.lookups import LATEST, WITHDRAWALS_LATEST, WITHDRAWALS_OF
+from transforms.lookups import WITHDRAWALS_LATEST
 from transforms.serving import Time
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("partyId", ID), extra=1)
-_KEYS = ("vega_time", "id", "party_id")
-# What tells two withdrawals of parties apart, in eight bytes.
-_IDENTITY = "hash(id, party_id)"
-# Fetched beyond a page, since a few withdrawals are in two volumes.
-_SPARE_ROWS = 16
 
 
 def list_withdrawals(reading: Reading, request: ListWithdrawals) -> Page:
     """List the withdrawals of a party or of all. Raises `InvalidArgumentError`."""
     party = _party(request.party_id)
     window = request.pagination.window(_CURSORS)
-    bounds, filters = _date_range(request)
-    listing = _CurrentListing(
-        _of_party(reading, party, bounds, filters) if party else _of_all(reading, bounds, filters),
-        reading.snapshot.once("written again", lambda held: _written_again(reading, held)),
-    )
-    found = cut(listing, window)
+    filters, bounds = _date_range(request)
+    found = cut(current_withdrawals(reading, party, filters, bounds), window)
     return page(found, found.cursors(_CURSORS), lambda row: withdrawal(row[:-1]))
 
 
@@ -46,7 +34,8 @@ def get_withdrawal(reading: Reading, request: GetWithdrawal) -> Record:
         id_ = parse_key(request.id)
     except IdError:
         raise InvalidArgumentError(Reason.INVALID_WITHDRAWAL_ID) from None
-    for row in reading.rows(reading.snapshot.once("withdrawal", _one_sql), [id_]):
+    sql = reading.snapshot.once("withdrawal", _one_sql)
+    for row in reading.rows(sql, [id_]) if sql else ():
         return withdrawal(row)
     raise NotFoundError(Reason.WITHDRAWAL, "no resource corresponding to this id")
 
@@ -60,8 +49,8 @@ def _party(text: str) -> str:
         raise InvalidArgumentError(Reason.INVALID_PARTY_ID) from None
 
 
-def _date_range(request: ListWithdrawals) -> tuple[list[Time], str]:
-    """The bounds to bind, and the SQL that they are bound in: from `start` on, before `end`."""
+def _date_range(request: ListWithdrawals) -> tuple[str, list[Time]]:
+    """SQL for rows from `start` on and before `end`, and the bounds that are bound in it."""
     start, end = request.start, request.end
     if start is not None and end is not None and start > end:
         raise InvalidArgumentError(
@@ -73,125 +62,15 @@ def _date_range(request: ListWithdrawals) -> tuple[list[Time], str]:
         if nanos is not None:
             bounds.append(Time(nanos // 1000))
             filters.append(f"vega_time {than} ${len(bounds)}")
-    return bounds, " and ".join(filters)
+    return " and ".join(filters), bounds
 
 
-def _of_party(reading: Reading, party: str, bounds: Sequence[Time], filters: str) -> QueryListing:
-    tables = reading.snapshot.history("withdrawals")
-    relation = reading.snapshot.once(
-        f"withdrawals of a party {filters}", lambda _: _relation(tables, filters, of_party=True)
-    )
-    return QueryListing(reading, relation, (*bounds, party))
-
-
-def _of_all(reading: Reading, bounds: Sequence[Time], filters: str) -> SequenceListing:
-    """All rows: volumes follow each other in time, so that a page needs few of them."""
-
-    def parts(snapshot: Snapshot) -> list[tuple[int, int, Relation]]:
-        return [
-            (first, last, _relation(tables, filters, of_party=False))
-            for first, last, tables in _periods(reading, snapshot.history("withdrawals"))
-        ]
-
-    made = reading.snapshot.once(f"withdrawals {filters}", parts)
-    return SequenceListing(
-        [
-            Part(first, last, QueryListing(reading, relation, tuple(bounds)))
-            for first, last, relation in made
-        ]
-    )
-
-
-def _periods(
-    reading: Reading, tables: Sequence[HeldTable]
-) -> list[tuple[int, int, list[HeldTable]]]:
-    """Volumes by the times of their rows, oldest first; those that overlap stay together."""
-    spans = union(
-        tables,
-        lambda table: (
-            f"select {tables.index(table)} as number, epoch_us(min(vega_time)) as first, "  # noqa: S608
-            f"epoch_us(max(vega_time)) as last from {table.lookup(WITHDRAWALS_LATEST)}"
-        ),
-    )
-    periods: list[tuple[int, int, list[HeldTable]]] = []
-    for number, first, last in reading.rows(
-        f"from ({spans}) where first is not null order by first"
-    ):
-        if periods and first <= periods[-1][1]:
-            begun, ended, together = periods[-1]
-            periods[-1] = (begun, max(ended, last), [*together, tables[number]])
-        else:
-            periods.append((first, last, [tables[number]]))
-    return periods
-
-
-@dataclass(frozen=True, slots=True)
-class _CurrentListing:
-    """The rows of all volumes without those that a newer volume has written again.
-
-    `written_again` maps an identity to when it was last written, in microseconds.
-    """
-
-    listing: Listing
-    written_again: Mapping[int, int]
-
-    def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
-        """See `api.pagination.Listing`."""
-        if not self.written_again:
-            return [*self.listing.rows(start, limit, descending=descending)]
-        found: list[Row] = []
-        wanted = limit + _SPARE_ROWS
-        while True:
-            rows = self.listing.rows(start, wanted, descending=descending)
-            met = found[-1:]
-            found += [row for row in rows if self._is_last(row) and row not in met]
-            if len(found) >= limit or len(rows) < wanted:
-                return found[:limit]
-            start, wanted = rows[-1][: len(_KEYS)], 2 * wanted
-
-    def _is_last(self, row: Row) -> bool:
-        last: int = self.written_again.get(row[-1], row[0])
-        return bool(row[0] >= last)
-
-
-def _written_again(reading: Reading, snapshot: Snapshot) -> Mapping[int, int]:
-    """The withdrawals that more than one volume has, each with its last time."""
+def _one_sql(snapshot: Snapshot) -> str | None:
     tables = snapshot.history("withdrawals")
-    if len(tables) < 2:
-        return {}
-    identities = union(
-        tables,
-        lambda table: (
-            f"select {_IDENTITY} as identity, vega_time, "  # noqa: S608 - ours
-            f"{table.blocks.first} as volume from {table.lookup(WITHDRAWALS_LATEST)}"
-        ),
-    )
-    rows = reading.rows(
-        f"select identity, epoch_us(max(vega_time)) from ({identities}) "  # noqa: S608 - ours
-        "group by identity having min(volume) <> max(volume)"
-    )
-    return dict(rows)
-
-
-def _relation(tables: Sequence[HeldTable], filters: str, *, of_party: bool) -> Relation:
-    bound = filters.count("$") + of_party
-    party = f"party_id = ${bound}" if of_party else "true"
-    rows = union(tables, lambda table: _latest_sql(table, party, of_party))
-    sql = f"select * from ({rows}) where {filters or 'true'}"  # noqa: S608 - ours
-    shown = f"{WITHDRAWALS.shown}, {_IDENTITY}"
-    return Relation(sql, _KEYS, shown, bound)
-
-
-def _latest_sql(table: HeldTable, wanted: str, of_party: bool) -> str:
-    """SQL for the last row in a volume of each withdrawal that is wanted."""
-    rows = table.lookup(WITHDRAWALS_OF if of_party else WITHDRAWALS_LATEST)
-    last = f"qualify {LATEST}" if rows == table.source else ""
-    return f"select {WITHDRAWALS.inner(table)} from {rows} where {wanted} {last}"  # noqa: S608
-
-
-def _one_sql(snapshot: Snapshot) -> str:
+    if not tables:
+        return None
     rows = union(
-        snapshot.history("withdrawals"),
+        tables,
         lambda table: (
             f"select {WITHDRAWALS.inner(table)} from {table.lookup(WITHDRAWALS_LATEST)} "  # noqa: S608 - ours
             "where id = $1"

@@ -39,7 +39,7 @@ from api.queries.withdrawals import get_withdrawal, list_withdrawals
 from api.snapshots import Reading, Snapshots
 from exporters.folder_store import FolderStore
 from tests.transforms.warehouse_kit import Shelf
-from transforms.lookups import write_lookups
+from transforms.lookups import ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF
 from transforms.source import Source
 from transforms.warehouse import Warehouse
 
@@ -118,12 +118,13 @@ def load(folder: Path, root: Path) -> Warehouse:
     return warehouse
 
 
-def add_lookups(root: Path) -> None:
-    """Give the volumes of a warehouse what answers look-ups fastest."""
+def drop_lookups(root: Path) -> None:
+    """Take from the volumes of a warehouse what answers look-ups fastest, as if it never was."""
     for path in (root / "volumes").glob("*.duckdb"):
         with duckdb.connect() as con:
             con.execute(f"attach '{path}' as volume")
-            write_lookups(con, "volume")
+            for table in (ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF):
+                con.execute(f"drop table if exists volume.strata.{table}")
             con.execute("detach volume")
 
 

@@ -6,6 +6,7 @@ It is loaded once per test process and only read.
 from __future__ import annotations
 
 import atexit
+import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
@@ -13,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from api.snapshots import Reading, Snapshots
-from tests.api.answers_kit import add_lookups, load
+from tests.api.answers_kit import drop_lookups, load
 from tests.segments_kit import Cell, Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 
@@ -171,14 +172,25 @@ def story_folder(folder: Path, *segments: int) -> Path:
 
 
 @cache
-def story(*, lookups: bool = False) -> Reading:
-    """All of the story, one volume per segment, with lookups beside the tables or without."""
+def _warehouse() -> Path:
+    """All of the story, one volume per segment."""
     kept = ExitStack()
     atexit.register(kept.close)
     root = Path(kept.enter_context(TemporaryDirectory(prefix="story-")))
     for number in range(3):
         load(story_folder(root / "source", number), root / "warehouse")
-    if lookups:
-        add_lookups(root / "warehouse")
-    snapshots = kept.enter_context(Snapshots.open(root / "warehouse"))
+    return root / "warehouse"
+
+
+@cache
+def story(*, lookups: bool = True) -> Reading:
+    """All of the story, open to be asked, with lookups beside the tables or without."""
+    kept = ExitStack()
+    atexit.register(kept.close)
+    root = _warehouse()
+    if not lookups:
+        root = root.with_name("without-lookups")
+        shutil.copytree(_warehouse(), root, symlinks=True)
+        drop_lookups(root)
+    snapshots = kept.enter_context(Snapshots.open(root))
     return kept.enter_context(snapshots.reading())

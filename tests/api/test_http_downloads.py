@@ -17,7 +17,8 @@ from api.exports import TABLES
 from api.settings import Limits
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, FIRST, SECOND, Site
-from tests.segments_kit import expected_member
+from tests.segments_kit import expected_member, table_rows
+from tests.transforms.warehouse_kit import history_segment
 from transforms.registry import HISTORY_TABLES
 from transforms.segments import BlockRange
 
@@ -63,6 +64,22 @@ def test_a_range_of_segments_is_one_zip_with_the_very_rows_of_the_source(
         assert archive.namelist() == [f"{CHAIN}-orders-1-1-50.csv"]
         assert archive.read(archive.namelist()[0]) == _orders(built_site)
     subprocess.run(["unzip", "-tq", path], check=True, capture_output=True)
+
+
+def test_rows_that_no_query_can_find_are_exported_too(tmp_path: Path) -> None:
+    """A segment whose orders have no id."""
+    site = Site(tmp_path)
+    names, rows = table_rows("orders", {}, {})
+    at = names.index("id")
+    without = [[*row[:at], *row[at + 1 :]] for row in rows]
+    orders = ((*names[:at], *names[at + 1 :]), without)
+    segment = history_segment(site.source_folder, last=10, tables={"orders": orders})
+    site.load()
+    with serving(settings(site.places)) as served:
+        answer = _fetch(served, f"{_PATH}?fromBlock=1&toBlock=10&table=TABLE_ORDERS")
+    assert answer.status_code == 200
+    with ZipFile(BytesIO(answer.content)) as archive:
+        assert archive.read(archive.namelist()[0]) == expected_member([segment], "orders")
 
 
 @pytest.mark.parametrize("table", HISTORY_TABLES)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from api.errors import FailedError, UnavailableError
+from api.queries.liquidity import ProvisionFilter, changed_provisions, current_provisions
 from api.queries.network import info, list_segments, vega_time
 from api.queries.orders import list_order_versions
 from api.requests import ListOrderVersions
@@ -179,6 +180,32 @@ def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
         assert ask(reading, "/api/v2/info")[1]["version"] == info()[0]
         assert info("abc")[1] == "abc"
     assert block_time(20) == "2023-01-01 00:00:20+00"
+
+
+def test_a_segment_that_lacks_a_key_is_loaded_and_answered_around(tmp_path: Path) -> None:
+    """The column is not in any header: such rows can be exported, and not be found."""
+    keys = {"orders": "id", "withdrawals": "party_id", "liquidity_provisions": "market_id"}
+    tables = {
+        table: (tuple(name for name in columns(table) if name != key), ())
+        for table, key in keys.items()
+    }
+    build_segment(tmp_path / "source", last=10, tables=tables, omit=STATE_TABLES)
+    load(tmp_path / "source", tmp_path / "warehouse")
+    with Snapshots.open(tmp_path / "warehouse") as snapshots:
+        with snapshots.reading() as reading:
+            assert _versions(reading) == []
+            assert page(reading, "/api/v2/withdrawals")[0] == []
+            assert page(reading, f"/api/v2/liquidity/provisions?partyId={ORDER}")[0] == []
+            assert ask(reading, f"/api/v2/withdrawal/{ORDER}")[0] == 404
+            assert list(current_provisions(reading, ProvisionFilter())) == []
+            assert changed_provisions(reading, ()) == []
+            assert page(reading, "/api/v2/oracle/data")[0] == []
+            assert page(reading, f"/api/v2/node/signatures?id={ORDER}")[0] == []
+        load(story_folder(tmp_path / "source", 1), tmp_path / "warehouse")
+        snapshots.refresh()
+        with snapshots.reading() as reading:
+            assert _versions(reading) == ["3", "2"]
+            assert len(page(reading, "/api/v2/withdrawals")[0]) == 3
 
 
 def test_without_blocks_there_is_no_time(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.duck import Connection
-from transforms.lookups import OrderFilter, read_filter, write_lookups
+from transforms.lookups import OrderFilter, prove_lookups, read_filter, write_lookups
 from transforms.serving import Shelf
 
 _IDS = st.lists(st.text("0123456789abcdef", max_size=64), max_size=40)
@@ -37,14 +37,14 @@ def _volume(con: Connection, ids: Sequence[str], rows: Sequence[tuple[int, str, 
 def _fill(con: Connection, ids: Sequence[str], rows: Sequence[tuple[int, str, int]]) -> None:
     con.execute("create schema volume.strata")
     con.execute("create table volume.orders (id varchar, version integer)")
-    columns = "id varchar, party_id varchar, vega_time timestamptz"
+    columns = "id varchar, party_id varchar, vega_time timestamptz, _segment bigint, _row bigint"
     con.execute(f"create table volume.withdrawals ({columns})")
     for id_ in ids:
         con.execute("insert into volume.orders values ($1, 1), ($1, 2)", [id_])
-    for number, party, time in rows:
+    for place, (number, party, time) in enumerate(rows):
         con.execute(
-            "insert into volume.withdrawals values ($1, $2, make_timestamptz($3))",
-            [str(number), party, time],
+            "insert into volume.withdrawals values ($1, $2, make_timestamptz($3), 1, $4)",
+            [str(number), party, time, place],
         )
     write_lookups(con, "volume")
 
@@ -95,12 +95,59 @@ def test_withdrawals_are_the_last_row_of_each_in_both_orders(
     )
 
 
-def test_a_volume_without_orders_or_withdrawals_has_no_lookups(con: Connection) -> None:
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {},
+        {"orders": "id varchar"},
+        {"orders": "id varchar", "withdrawals": "id varchar, party_id varchar"},
+        {"orders": "key varchar", "withdrawals": "id varchar, party_id varchar, vega_time date"},
+    ],
+)
+def test_a_volume_that_lacks_a_table_or_a_column_has_no_lookups(
+    con: Connection, tables: dict[str, str]
+) -> None:
     con.execute("attach ':memory:' as volume")
     con.execute("create schema volume.strata")
+    for table, columns in tables.items():
+        con.execute(f"create table volume.{table} ({columns})")
     write_lookups(con, "volume")
     found = "select count(*) from duckdb_tables() where schema_name = 'strata'"
     assert con.execute(found).fetchall() == [(0,)]
+
+
+def test_of_rows_that_tie_the_last_in_the_csv_counts(con: Connection) -> None:
+    _volume(con, [], [(1, "p", 5), (1, "p", 5), (1, "p", 4)])
+    for name in ("withdrawals_latest", "withdrawals_of"):
+        assert con.execute(f"select _row from volume.strata.{name}").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("change", "lookup"),
+    [
+        ("update volume.strata.order_filter set bits = repeat('0', 64)::bit::blob", "order_filter"),
+        ("delete from volume.strata.order_filter", "order_filter"),
+        ("update volume.strata.withdrawals_latest set party_id = 'q'", "withdrawals_latest"),
+        ("delete from volume.strata.withdrawals_latest where id = '1'", "withdrawals_latest"),
+        ("update volume.strata.withdrawals_of set _row = 7 where id = '1'", "withdrawals_of"),
+        ("insert into volume.strata.withdrawals_of from volume.withdrawals", "withdrawals_of"),
+        ("insert into volume.orders values ('cd', 1)", "order_filter"),
+        ("insert into volume.withdrawals values ('9', 'p', now(), 1, 9)", "withdrawals_latest"),
+    ],
+)
+def test_lookups_that_do_not_follow_from_the_tables_are_told(
+    con: Connection, change: str, lookup: str
+) -> None:
+    _volume(con, ["ab", "ac"], [(1, "p", 5), (2, "p", 6)])
+    assert prove_lookups(con, "volume") == ""
+    con.execute(change)
+    assert prove_lookups(con, "volume") == f"the lookup {lookup} does not follow from its tables"
+
+
+def test_a_volume_without_lookups_needs_no_proof(con: Connection) -> None:
+    con.execute("attach ':memory:' as volume")
+    con.execute("create schema volume.strata")
+    assert prove_lookups(con, "volume") == ""
 
 
 def test_lookups_are_found_where_they_are(tmp_path: Path) -> None:
