@@ -11,7 +11,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from transforms.duck import quote_name, quote_text
-from transforms.lookups import OrderFilter
+from transforms.lookups import Lookups
 from transforms.segments import BlockRange
 from transforms.shapes import Shape
 
@@ -20,14 +20,14 @@ from transforms.shapes import Shape
 class HeldTable:
     """One table in one attached file: that of a run of segments, or of a current state.
 
-    `orders` is the file's filter of orders if it has lookups.
+    `lookups` is what is in memory of the file's lookups, if it has them.
     """
 
     file: str
     table: str
     blocks: BlockRange
     shape: Shape
-    orders: OrderFilter | None = None
+    lookups: Lookups | None = None
 
     @property
     def source(self) -> str:
@@ -36,7 +36,7 @@ class HeldTable:
 
     def lookup(self, name: str) -> str:
         """The name in SQL of a lookup in the same file, of those it has; else of the table."""
-        return self.source if self.orders is None else f"{self.file}.strata.{name}"
+        return self.source if self.lookups is None else f"{self.file}.strata.{name}"
 
     def has(self, column: str) -> bool:
         """Whether the table has the column; DuckDB folds case."""

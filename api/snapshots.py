@@ -18,7 +18,7 @@ from api.errors import UnavailableError
 from api.relations import HeldTable
 from transforms.catalog import CURRENT, Catalog, read_catalog
 from transforms.duck import MEMORY_LIMIT
-from transforms.lookups import OrderFilter, read_filter
+from transforms.lookups import Lookups, read_lookups
 from transforms.serving import Row, Session, Shelf, Value
 from transforms.shapes import Volume
 from transforms.spam_captures import captures_file
@@ -39,15 +39,15 @@ class Block:
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
-    `files` and `paths` are the volumes' names in SQL and all attached files; `filters` tell which
-    volumes may hold an order. `newest` is None where no block is loaded; `captures` names the
-    attached file of spam captures.
+    `files` and `paths` are the volumes' names in SQL and all attached files; `lookups` tell by such
+    a name where in a volume rows can be. `newest` is None where no block is loaded; `captures`
+    names the attached file of spam captures.
     """
 
     catalog: Catalog
     files: Mapping[str, str]
     paths: tuple[Path, ...]
-    filters: Mapping[str, OrderFilter | None] = field(default_factory=dict)
+    lookups: Mapping[str, Lookups | None] = field(default_factory=dict)
     newest: Block | None = None
     captures: str | None = None
     users: int = 0
@@ -85,9 +85,9 @@ class Snapshot:
             for volume in volumes():
                 if table in volume.shapes:
                     file = snapshot.files[volume.file]
-                    orders = snapshot.filters.get(file)
+                    lookups = snapshot.lookups.get(file)
                     shape = volume.shapes[table]
-                    found.append(HeldTable(file, table, volume.blocks, shape, orders))
+                    found.append(HeldTable(file, table, volume.blocks, shape, lookups))
             return [held for held in found if held.is_usable]
 
         return self.once(name, find)
@@ -219,16 +219,16 @@ class Snapshots:
             spam = attach(captures) if captures is not None else None
             with self._shelf.session() as session:
                 history = [files[volume.file] for volume in catalog.history()]
-                filters = {file: self._filter(session, file) for file in history}
-                snapshot = Snapshot(catalog, files, tuple(paths), filters, captures=spam)
+                lookups = {file: self._lookups(session, file) for file in history}
+                snapshot = Snapshot(catalog, files, tuple(paths), lookups, captures=spam)
                 snapshot.newest = _newest(session, snapshot)
             undo.pop_all()
             return snapshot
 
-    def _filter(self, session: Session, file: str) -> OrderFilter | None:
-        """A file's filter, read once for as long as the file stays attached."""
-        known = self._current.filters if self._current is not None else {}
-        return known[file] if file in known else read_filter(session, file)
+    def _lookups(self, session: Session, file: str) -> Lookups | None:
+        """A file's lookups, read once for as long as the file stays attached."""
+        known = self._current.lookups if self._current is not None else {}
+        return known[file] if file in known else read_lookups(session, file)
 
 
 def _newest(session: Session, snapshot: Snapshot) -> Block | None:

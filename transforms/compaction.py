@@ -1,8 +1,9 @@
 """Compaction: neighbouring volumes of similar size become one, so that few files answer a look-up.
 
 Merging is size-tiered: every row is rewritten once per tier, and any number of segments ends up in
-a few dozen volumes. The merged volume is proven against the receipts before the catalog names it;
-the old ones stay for the grace period, for readers of older generations.
+a few dozen volumes. Rows that were loaded, and sorted, in parts are sorted as a whole. The merged
+volume is proven against the receipts before the catalog names it; the old ones stay for the grace
+period, for readers of older generations.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from transforms.rendering import volume_digests
 from transforms.scratch import commit_file, scratch_folder
 from transforms.shapes import Shape, Volume
 from transforms.table_load import SORT_KEYS
-from transforms.volumes import LoadSettings, create_table_sql, volume_name
+from transforms.volumes import SORTED, LoadSettings, create_table_sql, volume_name
 
 FAN = 8
 """How many neighbours of one tier make a merge worth its cost."""
@@ -33,6 +34,8 @@ MAX_VOLUME_BYTES = 16 * 2**30
 """A volume of this size on disk is not merged any further."""
 
 _TIER_BYTES = 2**20
+# What is smaller was loaded, and sorted, at once.
+_UNSORTED_BYTES = 16 * 2**20
 
 
 @dataclass(slots=True)
@@ -55,7 +58,8 @@ def plan_merges(
 ) -> Iterator[list[Volume]]:
     """The runs of neighbours to merge now, of ascending history volumes; smallest tiers first.
 
-    A run is worth it from `fan` volumes on; `size_of` gives a volume's bytes on disk.
+    A run is worth it from `fan` volumes on; `size_of` gives a volume's bytes on disk. Where no run
+    is, large volumes as they were loaded are runs of one: their rows are sorted only in parts.
     """
     sizes = {volume.file: size_of(volume) for volume in volumes}
     for highest in sorted({tier(size) for size in sizes.values()}):
@@ -63,6 +67,9 @@ def plan_merges(
         if merges:
             yield from (run[:_MOST_AT_ONCE] for run in merges)
             return
+    for volume in volumes:
+        if sizes[volume.file] > _UNSORTED_BYTES and not volume.file.endswith(SORTED):
+            yield [volume]
 
 
 def _runs(volumes: Sequence[Volume], sizes: dict[str, int], highest: int) -> Iterator[list[Volume]]:
@@ -143,7 +150,7 @@ def _merge(root: Path, scratch: Path, volumes: Sequence[Volume], settings: LoadS
                 f"merged, table {receipt.table} of segment {receipt.blocks} renders to SHA-256 "
                 f"{digest}, its receipt says {receipt.sha256}: the old volumes stay"
             )
-    name = volume_name([(segment.name, segment.sha256) for segment in segments])
+    name = volume_name([(segment.name, segment.sha256) for segment in segments], SORTED)
     commit_file(path, root / "volumes" / name)
     return Volume.of("history", f"volumes/{name}", receipts)
 

@@ -5,6 +5,8 @@ In the schema `strata` of a volume, made from its finished tables and never expo
 order_filter        one row: which orders the volume may hold, as a Bloom filter of their ids
 withdrawals_latest  of each withdrawal of a party the last row in this volume, oldest first
 withdrawals_of      the same rows by party, each party's oldest first
+<table>_places      of every 2,048 rows of `orders` the least and the greatest id, of those of
+                    `withdrawals_of` the party, of those of `withdrawals_latest` the time
 
 A volume without them is answered from its tables: slower, and the same.
 """
@@ -13,15 +15,20 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
 from transforms.duck import Connection, quote_name
+from transforms.places import Places, Range, places_sql
 from transforms.serving import Session
 
 ORDER_FILTER = "order_filter"
 WITHDRAWALS_LATEST = "withdrawals_latest"
 WITHDRAWALS_OF = "withdrawals_of"
+_ORDERS = "orders"
+# Ids are compared by their beginnings, which take less memory and tell them apart as well.
+_PREFIX = 16
 
 # Twelve bits an id and four of them set: one volume in 150 is asked in vain.
 _BITS_PER_ID = 12
@@ -97,12 +104,17 @@ def prove_lookups(con: Connection, volume: str) -> str:
 
 def _queries(con: Connection, volume: str) -> dict[str, str]:
     """The SQL that makes each lookup."""
-    main = f"{quote_name(volume)}.main"
+    main, strata = f"{quote_name(volume)}.main", f"{quote_name(volume)}.strata"
     latest = f"select * from {main}.withdrawals qualify {LATEST}"  # noqa: S608 - our own names
     return {
         ORDER_FILTER: _filter_sql(con, f"{main}.orders"),
         WITHDRAWALS_LATEST: f"{latest} order by vega_time, id, party_id",
         WITHDRAWALS_OF: f"{latest} order by party_id, vega_time, id",
+        _places(_ORDERS): places_sql(f"{main}.{_ORDERS}", f"left(id, {_PREFIX})"),
+        _places(WITHDRAWALS_OF): places_sql(
+            f"{strata}.{WITHDRAWALS_OF}", f"left(party_id, {_PREFIX})"
+        ),
+        _places(WITHDRAWALS_LATEST): places_sql(f"{strata}.{WITHDRAWALS_LATEST}", "vega_time"),
     }
 
 
@@ -120,10 +132,47 @@ def _filter_sql(con: Connection, orders: str) -> str:
     )
 
 
-def read_filter(session: Session, file: str) -> OrderFilter | None:
-    """The filter of an attached file; None where it has no lookups."""
+def _places(table: str) -> str:
+    return f"{table}_places"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """What is kept in memory of a volume's lookups; times are microseconds since 1970."""
+
+    orders: OrderFilter
+    order_places: Places[str]
+    party_places: Places[str]
+    time_places: Places[int]
+
+    def rows_of_order(self, order_id: str) -> list[Range]:
+        """The rows of `orders` among which are those of an order; none for most it has not."""
+        return [*self.order_places.ranges(order_id[:_PREFIX])] if order_id in self.orders else []
+
+    def rows_of_party(self, party_id: str) -> list[Range]:
+        """The rows of `withdrawals_of` among which are those of a party."""
+        return [*self.party_places.ranges(party_id[:_PREFIX])]
+
+
+def read_lookups(session: Session, file: str) -> Lookups | None:
+    """What an attached file has of lookups; None where it has none."""
     try:
         ((bits,),) = session.rows(f"select bits from {file}.strata.{ORDER_FILTER}")  # noqa: S608
     except duckdb.CatalogException:
         return None
-    return OrderFilter(bits)
+    return Lookups(
+        OrderFilter(bits),
+        Places(_stretches(session, file, _ORDERS, "{}")),
+        Places(_stretches(session, file, WITHDRAWALS_OF, "{}")),
+        Places(_stretches(session, file, WITHDRAWALS_LATEST, "epoch_us({})")),
+    )
+
+
+def _stretches(session: Session, file: str, table: str, value: str) -> list[tuple[Any, Any]]:
+    shown = ", ".join(value.format(name) for name in ("first", "last"))
+    return [
+        (first, last)
+        for first, last in session.rows(
+            f"select {shown} from {file}.strata.{_places(table)} order by stretch"  # noqa: S608
+        )
+    ]

@@ -67,13 +67,17 @@ Progress = Callable[[int], None]
 """Called with the CSV bytes that were just loaded and proven."""
 
 
-def volume_name(segments: Sequence[tuple[SegmentName, str]]) -> str:
+SORTED = ".sorted.duckdb"
+"""The end of the name of a volume whose rows were sorted all at once, not as they were loaded."""
+
+
+def volume_name(segments: Sequence[tuple[SegmentName, str]], end: str = ".duckdb") -> str:
     """Name a volume by its segments and their ZIPs' SHA-256: equal input gives an equal name."""
     digest = hashlib.sha256(VOLUME_FORMAT.encode())
     for name, sha256 in segments:
         digest.update(f"\n{name.file_name} {sha256}".encode())
     blocks = BlockRange(segments[0][0].blocks.first, segments[-1][0].blocks.last)
-    return f"{blocks.key}.{digest.hexdigest()[:16]}.duckdb"
+    return f"{blocks.key}.{digest.hexdigest()[:16]}{end}"
 
 
 def build_volume(

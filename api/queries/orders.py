@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 
 from api.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
 from api.errors import InvalidArgumentError, Reason
@@ -14,6 +15,7 @@ from api.records import ORDERS, order
 from api.relations import HeldTable, union
 from api.requests import ListOrderVersions
 from api.snapshots import Reading, Snapshot
+from transforms.places import ALL_ROWS, Range
 from transforms.serving import Time
 
 _CURSORS = CursorFormat(
@@ -30,10 +32,11 @@ def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
     window = request.pagination.window(_CURSORS)
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
-    tables = [held for held in reading.snapshot.history("orders") if _may_hold(held, order_id)]
-    few = _few_rows(reading, tables, order_id)
+    stretches = [*_stretches(reading.snapshot.history("orders"), order_id)]
+    few = _few_rows(reading, stretches, order_id)
     if len(few) <= _FEW_ROWS:
         return _page_of_few(_versions(few), window)
+    tables = [*{table.file: table for table, _ in stretches}.values()]
     return _page_of_many(QueryListing(reading, _many(tables), (order_id,)), window)
 
 
@@ -53,8 +56,11 @@ def _page_of_many(listing: QueryListing, window: Window) -> Page:
     return page(found, [_CURSORS.encode(row) for row in found.rows], order)
 
 
-def _may_hold(table: HeldTable, order_id: str) -> bool:
-    return table.orders is None or order_id in table.orders
+def _stretches(tables: Sequence[HeldTable], order_id: str) -> Iterator[tuple[HeldTable, Range]]:
+    """The tables that may have the order, each with the rows among which it is."""
+    for table in tables:
+        places = [ALL_ROWS] if table.lookups is None else table.lookups.rows_of_order(order_id)
+        yield from ((table, place) for place in places)
 
 
 def _order_id(text: str) -> str:
@@ -66,26 +72,32 @@ def _order_id(text: str) -> str:
         raise InvalidArgumentError(Reason.INVALID_ORDER_ID) from None
 
 
-def _rows_sql(table: HeldTable, columns: str) -> str:
-    return f"select {columns} from {table.source} where id = $1"  # noqa: S608 - ours
-
-
-def _few_rows(reading: Reading, tables: Sequence[HeldTable], order_id: str) -> Sequence[Row]:
+def _few_rows(
+    reading: Reading, stretches: Sequence[tuple[HeldTable, Range]], order_id: str
+) -> Sequence[Row]:
     """All rows of an order, unless there are more than a few."""
-    if not tables:
+    if not stretches:
         return []
 
     def sql(_snapshot: Snapshot) -> str:
-        rows = union(tables, lambda table: _rows_sql(table, ORDERS.direct(table)))
+        rows = " union all ".join(
+            f"(select {ORDERS.direct(table)} from {table.source} where id = $1 "  # noqa: S608 - ours
+            f"and rowid between ${number} and ${number + 1})"
+            for number, (table, _) in zip(count(3, 2), stretches, strict=False)
+        )
         return f"{rows} limit $2"
 
-    name = f"orders {' '.join(table.file for table in tables)}"
-    return reading.rows(reading.snapshot.once(name, sql), [order_id, _FEW_ROWS + 1])
+    name = f"orders {' '.join(table.file for table, _ in stretches)}"
+    bounds = [bound for _, place in stretches for bound in place]
+    return reading.rows(reading.snapshot.once(name, sql), [order_id, _FEW_ROWS + 1, *bounds])
 
 
 def _many(tables: Sequence[HeldTable]) -> Relation:
     last = "row_number() over (partition by version order by vega_time desc, seq_num desc) = 1"
-    rows = union(tables, lambda table: _rows_sql(table, ORDERS.inner(table)))
+    rows = union(
+        tables,
+        lambda table: f"select {ORDERS.inner(table)} from {table.source} where id = $1",  # noqa: S608
+    )
     return Relation(
         f"select * from ({rows}) qualify {last}",  # noqa: S608 - ours
         keys=("version",),

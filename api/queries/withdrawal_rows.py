@@ -12,7 +12,8 @@ from api.records import WITHDRAWALS
 from api.relations import HeldTable, union
 from api.snapshots import Reading, Snapshot
 from transforms.lookups import LATEST, WITHDRAWALS_LATEST, WITHDRAWALS_OF
-from transforms.serving import Time
+from transforms.places import ALL_ROWS, Places
+from transforms.serving import Time, Value
 
 _KEYS = ("vega_time", "id", "party_id")
 # What tells two withdrawals of parties apart, in eight bytes; a row's last value.
@@ -21,48 +22,104 @@ _IDENTITY = "hash(id, party_id)"
 _SPARE_ROWS = 16
 
 
-def current_withdrawals(
-    reading: Reading, party: str, filters: str, bounds: Sequence[Time]
-) -> Listing:
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The times that are asked for, in microseconds: from `start` on, before `end`."""
+
+    start: int | None = None
+    end: int | None = None
+
+    @property
+    def filters(self) -> str:
+        """SQL over rows, in which `bounds` are bound to `$1`, ...; empty for all rows."""
+        asked = [than for than, time in ((">=", self.start), ("<", self.end)) if time is not None]
+        return " and ".join(f"vega_time {than} ${at}" for at, than in enumerate(asked, 1))
+
+    @property
+    def bounds(self) -> tuple[Time, ...]:
+        """What `filters` binds."""
+        return tuple(Time(time) for time in (self.start, self.end) if time is not None)
+
+
+def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing:
     """The withdrawals of a party, or of all for an empty one, ascending by time, id and party.
 
-    A row has the columns of `WITHDRAWALS` and one more. `filters` is SQL over the rows in which
-    `bounds` are bound to `$1`, ...; empty for all rows.
+    A row has the columns of `WITHDRAWALS` and one more.
     """
     if not reading.snapshot.history("withdrawals"):
         return MemoryListing((), lambda row: row)
-    if party:
-        listing: Listing = _of_party(reading, party, bounds, filters)
-    else:
-        listing = _of_all(reading, bounds, filters)
+    listing = _of_party(reading, party, period) if party else _of_all(reading, period)
     again = reading.snapshot.once("written again", lambda held: _written_again(reading, held))
     return _CurrentListing(listing, again) if again else listing
 
 
-def _of_party(reading: Reading, party: str, bounds: Sequence[Time], filters: str) -> QueryListing:
-    tables = reading.snapshot.history("withdrawals")
+def _of_party(reading: Reading, party: str, period: Period) -> Listing:
+    """Only the rows are read among which those of the party are."""
+    places = [
+        (table, place)
+        for table in reading.snapshot.history("withdrawals")
+        for place in (table.lookups.rows_of_party(party) if table.lookups else [ALL_ROWS])
+    ]
+    if not places:
+        return MemoryListing((), lambda row: row)
+    tables = [table for table, _ in places]
+    filters = period.filters
     relation = reading.snapshot.once(
-        f"withdrawals of a party {filters}", lambda _: _relation(tables, filters, of_party=True)
+        f"withdrawals of a party in {' '.join(table.file for table in tables)} {filters}",
+        lambda _: _relation(tables, filters, of_party=True, placed=True),
     )
-    return QueryListing(reading, relation, (*bounds, party))
+    bounds = [bound for _, place in places for bound in place]
+    return QueryListing(reading, relation, (*period.bounds, party, *bounds))
 
 
-def _of_all(reading: Reading, bounds: Sequence[Time], filters: str) -> SequenceListing:
+def _of_all(reading: Reading, period: Period) -> SequenceListing:
     """All rows: volumes follow each other in time, so that a page needs few of them."""
-
-    def parts(snapshot: Snapshot) -> list[tuple[int, int, Relation]]:
-        return [
-            (first, last, _relation(tables, filters, of_party=False))
-            for first, last, tables in _periods(reading, snapshot.history("withdrawals"))
-        ]
-
-    made = reading.snapshot.once(f"withdrawals {filters}", parts)
-    return SequenceListing(
-        [
-            Part(first, last, QueryListing(reading, relation, tuple(bounds)))
-            for first, last, relation in made
-        ]
+    times = reading.snapshot.once(
+        "withdrawals by time", lambda held: _periods(reading, held.history("withdrawals"))
     )
+    return SequenceListing(
+        [Part(first, last, _of_volumes(reading, tables, period)) for first, last, tables in times]
+    )
+
+
+def _of_volumes(reading: Reading, tables: Sequence[HeldTable], period: Period) -> Listing:
+    files, filters = " ".join(table.file for table in tables), period.filters
+    relation = reading.snapshot.once(
+        f"withdrawals in {files} {filters}", lambda _: _relation(tables, filters)
+    )
+    listing = QueryListing(reading, relation, period.bounds)
+    lookups = tables[0].lookups
+    if len(tables) > 1 or lookups is None:
+        return listing
+    near = reading.snapshot.once(
+        f"withdrawals near in {files} {filters}",
+        lambda _: _relation(tables, filters, placed=True),
+    )
+    return _NearListing(listing, near, lookups.time_places, period)
+
+
+@dataclass(frozen=True, slots=True)
+class _NearListing:
+    """The rows of one volume, which lie there by time: those around a page are all that is read."""
+
+    listing: QueryListing
+    near: Relation
+    places: Places[int]
+    period: Period
+
+    def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
+        """See `api.pagination.Listing`."""
+        edge = self.period.end if descending else self.period.start
+        times = [time for time in (*start[:1], edge) if time is not None]
+        time = (min if descending else max)(times) if times else None
+        place = self.places.near(time, limit, descending=descending)
+        if place is not None:
+            bound: tuple[Value, ...] = (*self.period.bounds, *place)
+            listing = QueryListing(self.listing.reading, self.near, bound)
+            rows = listing.rows(start, limit, descending=descending)
+            if len(rows) == limit or self.places.reaches_end(place, descending=descending):
+                return rows
+        return self.listing.rows(start, limit, descending=descending)
 
 
 def _periods(
@@ -134,10 +191,20 @@ def _written_again(reading: Reading, snapshot: Snapshot) -> Mapping[int, int]:
     return dict(rows)
 
 
-def _relation(tables: Sequence[HeldTable], filters: str, *, of_party: bool) -> Relation:
+def _relation(
+    tables: Sequence[HeldTable], filters: str, *, of_party: bool = False, placed: bool = False
+) -> Relation:
+    """The rows of some volumes; `placed` ones with two bounds for the rows of each."""
     bound = filters.count("$") + of_party
     party = f"party_id = ${bound}" if of_party else "true"
-    rows = union(tables, lambda table: _latest_sql(table, party, of_party))
+    queries = []
+    for table in tables:
+        wanted = party
+        if placed:
+            wanted = f"{party} and rowid between ${bound + 1} and ${bound + 2}"
+            bound += 2
+        queries.append(f"({_latest_sql(table, wanted, of_party)})")
+    rows = " union all ".join(queries)
     sql = f"select * from ({rows}) where {filters or 'true'}"  # noqa: S608 - ours
     shown = f"{WITHDRAWALS.shown}, {_IDENTITY}"
     return Relation(sql, _KEYS, shown, bound)

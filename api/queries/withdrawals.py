@@ -6,13 +6,12 @@ from api.cursors import ID, TIME, CursorFormat
 from api.errors import InvalidArgumentError, NotFoundError, Reason
 from api.ids import IdError, parse_id, parse_key
 from api.pagination import Page, Record, cut, page
-from api.queries.withdrawal_rows import current_withdrawals
+from api.queries.withdrawal_rows import Period, current_withdrawals
 from api.records import WITHDRAWALS, withdrawal
 from api.relations import union
 from api.requests import GetWithdrawal, ListWithdrawals
 from api.snapshots import Reading, Snapshot
 from transforms.lookups import WITHDRAWALS_LATEST
-from transforms.serving import Time
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("partyId", ID), extra=1)
 
@@ -21,8 +20,7 @@ def list_withdrawals(reading: Reading, request: ListWithdrawals) -> Page:
     """List the withdrawals of a party or of all. Raises `InvalidArgumentError`."""
     party = _party(request.party_id)
     window = request.pagination.window(_CURSORS)
-    filters, bounds = _date_range(request)
-    found = cut(current_withdrawals(reading, party, filters, bounds), window)
+    found = cut(current_withdrawals(reading, party, _period(request)), window)
     return page(found, found.cursors(_CURSORS), lambda row: withdrawal(row[:-1]))
 
 
@@ -49,20 +47,13 @@ def _party(text: str) -> str:
         raise InvalidArgumentError(Reason.INVALID_PARTY_ID) from None
 
 
-def _date_range(request: ListWithdrawals) -> tuple[str, list[Time]]:
-    """SQL for rows from `start` on and before `end`, and the bounds that are bound in it."""
+def _period(request: ListWithdrawals) -> Period:
     start, end = request.start, request.end
     if start is not None and end is not None and start > end:
         raise InvalidArgumentError(
             Reason.INVALID_DATE_RANGE, f"it starts at {start}, after its end at {end}"
         )
-    bounds: list[Time] = []
-    filters: list[str] = []
-    for than, nanos in ((">=", start), ("<", end)):
-        if nanos is not None:
-            bounds.append(Time(nanos // 1000))
-            filters.append(f"vega_time {than} ${len(bounds)}")
-    return " and ".join(filters), bounds
+    return Period(*(None if nanos is None else nanos // 1000 for nanos in (start, end)))
 
 
 def _one_sql(snapshot: Snapshot) -> str | None:

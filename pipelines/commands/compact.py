@@ -14,6 +14,8 @@ from pipelines.display import Screen
 def command(warehouse: str | None, as_json: bool) -> None:
     """Merge runs of neighbouring volumes of similar size until nothing is worth merging.
 
+    Large volumes whose rows were sorted in parts, as they were loaded, are sorted as a whole.
+
     Readers and loads are not disturbed, exports do not change by a byte. The old files go a day
     later, when nobody reads them any more.
     """

@@ -184,6 +184,64 @@ def test_a_withdrawal_that_is_not_there_is_an_error(
     assert (got, detail["code"], detail["message"]) == (status, code, message)
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """5,000 withdrawals in one volume, a tenth of them at the same time."""
+    folder = tmp_path_factory.mktemp("many")
+    rows = [
+        {
+            "id": f"\\x{number:064x}",
+            "party_id": f"\\x{(ALICE, BOB)[number % 2]}",
+            "vega_time": block_time(1, number // 10 * 10),
+        }
+        for number in range(5000)
+    ]
+    tables = {"withdrawals": table_rows("withdrawals", *rows)}
+    build_segment(folder / "source", last=10, tables=tables, omit=STATE_TABLES)
+    load(folder / "source", folder / "warehouse")
+    return folder / "warehouse"
+
+
+_FROM, _TO = (1_672_531_201_000_000_000 + micros * 1000 for micros in (1_000, 4_000))
+_RANGES = {
+    "all": "",
+    "a third": f"&dateRange.startTimestamp={_FROM}&dateRange.endTimestamp={_TO}",
+    "from": f"&dateRange.startTimestamp={_TO}",
+    "until": f"&dateRange.endTimestamp={_FROM}",
+    "none": f"&dateRange.startTimestamp={_FROM}&dateRange.endTimestamp={_FROM}",
+}
+
+
+@pytest.mark.parametrize("within", _RANGES)
+@pytest.mark.parametrize("of", ["", f"&partyId={ALICE}"])
+@pytest.mark.parametrize("newest", ["true", "false"])
+def test_walking_over_many_reads_what_is_near_and_misses_nothing(
+    many: Path, within: str, of: str, newest: str
+) -> None:
+    first, last = {"all": (0, 5000), "a third": (1000, 4000), "from": (4000, 5000)}.get(
+        within, (0, 1000 if within == "until" else 0)
+    )
+    wanted = [n for n in range(first, last) if not of or n % 2 == 0]
+    path = f"{_PATH}?pagination.newestFirst={newest}{of}{_RANGES[within]}"
+    seen: list[int] = []
+    at = ""
+    with Snapshots.open(many) as snapshots, snapshots.reading() as reading:
+        while True:
+            edges, info = page(reading, f"{path}&pagination.first=700{at}")
+            seen += [int(edge["node"]["id"], 16) for edge in edges]
+            if not info["hasNextPage"]:
+                break
+            at = f"&pagination.after={quote(info['endCursor'])}"
+        if not seen:
+            assert wanted == []
+            return
+        before = quote(edges[0]["cursor"])
+        edges, _ = page(reading, f"{path}&pagination.last=300&pagination.before={before}")
+    assert seen == (wanted[::-1] if newest == "true" else wanted)
+    start = (len(seen) - 1) // 700 * 700
+    assert [int(edge["node"]["id"], 16) for edge in edges] == seen[max(0, start - 300) : start]
+
+
 def test_volumes_whose_rows_are_not_in_the_order_of_their_blocks_are_mixed(tmp_path: Path) -> None:
     blocks = [(5, 25, 15), (20, 30, 10), (40, 35, 31)]
     for number, written in enumerate(blocks):

@@ -21,25 +21,28 @@ from transforms.compaction import FAN, MAX_VOLUME_BYTES, plan_merges, tier
 from transforms.segments import BlockRange
 from transforms.shapes import Volume
 from transforms.source import Source
+from transforms.volumes import SORTED
 from transforms.warehouse import Warehouse
 
 MB = 2**20
 BOUNDS = ((1, 1, 100), (1, 101, 130), (2, 131, 200), (6, 201, 201), (6, 202, 300))
 
 
-def volumes(*sizes: int, gap_before: int | None = None) -> tuple[list[Volume], dict[str, int]]:
+def volumes(
+    *sizes: int, gap_before: int | None = None, end: str = SORTED
+) -> tuple[list[Volume], dict[str, int]]:
     """Neighbouring volumes of these sizes; a gap lies before one of them."""
     made: list[Volume] = []
     for number in range(len(sizes)):
         shift = 5 if gap_before is not None and number >= gap_before else 0
         blocks = BlockRange(number * 10 + 1 + shift, number * 10 + 10 + shift)
-        made.append(Volume("history", str(number), blocks, 1, {}))
+        made.append(Volume("history", f"{number}{end}", blocks, 1, {}))
     return made, {volume.file: size for volume, size in zip(made, sizes, strict=True)}
 
 
 def planned(made: list[Volume], sizes: dict[str, int]) -> list[str]:
     return [
-        " ".join(volume.file for volume in run)
+        " ".join(volume.file.partition(".")[0] for volume in run)
         for run in plan_merges(made, lambda volume: sizes[volume.file])
     ]
 
@@ -66,6 +69,13 @@ def test_volumes_on_both_sides_of_a_gap_stay_apart() -> None:
 
 def test_a_volume_of_the_largest_size_is_not_merged_again() -> None:
     assert planned(*volumes(*[MAX_VOLUME_BYTES] * FAN)) == []
+
+
+def test_a_large_volume_is_sorted_as_a_whole_once_nothing_is_to_be_merged() -> None:
+    sizes = [16 * MB, 16 * MB + 1, MB]
+    assert planned(*volumes(*sizes, end=".duckdb")) == ["1"]
+    assert planned(*volumes(*sizes)) == []
+    assert planned(*volumes(17 * MB, *[MB] * FAN, end=".duckdb")) == ["1 2 3 4 5 6 7 8"]
 
 
 @given(st.lists(st.integers(1, MB), min_size=1, max_size=300))
@@ -142,7 +152,7 @@ def test_merging_gives_the_volume_that_one_load_would_have_given(
     other = Warehouse(tmp_path / "other")
     other.load(source, other.survey(source).pending, PartStage(tmp_path / "p", durable=False))
 
-    assert history(warehouse) == history(other)
+    assert [f.replace(SORTED, ".duckdb") for f in history(warehouse)] == history(other)
 
 
 def test_a_reader_of_the_old_generation_goes_on_reading(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.duck import Connection
-from transforms.lookups import OrderFilter, prove_lookups, read_filter, write_lookups
+from transforms.lookups import OrderFilter, prove_lookups, read_lookups, write_lookups
 from transforms.serving import Shelf
 
 _IDS = st.lists(st.text("0123456789abcdef", max_size=64), max_size=40)
@@ -153,14 +153,18 @@ def test_a_volume_without_lookups_needs_no_proof(con: Connection) -> None:
 def test_lookups_are_found_where_they_are(tmp_path: Path) -> None:
     with duckdb.connect() as con:
         con.execute(f"attach '{tmp_path / 'with.duckdb'}' as volume")
-        _fill(con, ["ab"], [])
+        _fill(con, ["ab"], [(1, "p", 5)])
         con.execute("detach volume")
     with duckdb.connect(tmp_path / "without.duckdb") as con:
         con.execute("create schema strata")
     shelf = Shelf(tmp_path)
     with shelf.session() as session:
-        assert read_filter(session, shelf.attach(tmp_path / "without.duckdb")) is None
-        found = read_filter(session, shelf.attach(tmp_path / "with.duckdb"))
+        assert read_lookups(session, shelf.attach(tmp_path / "without.duckdb")) is None
+        found = read_lookups(session, shelf.attach(tmp_path / "with.duckdb"))
     shelf.close()
     assert found is not None
-    assert "ab" in found
+    assert found.rows_of_order("ab") == [(0, 2047)]
+    assert found.rows_of_order("cd") == []
+    assert found.rows_of_party("p") == [(0, 2047)]
+    assert found.rows_of_party("q") == []
+    assert found.time_places.near(5, 1, descending=True) == (0, 2047)
