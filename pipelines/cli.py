@@ -10,7 +10,10 @@ import click
 
 from pipelines.failures import EXIT_CODES, INTERRUPTED, exit_code, sentence
 
-COMMANDS = ("sample", "run", "load", "publish", "export", "sql", "status", "verify", "compact")
+COMMANDS = (
+    *("sample", "run", "load", "captures", "publish", "export"),
+    *("sql", "status", "verify", "compact"),
+)
 """In the order in which one meets them."""
 
 

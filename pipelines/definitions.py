@@ -6,6 +6,7 @@ import dagster as dg
 
 from pipelines import jobs
 from pipelines.assets.archive import export_asset, index_asset, windows_asset
+from pipelines.assets.captures import captures_asset, captures_sensor
 from pipelines.assets.warehouse import current_state_asset, history_asset, volumes_asset
 from pipelines.checks import publication_gate, standing_checks
 from pipelines.discovery import segment_sensor
@@ -28,13 +29,17 @@ def _definitions(settings: Settings) -> dg.Definitions:
             history_asset(policy),
             current_state_asset(),
             volumes_asset(),
+            captures_asset(),
             *(export_asset(table, policy) for table in HISTORY_TABLES),
             windows_asset(),
             index_asset(),
         ],
         asset_checks=[publication_gate(), *standing_checks(settings.lag_blocks)],
         jobs=jobs.ALL,
-        sensors=[segment_sensor(jobs.load_and_publish, settings)],
+        sensors=[
+            segment_sensor(jobs.load_and_publish, settings),
+            captures_sensor(jobs.load_captures, settings),
+        ],
         schedules=schedules(settings),
         resources={"site": StrataResource.of(settings)},
         # A run is one process: its steps are short, and a process for each would cost more than

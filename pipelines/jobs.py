@@ -4,7 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from pipelines.assets import archive, warehouse
+from pipelines.assets import archive, captures, warehouse
 from pipelines.exporting import plan_range
 from pipelines.retries import healed_by_time
 from pipelines.site import Site
@@ -42,6 +42,13 @@ compact = dg.define_asset_job(
     "compact",
     selection=dg.AssetSelection.assets(warehouse.VOLUMES),
     description="Merge small neighbouring volumes; readers and loads go on meanwhile.",
+)
+
+
+load_captures = dg.define_asset_job(
+    "load_captures",
+    selection=dg.AssetSelection.assets(captures.CAPTURES),
+    description="Load new spam captures of the source.",
 )
 
 
@@ -99,5 +106,8 @@ def verify() -> None:
     prove_everything()
 
 
-ALL = (load, publish, load_and_publish, publish_windows, compact, export_range, verify)
+ALL = (
+    *(load, publish, load_and_publish, publish_windows),
+    *(load_captures, compact, export_range, verify),
+)
 """Every job."""

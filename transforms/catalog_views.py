@@ -16,7 +16,9 @@ from transforms.enum_names import enum_names
 from transforms.meanings import column_meaning, table_meaning
 from transforms.registry import Column
 from transforms.shapes import Shape, Volume
+from transforms.spam_captures import captures_link
 
+CAPTURES_VIEW = "main.spam_captures"
 _OWN_COLUMNS = {
     "_segment": "First block (height) of the segment that the row came from.",
     "_row": "The row's place in its segment's CSV, from 1.",
@@ -76,6 +78,22 @@ def create_views(
             f"create view strata.receipts as from read_duckdb({files}, "
             "hive_partitioning = false, schema_name = 'strata', table_name = 'receipts')"
         )
+    _create_capture_views(con, captures_link(root))
+
+
+def _create_capture_views(con: Connection, link: Path) -> None:
+    """Views over the link, so that newer captures are seen at once; none before the first ones."""
+    if not link.exists():
+        return
+    for view, table, text in (
+        (CAPTURES_VIEW, "captures", "What a core node said of each party's spam counters, newest."),
+        ("strata.refused_captures", "refused_lines", "Lines that are no captures, and why."),
+    ):
+        con.execute(
+            f"create view {view} as from read_duckdb({quote_files([link])}, "
+            f"hive_partitioning = false, table_name = '{table}')"
+        )
+        con.execute(f"comment on view {view} is {quote_text(text)}")
 
 
 def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Table]:

@@ -21,6 +21,11 @@ class Source:
     def __init__(self, reader: ObjectReader) -> None:
         self._reader = reader
 
+    @property
+    def reader(self) -> ObjectReader:
+        """The folder or bucket, for what lies beside the segments."""
+        return self._reader
+
     def __repr__(self) -> str:
         return f"Source({self.describe()})"
 

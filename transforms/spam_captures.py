@@ -70,10 +70,24 @@ class CaptureReport:
     refused: int = 0
 
 
+def captures_link(root: Path) -> Path:
+    """Where the link to the newest file of captures is, if there were ever any."""
+    return root / _FOLDER / _CURRENT
+
+
 def captures_file(root: Path) -> Path | None:
     """The newest file of captures below a warehouse, None where there were never any."""
-    link = root / _FOLDER / _CURRENT
+    link = captures_link(root)
     return link.resolve() if link.exists() else None
+
+
+def new_captures(root: Path, reader: ObjectReader) -> list[ObjectInfo]:
+    """The files of captures in a source that were not read yet, or changed since."""
+    known = {
+        ObjectInfo(key, size, version) for key, size, version in _rows(captures_file(root), "files")
+    }
+    held = (info for info in reader.list(PREFIX) if info.key.endswith(SUFFIXES))
+    return [info for info in held if info not in known]
 
 
 def load_captures(root: Path, reader: ObjectReader, chain_id: str) -> CaptureReport:
@@ -85,9 +99,7 @@ def load_captures(root: Path, reader: ObjectReader, chain_id: str) -> CaptureRep
     report = CaptureReport()
     with exclusive(root / _FOLDER / ".lock"):
         current = captures_file(root)
-        known = {ObjectInfo(key, size, version) for key, size, version in _rows(current, "files")}
-        held = [info for info in reader.list(PREFIX) if info.key.endswith(SUFFIXES)]
-        fresh = [info for info in held if info not in known]
+        fresh = new_captures(root, reader)
         if not fresh:
             return report
         with scratch_folder(root / "scratch") as scratch:

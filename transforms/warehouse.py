@@ -3,6 +3,7 @@
 current.duckdb   link to the newest catalog generation: what an analyst opens
 catalog/         the generations    volumes/, state/   immutable DuckDB files
 quarantine/      refused files      scratch/           unfinished files of running processes
+spam/            spam captures
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transforms.catalog import CURRENT, Catalog, advance, read_catalog
+from transforms.catalog_views import CAPTURES_VIEW
 from transforms.compaction import FAN, CompactionReport, compact
 from transforms.duck import Connection, read_only_connection
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.inventory import Inventory, Refusal, SegmentFile
 from transforms.load import Loader, LoadReport
+from transforms.objects import ObjectInfo
 from transforms.quarantine import Quarantine, QuarantinedFile
 from transforms.receipts import Receipt
 from transforms.records import read_receipts
@@ -26,6 +29,14 @@ from transforms.rendering import RenderedTable, rendered_table, volume_digests
 from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments import BlockRange
 from transforms.source import Source
+from transforms.spam_captures import (
+    CaptureReport,
+    captures_file,
+    load_captures,
+    new_captures,
+    refused_lines,
+)
+from transforms.spam_files import RefusedLine
 from transforms.table_load import PartSink
 from transforms.volumes import LoadSettings, Progress
 
@@ -117,6 +128,37 @@ class Warehouse:
             loader.load(sorted(wanted, key=lambda file: file.blocks))
         self.sweep()
         return loader.report
+
+    def load_captures(self, source: Source) -> CaptureReport:
+        """Load the spam captures that are new in a source (spec 4.6; decisions, spam statistics).
+
+        Raises `ConfigError` before the first load of segments, which tells the chain. May be killed
+        and run again, beside loads and readers.
+        """
+        catalog = self.catalog()
+        if catalog is None:
+            raise ConfigError(f"{self.root} holds no segments yet: load them before spam captures")
+        report = load_captures(self.root, source.reader, catalog.chain_id)
+        if captures_file(self.root) is not None and not self._shows_captures():
+            advance(self.root, lambda newest: newest)
+        return report
+
+    def new_captures(self, source: Source) -> list[ObjectInfo]:
+        """The files of spam captures that `load_captures` would read."""
+        return new_captures(self.root, source.reader)
+
+    def refused_captures(self) -> list[RefusedLine]:
+        """The lines of spam captures that are none, with their reasons."""
+        return refused_lines(self.root)
+
+    def _shows_captures(self) -> bool:
+        schema, view = CAPTURES_VIEW.split(".")
+        with self.connect() as con:
+            found = con.execute(
+                "select 1 from duckdb_views() where schema_name = $1 and view_name = $2",
+                [schema, view],
+            )
+            return bool(found.fetchall())
 
     def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""

@@ -59,8 +59,9 @@ def test_jobs_sensor_and_schedules_are_there(settings: Settings) -> None:
     assert {job.name for job in repository.get_all_jobs()} >= {
         *("load", "publish", "load_and_publish", "publish_windows", "export_range", "verify")
     }
-    (sensor,) = repository.sensor_defs
-    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    assert {sensor.name for sensor in repository.sensor_defs} == {"new_segments", "new_captures"}
+    for sensor in repository.sensor_defs:
+        assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
     assert {schedule.name for schedule in repository.schedule_defs} >= {
         *("windows_every_hour", "verify_every_week")
     }

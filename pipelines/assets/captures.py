@@ -1,0 +1,69 @@
+"""Spam captures: what core nodes said of parties, which lies beside the segments in the source."""
+
+import hashlib
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import (
+    UnresolvedAssetJobDefinition,
+)
+
+from pipelines.retries import healed_by_time
+from pipelines.settings import Settings
+from pipelines.site import Site
+
+CAPTURES = dg.AssetKey(["warehouse", "spam_captures"])
+GROUP = "captures"
+
+
+def captures_asset() -> dg.AssetsDefinition:
+    """The table of captures: of each party the newest one of its newest epoch."""
+
+    @dg.asset(
+        key=CAPTURES,
+        # A group of its own: loads of segments must not wait for it, nor start it.
+        group_name=GROUP,
+        kinds={"duckdb"},
+        description="Parties' spam counters as core nodes told them; from `spam/` in the source.",
+    )
+    def spam_captures(
+        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
+    ) -> dg.MaterializeResult[None]:
+        with healed_by_time(context.retry_number):
+            report = site.warehouse.load_captures(site.source)
+        refused = site.warehouse.refused_captures()
+        for line in refused:
+            context.log.warning("%s, line %d: %s", line.file, line.line, line.reason)
+        return dg.MaterializeResult[None](
+            metadata={
+                "files": report.files,
+                "captures": report.captures,
+                "refused_lines": len(refused),
+            }
+        )
+
+    return spam_captures
+
+
+def captures_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.SensorDefinition:
+    """Look for new files of captures; a run that failed is asked for again an hour later."""
+
+    @dg.sensor(
+        name="new_captures",
+        job=job,
+        minimum_interval_seconds=settings.poll_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Lists `spam/` in the source and requests a run where there is a new file.",
+    )
+    def new_captures(
+        context: dg.SensorEvaluationContext, site: dg.ResourceParam[Site]
+    ) -> dg.SensorResult:
+        if site.warehouse.catalog() is None:
+            return dg.SensorResult(skip_reason="no segment is loaded yet")
+        fresh = site.warehouse.new_captures(site.source)
+        if not fresh:
+            return dg.SensorResult(skip_reason="no new captures")
+        hour = int(context.last_tick_completion_time or 0) // 3600
+        key = hashlib.sha256(repr((fresh, hour)).encode()).hexdigest()[:16]
+        return dg.SensorResult(run_requests=[dg.RunRequest(run_key=f"captures {key}")])
+
+    return new_captures
