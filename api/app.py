@@ -19,7 +19,7 @@ from api.answers import Answer, failure, not_found
 from api.archive_files import ArchiveFiles
 from api.archive_pages import ArchivePages
 from api.assets import assets
-from api.calls import Call, Desk
+from api.calls import Call
 from api.downloads import Download
 from api.errors import ApiError, FailedError, Reason
 from api.logs import REQUEST_ID
@@ -73,28 +73,14 @@ def _routes(service: Service) -> Iterator[BaseRoute]:
 
 
 def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
-    limits = service.settings.limits
-    desk = Desk(
-        service.snapshots, service.queries, limits.query_seconds, service.limiter, service.metrics
-    )
     for operation in OPERATIONS:
-        call = Call(operation, desk)
+        call = Call(operation, service.calls)
         yield operation.path, call
         # A path that ends where its parameter should begin asks for the empty text.
         if operation.path.endswith("}"):
             yield operation.path[: operation.path.rindex("{")], call
-    yield (
-        "/api/v2/networkhistory/export",
-        Download(
-            service.snapshots,
-            service.parts,
-            service.exports,
-            limits.export_seconds,
-            service.sender,
-            service.slots,
-            service.metrics,
-        ),
-    )
+    download = Download(service.downloads, service.parts, service.sender, service.slots)
+    yield "/api/v2/networkhistory/export", download
     page = ArchivePages(service.snapshots, service.store, service.files)
     yield "/", page
     yield "/archive", page

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from api.desk import Question
 from api.errors import InvalidArgumentError, NotFoundError, Reason
 from api.parameters import Choice, Fields, Scalar, read_parameters
 from api.parts import PartFinder
@@ -73,6 +74,11 @@ def read_export(query: Iterable[tuple[str, str]]) -> ExportNetworkHistory:
     return ExportNetworkHistory(
         read.get("from_block", 0), read.get("to_block", 0), read.get("table", 0)
     )
+
+
+def layout_question(request: ExportNetworkHistory, parts: PartFinder) -> Question[Layout]:
+    """A request as what is asked at a desk; see `lay_out`."""
+    return lambda reading, cancellation: lay_out(reading, request, parts, cancellation)
 
 
 def lay_out(

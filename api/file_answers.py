@@ -15,6 +15,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from api.answers import RawHeaders, refusal
+from api.blocks import Blocks
 from api.byte_ranges import Selection, select
 from api.errors import Code
 from api.logs import log
@@ -60,7 +61,7 @@ class FileSender:
         blocks = None
         if selection.stop > selection.start and scope["method"] != "HEAD":
             # The first block before the head: damage found by then still has a status of its own.
-            blocks = _Blocks(self.executor, content.read(selection.start, selection.stop))
+            blocks = Blocks(self.executor, content.read(selection.start, selection.stop))
             await blocks.advance()
         head = {"status": selection.status, "headers": [*_headers(content, selection)]}
         await send({"type": "http.response.start", **head})
@@ -69,7 +70,7 @@ class FileSender:
         else:
             await self._send_blocks(blocks, receive, send)
 
-    async def _send_blocks(self, blocks: _Blocks, receive: Receive, send: Send) -> None:
+    async def _send_blocks(self, blocks: Blocks, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(departure(receive))
         # Where this returns early, the server ends the connection before the announced length.
         try:
@@ -86,19 +87,6 @@ class FileSender:
             log.warning("a client took nothing for %g seconds", self.stall_seconds)
         finally:
             gone.cancel()
-
-
-class _Blocks:
-    """An iterator that blocks, read on an executor; `present` is None after its end."""
-
-    def __init__(self, executor: Executor, blocks: Iterator[bytes]) -> None:
-        self._executor = executor
-        self._blocks = blocks
-        self.present: bytes | None = None
-
-    async def advance(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.present = await loop.run_in_executor(self._executor, next, self._blocks, None)
 
 
 def _headers(content: FileContent, selection: Selection) -> RawHeaders:

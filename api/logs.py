@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import secrets
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +13,21 @@ from typing import Any
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
 """The id of the request that the present task serves."""
 
+# What a proxy in front may call a request; anything else could forge lines of a log.
+_PLAIN = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
 access_log = logging.getLogger("strata.access")
 log = logging.getLogger("strata.api")
+
+
+def request_id(given: str) -> str:
+    """The id that a proxy in front gave a request, or a new one where it gave none, or an odd one.
+
+    The present task's log is about that request from now on.
+    """
+    chosen = given if _PLAIN.fullmatch(given) else secrets.token_hex(8)
+    REQUEST_ID.set(chosen)
+    return chosen
 
 
 class JsonFormatter(logging.Formatter):

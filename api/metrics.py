@@ -46,8 +46,8 @@ class Metrics:
         self.height = self._gauge("block_height", "The newest loaded block.", "max")
         self.behind = self._gauge("blocks_behind", "Blocks not loaded from the source.")
 
-    def served(self, operation: str, status: int, seconds: float, sent: int) -> None:
-        """Count one request."""
+    def served(self, operation: str, status: int | str, seconds: float, sent: int) -> None:
+        """Count one request; `status` is HTTP's number, or the name of a gRPC code."""
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
         self._bytes.inc(sent)

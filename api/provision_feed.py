@@ -1,4 +1,4 @@
-"""What a reader of the liquidity provision stream gets (spec 4.4; decision 24). No HTTP here.
+"""What a reader of the liquidity provision stream gets (spec 4.4; decision 24). No shell here.
 
 First the provisions that are there, then those that each new generation of the catalog changed. A
 generation is asked once for all readers. A provision's newest state is told at least once; to a
@@ -7,17 +7,22 @@ reader that connects while a generation is changing, perhaps twice.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterator,
+    Sequence,
+)
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
 from api.broadcast import Mailbox, TooSlowError
-from api.errors import ApiError, FailedError, Reason, UnavailableError
-from api.messages import LIQUIDITY_PROVISION
+from api.errors import FailedError, Reason, UnavailableError
 from api.metrics import Metrics
 from api.pagination import Record
-from api.protojson import error_json, record_json
 from api.queries.liquidity import (
     BATCH,
     ProvisionFilter,
@@ -31,19 +36,38 @@ from transforms.segments import BlockRange
 STOPPING = "the server is about to stop: connect again"
 TOO_SLOW = "the reader is too slow: connect again"
 
+Encoding = Callable[[Record], bytes]
+"""How one shell writes a provision."""
+
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """The provisions that a generation changed, each with its JSON; all readers share it."""
+class Told:
+    """Provisions in one encoding; all readers of that encoding share it."""
 
-    provisions: Sequence[tuple[Record, str]]
+    provisions: Sequence[tuple[Record, bytes]]
     size: int
 
-    def lines(self, wanted: ProvisionFilter) -> Iterator[bytes]:
-        """The messages for a reader: the provisions that it wants, in batches."""
-        matching = (text for record, text in self.provisions if wanted.matches(record))
+    def batches(self, wanted: ProvisionFilter) -> Iterator[list[bytes]]:
+        """The provisions that a reader wants, as many at once as go into one message."""
+        matching = (encoded for record, encoded in self.provisions if wanted.matches(record))
         while batch := list(islice(matching, BATCH)):
-            yield _line(batch)
+            yield batch
+
+
+class Change:
+    """The provisions that a generation changed, each encoded once for all readers."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+        self._told: dict[Encoding, Told] = {}
+
+    def told(self, encode: Encoding) -> Told:
+        """The change in an encoding."""
+        if encode not in self._told:
+            encoded = [encode(record) for record in self._records]
+            provisions = [*zip(self._records, encoded, strict=True)]
+            self._told[encode] = Told(provisions, sum(map(len, encoded)))
+        return self._told[encode]
 
 
 class ProvisionFeed:
@@ -56,7 +80,7 @@ class ProvisionFeed:
         self._workers = workers
         self._metrics = metrics
         self._buffer = buffer
-        self._readers: set[Mailbox[Change]] = set()
+        self._readers: dict[Encoding, set[Mailbox[Told]]] = {}
         self._stopping = False
         current = snapshots.current
         self._told: Collection[BlockRange] = frozenset(current.catalog.segments if current else ())
@@ -64,79 +88,82 @@ class ProvisionFeed:
     def stop(self) -> None:
         """Tell every reader that this is the end."""
         self._stopping = True
-        for mailbox in self._readers:
-            mailbox.close()
+        for mailboxes in self._readers.values():
+            for mailbox in mailboxes:
+                mailbox.close()
 
     async def tell(self) -> None:
         """Pass on what the newest generation changed since the last call."""
-        change = await self._workers.run(self._change)
-        for mailbox in self._readers:
-            mailbox.put(change)
+        encodings = [*self._readers]
+        change = await self._workers.run(lambda job: self._change(job, encodings))
+        for encode, mailboxes in self._readers.items():
+            for mailbox in mailboxes:
+                mailbox.put(change.told(encode))
 
-    async def lines(self, wanted: ProvisionFilter, *, snapshot: bool) -> AsyncGenerator[bytes]:
-        """Yield the lines for one reader, until it must go; the last one then says why."""
+    async def batches(
+        self, wanted: ProvisionFilter, encode: Encoding, *, snapshot: bool
+    ) -> AsyncGenerator[list[bytes]]:
+        """Yield encoded provisions for one reader, message by message, until it must go.
+
+        This never ends by itself: the error that it raises in the end says why.
+        """
         self._metrics.streams_opened.inc()
         try:
-            with self._subscribed() as mailbox:
+            with self._subscribed(encode) as mailbox:
                 if snapshot:
-                    async for line in self._present(wanted):
-                        yield line
-                async for change in mailbox.items():
-                    for line in change.lines(wanted):
-                        yield line
-            yield error_line(UnavailableError(STOPPING))
+                    async for batch in self._present(wanted, encode):
+                        yield batch
+                async for told in mailbox.items():
+                    for batch in told.batches(wanted):
+                        yield batch
+            raise UnavailableError(STOPPING)
         except TooSlowError:
             self._metrics.streams_dropped.inc()
-            yield error_line(FailedError(Reason.STREAM_FAILED, TOO_SLOW))
-        except ApiError as error:
-            yield error_line(error)
+            raise FailedError(Reason.STREAM_FAILED, TOO_SLOW) from None
         finally:
             self._metrics.streams_closed.inc()
 
     @contextmanager
-    def _subscribed(self) -> Iterator[Mailbox[Change]]:
-        mailbox: Mailbox[Change] = Mailbox(self._buffer)
+    def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[Told]]:
+        mailbox: Mailbox[Told] = Mailbox(self._buffer)
         if self._stopping:
             mailbox.close()
-        self._readers.add(mailbox)
+        mailboxes = self._readers.setdefault(encode, set())
+        mailboxes.add(mailbox)
         try:
             yield mailbox
         finally:
-            self._readers.remove(mailbox)
+            mailboxes.remove(mailbox)
 
-    async def _present(self, wanted: ProvisionFilter) -> AsyncIterator[bytes]:
+    async def _present(
+        self, wanted: ProvisionFilter, encode: Encoding
+    ) -> AsyncIterator[list[bytes]]:
         """Yield the provisions that are there, a batch at a time, all of one generation."""
+
+        def following(batches: Iterator[list[Record]]) -> list[bytes] | None:
+            batch = next(batches, None)
+            return None if batch is None else [encode(record) for record in batch]
+
         with ExitStack() as held:
             batches = await self._workers.run(lambda _: self._open(wanted, held))
             while not self._stopping:
-                batch = await self._workers.run(lambda _: next(batches, None))
+                batch = await self._workers.run(lambda _: following(batches))
                 if batch is None:
                     return
-                yield _line([_text(record) for record in batch])
+                yield batch
 
     def _open(self, wanted: ProvisionFilter, held: ExitStack) -> Iterator[list[Record]]:
         reading = held.enter_context(self._snapshots.reading())
         return current_provisions(reading, wanted)
 
-    def _change(self, cancellation: Cancellation) -> Change:
+    def _change(self, cancellation: Cancellation, encodings: Collection[Encoding]) -> Change:
         with (
             self._snapshots.reading() as reading,
             cancellation.interrupting(reading.interrupt),
         ):
-            records = changed_provisions(reading, self._told)
+            change = Change(changed_provisions(reading, self._told))
+            # Here, and not on the event loop, which others wait for.
+            for encode in encodings:
+                change.told(encode)
             self._told = frozenset(reading.snapshot.catalog.segments)
-            provisions = [(record, _text(record)) for record in records]
-            return Change(provisions, sum(len(text) for _, text in provisions))
-
-
-def error_line(error: ApiError) -> bytes:
-    """An error as a message of the stream."""
-    return f'{{"error":{error_json(error)}}}\n'.encode()
-
-
-def _text(record: Record) -> str:
-    return record_json(LIQUIDITY_PROVISION, record)
-
-
-def _line(texts: Sequence[str]) -> bytes:
-    return f'{{"result":{{"liquidityProvisions":[{",".join(texts)}]}}}}\n'.encode()
+            return change

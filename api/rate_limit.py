@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
+from api.errors import ApiError, Code
+
 _BAN_SECONDS = 600.0
 # Beyond that many clients the one that was silent longest is forgotten.
 _CLIENTS = 50_000
@@ -39,12 +41,39 @@ class _Client:
     banned_until: float = 0.0
 
 
+class TooManyRequestsError(ApiError):
+    """The client's bucket is empty."""
+
+    code = Code.RESOURCE_EXHAUSTED
+
+    def __init__(self) -> None:
+        super().__init__("api request rate limit exceeded")
+
+
+class ShutOutError(ApiError):
+    """The client went on asking while it was refused."""
+
+    code = Code.PERMISSION_DENIED
+
+    def __init__(self) -> None:
+        super().__init__("temporarily banned for continuing to request while rate limited")
+
+
+_REFUSALS = {429: TooManyRequestsError, 403: ShutOutError}
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether a request may pass (200), came too early (429) or is shut out (403)."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
+
+    @property
+    def refusal(self) -> ApiError | None:
+        """The error that a request is answered with which may not pass."""
+        refusal = _REFUSALS.get(self.status)
+        return refusal() if refusal else None
 
 
 class RateLimiter:
@@ -94,7 +123,11 @@ class RateLimiter:
 def client_key(scope: Scope) -> str:
     """Whose bucket a request takes from: its address, of IPv6 the network of 64 bits."""
     client = scope.get("client")
-    host = str(client[0]) if client else "local"
+    return network_key(str(client[0]) if client else "local")
+
+
+def network_key(host: str) -> str:
+    """The same for the address of a client."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+from api.desk import Desk
 from api.file_answers import FileSender
 from api.metrics import Metrics
 from api.parts import PartFinder
@@ -43,17 +44,21 @@ class Service:
         self.parts = PartFinder(settings.places, self.store, limits.rendered_bytes)
         self.standing = Standing(settings, self.snapshots, self.metrics)
         self.queries = Workers("query", limits.threads, limits.queue)
-        self.exports = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE)
+        self._exports = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE)
+        limiter = RateLimiter(access.rate, access.burst) if access.rate else None
+        self.calls = Desk(self.snapshots, self.queries, self.metrics, limits.query_seconds, limiter)
+        self.downloads = Desk(self.snapshots, self._exports, self.metrics, limits.export_seconds)
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
-        self._reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")
-        self.sender = FileSender(self._reading, limits.stall_seconds)
+        self.reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")
+        self.sender = FileSender(self.reading, limits.stall_seconds)
         self.slots = Slots(limits.streams_per_client)
-        self.limiter = RateLimiter(access.rate, access.burst) if access.rate else None
         self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
         self.feed = ProvisionFeed(self.snapshots, self._streams, self.metrics, limits.stream_buffer)
+        self.stopping = asyncio.Event()
 
     def stop(self) -> None:
         """End the streams, which never end by themselves, and ask for no more requests."""
+        self.stopping.set()
         self.standing.stop()
         self.feed.stop()
 
@@ -71,7 +76,7 @@ class Service:
             for loop in loops:
                 loop.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
-            for workers in (self.queries, self.exports, self.files, self._streams):
+            for workers in (self.queries, self._exports, self.files, self._streams):
                 workers.close()
-            self._reading.shutdown(wait=False, cancel_futures=True)
+            self.reading.shutdown(wait=False, cancel_futures=True)
             self._closing.close()

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 from starlette.types import Message, Receive, Scope, Send
 
 from api.answers import JSON, envelope, failure, method_not_allowed
 from api.errors import ApiError, MalformedParameterError
 from api.logs import log
-from api.provision_feed import ProvisionFeed, error_line
+from api.messages import LIQUIDITY_PROVISION
+from api.pagination import Record
+from api.protojson import error_json, record_json
+from api.provision_feed import ProvisionFeed
 from api.queries.liquidity import ProvisionFilter
 from api.query_strings import parse_query
 from api.rate_limit import client_key
@@ -57,7 +61,7 @@ class ProvisionStream:
                 await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
                 # Sent at once: a reader should know that it is connected before anything happens.
                 await send({"type": "http.response.body", "body": b"", "more_body": True})
-                lines = self._feed.lines(wanted, snapshot=request.snapshot)
+                lines = self._lines(wanted, snapshot=request.snapshot)
                 if await self._pump(lines, _body, receive, send):
                     await send({"type": "http.response.body"})
         except MalformedParameterError as error:
@@ -72,12 +76,21 @@ class ProvisionStream:
             request = _request(scope)
             wanted = ProvisionFilter.of(request)
             with self._slots.taken(client_key(scope)):
-                lines = self._feed.lines(wanted, snapshot=request.snapshot)
+                lines = self._lines(wanted, snapshot=request.snapshot)
                 if not await self._pump(lines, _frame, receive, send):
                     return
         except ApiError as error:
-            await send(_frame(error_line(error)))
+            await send(_frame(_error_line(error)))
         await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER})
+
+    async def _lines(self, wanted: ProvisionFilter, *, snapshot: bool) -> AsyncGenerator[bytes]:
+        """Yield the lines for one reader; the last one says why it must go."""
+        async with aclosing(self._feed.batches(wanted, _json, snapshot=snapshot)) as batches:
+            try:
+                async for batch in batches:
+                    yield b'{"result":{"liquidityProvisions":[%b]}}\n' % b",".join(batch)
+            except ApiError as error:
+                yield _error_line(error)
 
     async def _pump(
         self,
@@ -112,6 +125,14 @@ class ProvisionStream:
 
 def _request(scope: Scope) -> ObserveLiquidityProvisions:
     return read_observed_provisions(parse_query(scope["query_string"]))
+
+
+def _json(record: Record) -> bytes:
+    return record_json(LIQUIDITY_PROVISION, record).encode("utf-8", "replace")
+
+
+def _error_line(error: ApiError) -> bytes:
+    return f'{{"error":{error_json(error)}}}\n'.encode()
 
 
 def _body(line: bytes) -> Message:

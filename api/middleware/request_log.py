@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import secrets
 from time import perf_counter
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.logs import REQUEST_ID, access_log
+from api.logs import access_log, request_id
 from api.metrics import Metrics
 
 _HEADER = "x-request-id"
-# What a proxy in front may call the request; anything else could forge lines of a log.
-_PLAIN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _CLIENT_LEFT = 499
 
 
@@ -30,10 +26,7 @@ class RequestLog:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(_HEADER, "")
-        request_id = given if _PLAIN.fullmatch(given) else secrets.token_hex(8)
-        REQUEST_ID.set(request_id)
-        exchange = _Exchange(scope, send, request_id)
+        exchange = _Exchange(scope, send, request_id(Headers(scope=scope).get(_HEADER, "")))
         try:
             await self._app(scope, receive, exchange.send)
         finally:
