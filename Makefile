@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A foreign client of the network, for tests only: apart, as what it depends on is not needed.
+STUBS := tests/api/rpc/stubs.txt
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup run serve ui test lint unit crash-test bench bench-api clean help
+.PHONY: setup run serve ui protos test lint unit crash-test bench bench-api clean help
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -14,20 +16,24 @@ help: ## show the targets
 
 setup: $(STAMP) ## make .venv with the pinned packages (Python 3.11 or newer)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt $(STUBS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/stubs -r $(STUBS)
 	@touch $(STAMP)
 
 run: setup ## segments in, published exports out (embedded sample, or STRATA_SOURCE=<folder or s3 url>)
 	@$(BIN)/strata run
 
-serve: setup ## the read API, the archive and downloads over HTTP
+serve: setup ## the read API over HTTP and gRPC, the archive and downloads
 	$(BIN)/strata serve
 
 ui: setup ## Dagster's web interface over the same pipeline
 	$(BIN)/dagster dev
+
+protos: setup ## compile the .proto files again
+	$(BIN)/python -m tests.api.rpc.protos
 
 test: lint unit ## ruff, mypy, import-linter, pytest
 

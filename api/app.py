@@ -29,6 +29,7 @@ from api.middleware.request_log import RequestLog
 from api.middleware.tokens import Tokens
 from api.operations import health, metrics_page, ready
 from api.routes import OPERATIONS
+from api.rpc.server import rpc_running
 from api.service import Service
 from api.settings import ServeSettings
 from api.streams import ProvisionStream
@@ -43,7 +44,7 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        async with service.running():
+        async with service.running(), rpc_running(service):
             yield
 
     app = Starlette(

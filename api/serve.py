@@ -1,4 +1,4 @@
-"""`strata serve`: the read API over HTTP, in one process or several."""
+"""`strata serve`: the read API over HTTP and gRPC, in one process or several."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -21,52 +23,55 @@ from uvicorn.supervisors import Multiprocess
 from api.app import create_app
 from api.logs import log_config
 from api.settings import ServeSettings, read_settings
-from api.sockets import address, listening
+from api.sockets import address, grpc_address, listening, reserved
 
 # Longer than the idle time of common balancers, which would else meet closed connections.
 _KEEP_ALIVE_SECONDS = 75
 _PARENT_SECONDS = 1.0
 
 
-@click.command("serve", short_help="Serve the read API, the archive and downloads over HTTP.")
+@click.command("serve", short_help="Serve the read API, the archive and downloads.")
 @click.option("--host", help="Address to listen on [STRATA_API_HOST, 127.0.0.1].")
 @click.option("--port", type=int, help="Port, 0 for any free one [STRATA_API_PORT, 3008].")
-@click.option("--uds", metavar="PATH", help="Unix socket instead of a port [STRATA_API_UDS].")
+@click.option("--grpc-port", type=int, help="The same for gRPC [STRATA_API_GRPC_PORT, 3007].")
+@click.option("--http/--no-http", default=None, help="Serve HTTP [STRATA_API_HTTP, 1].")
+@click.option("--grpc/--no-grpc", default=None, help="Serve gRPC [STRATA_API_GRPC, 1].")
+@click.option("--uds", metavar="PATH", help="Unix socket for HTTP [STRATA_API_UDS].")
 @click.option("--workers", type=click.IntRange(1), help="Processes [STRATA_API_WORKERS, 1].")
 @click.option("--warehouse", metavar="FOLDER", help="Folder of the warehouse [STRATA_WAREHOUSE].")
 @click.option("--archive", metavar="PLACE", help="Folder or s3:// address [STRATA_ARCHIVE].")
-def serve(
-    host: str | None,
-    port: int | None,
-    uds: str | None,
-    workers: int | None,
-    warehouse: str | None,
-    archive: str | None,
-) -> None:
+def serve(warehouse: str | None, archive: str | None, **listen: str | int | None) -> None:
     """Answer queries over the newest loaded data, serve the archive, build downloads of any range.
 
     New data is picked up by itself. SIGTERM lets running requests finish.
     """
-    settings = read_settings(
-        warehouse=warehouse, archive=archive, host=host, port=port, uds=uds, workers=workers
-    )
+    settings = read_settings(warehouse=warehouse, archive=archive, **listen)
     _leave_on_signals()
-    with listening(settings.listen, settings.limits.stall_seconds) as listener:
-        click.echo(f"Listening on {address(listener)}")
-        if not settings.listen.is_loopback and not settings.access.tokens:
+    with ExitStack() as held:
+        where = settings.listen
+        listeners = []
+        if where.http:
+            listeners.append(held.enter_context(listening(where, settings.limits.stall_seconds)))
+            click.echo(f"Listening on {address(listeners[0])}")
+        if where.grpc:
+            port = held.enter_context(reserved(where.host, where.grpc_port))
+            settings = replace(settings, listen=replace(where, grpc_port=port))
+            click.echo(f"Listening on {grpc_address(where.host, port)} for gRPC")
+        if not where.is_loopback and not settings.access.tokens:
             click.echo("Anyone who reaches this address may read: see STRATA_API_TOKENS.")
-        _serve(settings, listener)
+        _serve(settings, listeners)
 
 
-def _serve(settings: ServeSettings, listener: socket.socket) -> None:
+def _serve(settings: ServeSettings, listeners: Sequence[socket.socket]) -> None:
+    """Serve until a signal; without listeners for HTTP this only runs the processes for gRPC."""
     if settings.listen.workers == 1:
-        uvicorn.Server(_config(settings, partial(worker_app, settings))).run([listener])
+        uvicorn.Server(_config(settings, partial(worker_app, settings))).run([*listeners])
         return
     with tempfile.TemporaryDirectory(prefix="strata-metrics-") as folder:
         # Where the workers' prometheus_client, which reads no settings of ours, counts together.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         app = partial(worker_app, settings, Path(folder), os.getpid())
-        Multiprocess(_config(settings, app), [listener]).run()
+        Multiprocess(_config(settings, app), [*listeners]).run()
 
 
 def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Config:

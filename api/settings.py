@@ -44,23 +44,28 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where the server listens: `host` and `port` (0: any free one), or the Unix socket `uds`.
+    """Where the server listens: `host` with `port` for HTTP and `grpc_port` for gRPC (0: any free).
 
+    HTTP is on the Unix socket `uds` instead, if that is given. `http` and `grpc` switch either off.
     `proxies` are the addresses whose `X-Forwarded-For` is believed; `log_level` (`info`, `warning`,
     `error`) is that of the log, where `info` includes every request.
     """
 
     host: str = "127.0.0.1"
     port: int = 3008
+    grpc_port: int = 3007
     uds: str = ""
+    http: bool = True
+    grpc: bool = True
     workers: int = field(default=1, metadata=_ABOVE_ZERO)
     proxies: tuple[str, ...] = ("127.0.0.1", "::1")
     log_level: str = "info"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
-        if self.uds or self.host == "localhost":
+        """Whether only this machine can connect, to whatever is switched on."""
+        only_a_file = bool(self.uds) and not self.grpc
+        if only_a_file or self.host == "localhost":
             return True
         try:
             return ipaddress.ip_address(self.host).is_loopback
@@ -123,6 +128,7 @@ class ServeSettings:
 
 def read_settings(
     environment: Mapping[str, str] = os.environ,
+    /,
     *,
     warehouse: str | None = None,
     archive: str | None = None,
@@ -135,6 +141,8 @@ def read_settings(
     read = _Reader(environment)
     given = {name: value for name, value in listen.items() if value is not None}
     address = read.settings(Listen(), given)
+    if not (address.http or address.grpc):
+        raise ConfigError("HTTP and gRPC are both switched off: leave one of them on")
     # On one's own machine a limit only hinders; on a network it is on unless it is set to 0.
     access = Access(rate=0.0 if address.is_loopback else Access().rate)
     return ServeSettings(
@@ -186,6 +194,8 @@ class _Reader:
                 values[item.name] = self.several(name) or default
             elif isinstance(default, str):
                 values[item.name] = self.text(name, default)
+            elif isinstance(default, bool):
+                values[item.name] = self.truth(name, default=default)
             else:
                 values[item.name] = self.number(name, default, item.metadata.get("least", 0))
         return type(defaults)(**values)
@@ -205,6 +215,12 @@ class _Reader:
             kind = "a whole number" if whole else "a number"
             raise ConfigError(f"{name} is {text!r}: give {kind} from {least} up")
         return int(text) if whole else float(text)
+
+    def truth(self, name: str, *, default: bool) -> bool:
+        text = self.text(name, "1" if default else "0")
+        if text not in ("0", "1"):
+            raise ConfigError(f"{name} is {text!r}: give 1 (on) or 0 (off)")
+        return text == "1"
 
     def style(self, name: str) -> NameStyle:
         text = self.text(name, NameStyle.SPEC.value)

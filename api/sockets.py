@@ -1,4 +1,4 @@
-"""The socket that the server listens on: a TCP port or a Unix socket."""
+"""The sockets that the server listens on: a TCP port or a Unix socket, and the port of gRPC."""
 
 from __future__ import annotations
 
@@ -36,6 +36,37 @@ def listening(listen: Listen, stall_seconds: float) -> Iterator[socket.socket]:
         listener.close()
         if listen.uds:
             Path(listen.uds).unlink(missing_ok=True)
+
+
+@contextmanager
+def reserved(host: str, port: int) -> Iterator[int]:
+    """Hold a port for gRPC, whose library listens by itself; yields it, the chosen one for 0.
+
+    All processes of one server share the port, and the kernel spreads the connections. Held like
+    this it is refused to any other server. Raises `ConfigError` where it cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as holder:
+        try:
+            # Without the leave to share: it fails where somebody listens, or holds the port so.
+            with socket.socket(family) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((host, port))
+                port = probe.getsockname()[1]
+            # Held, but never listened on: no connection comes here.
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            holder.bind((host, port))
+        except (OSError, OverflowError) as error:
+            raise ConfigError(
+                f"cannot listen on port {port} of {host} for gRPC: {error}; choose another with "
+                "--grpc-port or --host, or leave gRPC out with --no-grpc"
+            ) from error
+        yield port
+
+
+def grpc_address(host: str, port: int) -> str:
+    """Where gRPC's clients find it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def address(listener: socket.socket) -> str:

@@ -1,0 +1,122 @@
+"""One call: who calls, what is sent before, besides and after its messages, and the log of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, NoReturn, TypeAlias
+
+from grpc.aio import AbortError, BaseError, ServicerContext
+
+from api.errors import ApiError, Code
+from api.logs import access_log, request_id
+from api.metrics import Metrics
+from api.rate_limit import network_key
+from api.rpc.callers import Callers
+from api.rpc.errors import shown, status_code, trailers
+
+Context: TypeAlias = "ServicerContext[Any, Any]"
+_RETRY = (b"retry-after", b"1")
+_ID = "x-request-id"
+
+
+class Call:
+    """A call of the method at `path`, from its begin to its end."""
+
+    def __init__(self, context: Context, path: str, callers: Callers) -> None:
+        sent = context.invocation_metadata() or ()
+        self._given = {name: value for name, value in sent if isinstance(value, str)}
+        self._context = context
+        self._path = path
+        self._started = perf_counter()
+        self._sent = 0
+        self._code = Code.OK
+        self._headers_sent = False
+        self.id = request_id(self.given(_ID))
+        self._address = callers.address(context.peer() or "", self.given("x-forwarded-for"))
+        self._headers = [(_ID, self.id)]
+
+    def given(self, name: str) -> str:
+        """The metadata of a name that the client sent, else nothing."""
+        return self._given.get(name, "")
+
+    @property
+    def client(self) -> str:
+        """Whose bucket and slots the call takes from."""
+        return network_key(self._address)
+
+    def seconds(self, most: float) -> float:
+        """The time limit: `most`, or the client's own deadline where that is nearer."""
+        left = self._left
+        return most if left is None else min(most, left)
+
+    def tell(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Add to the metadata that goes before the first message, or the error."""
+        self._headers += [(name.decode(), value.decode()) for name, value in headers]
+
+    async def send_headers(self) -> None:
+        """Send that metadata."""
+        self._headers_sent = True
+        with _as_cancelled():
+            await self._context.send_initial_metadata(tuple(self._headers))
+
+    async def send(self, message: bytes) -> None:
+        """Send one message of several; returns when the client has room for it."""
+        with _as_cancelled():
+            await self._context.write(message)
+        self._sent += len(message)
+
+    def count(self, message: bytes) -> bytes:
+        """Count the only message of a call."""
+        self._sent += len(message)
+        return message
+
+    async def fail(self, error: ApiError) -> NoReturn:
+        """End the call with an error; returns never, and not before the client has taken it."""
+        self._code = error.code
+        if error.code is Code.UNAVAILABLE:
+            self.tell([_RETRY])
+        if not self._headers_sent:
+            await self.send_headers()
+        code, message = status_code(error.code), shown(error.message)
+        with _as_cancelled():
+            await self._context.abort(code, message, trailers(error))
+
+    def left(self) -> None:
+        """Note that nobody waits for the call any more: the client left, or its time is over."""
+        late = self._left == 0
+        self._code = Code.DEADLINE_EXCEEDED if late else Code.CANCELLED
+
+    @property
+    def _left(self) -> float | None:
+        """Seconds to the client's deadline; None where it gave none."""
+        return self._context.time_remaining()
+
+    def finish(self, operation: str, metrics: Metrics) -> None:
+        """Count the call and write it into the log."""
+        seconds = perf_counter() - self._started
+        metrics.served(operation, self._code.name, seconds, self._sent)
+        fields = {
+            "client": self._address,
+            "method": "GRPC",
+            "path": self._path,
+            "operation": operation,
+            "status": self._code.name,
+            "bytes": self._sent,
+            "ms": round(seconds * 1000, 3),
+            "agent": self.given("user-agent"),
+        }
+        access_log.info("", extra={"fields": fields})
+
+
+@contextmanager
+def _as_cancelled() -> Iterator[None]:
+    """Where nothing can be sent the client is gone: a cancelled call, not a failure of ours."""
+    try:
+        yield
+    except AbortError:
+        raise
+    except BaseError as error:
+        raise asyncio.CancelledError from error

@@ -1,0 +1,126 @@
+"""What happens to every call, whatever it asks: its token, its errors, its line in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar
+
+import grpc
+from grpc.aio import AbortError
+
+from api.errors import ApiError, Code, FailedError, Reason
+from api.keyring import NEEDED, Keyring, bearer_token
+from api.logs import log
+from api.metrics import Metrics
+from api.rpc.call import Call, Context
+from api.rpc.callers import Callers
+from api.settings import ServeSettings
+
+_Asked = TypeVar("_Asked")
+_Result = TypeVar("_Result")
+Unary = Callable[[bytes, Call], Awaitable[bytes]]
+"""Answers a request with a message."""
+Streaming = Callable[[_Asked, Call], Awaitable[None]]
+"""Answers a request, or several, by sending messages."""
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+
+class UnauthenticatedError(ApiError):
+    """The call brings none of the tokens."""
+
+    code = Code.UNAUTHENTICATED
+
+    def __init__(self) -> None:
+        super().__init__(NEEDED)
+
+
+class UnknownMethodError(ApiError):
+    """There is no such method here."""
+
+    code = Code.UNIMPLEMENTED
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"unknown method {path}")
+
+
+class Front:
+    """Makes handlers of what answers calls; messages pass as they are, in bytes."""
+
+    def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
+        self._keyring = Keyring(settings.access.tokens)
+        self._callers = Callers(settings.listen.proxies)
+        self._metrics = metrics
+
+    def unary(self, name: str, path: str, answer: Unary, *, public: bool = False) -> Handler:
+        """A handler of calls that get one message; `public` ones need no token."""
+
+        async def handle(request: bytes, context: Context) -> bytes:
+            call = Call(context, path, self._callers)
+
+            async def work() -> bytes:
+                body = await answer(request, call)
+                await call.send_headers()
+                return call.count(body)
+
+            return await self._attend(name, call, work, public=public)
+
+        return grpc.unary_unary_rpc_method_handler(handle)
+
+    def streaming(
+        self, name: str, path: str, answer: Streaming[bytes], *, public: bool = False
+    ) -> Handler:
+        """A handler of calls that get many messages; `public` ones need no token."""
+
+        async def handle(request: bytes, context: Context) -> None:
+            call = Call(context, path, self._callers)
+            await self._attend(name, call, lambda: answer(request, call), public=public)
+
+        return grpc.unary_stream_rpc_method_handler(handle)
+
+    def conversing(self, name: str, path: str, answer: Streaming[AsyncIterator[bytes]]) -> Handler:
+        """A handler of calls where both sides send many messages."""
+
+        async def handle(requests: AsyncIterator[bytes], context: Context) -> None:
+            call = Call(context, path, self._callers)
+            await self._attend(name, call, lambda: answer(requests, call))
+
+        return grpc.stream_stream_rpc_method_handler(handle)
+
+    def unknown(self, path: str) -> Handler:
+        """A handler of calls to a method that there is not."""
+
+        async def refuse(_requests: AsyncIterator[bytes], _call: Call) -> None:
+            raise UnknownMethodError(path)
+
+        return self.conversing("other", path, refuse)
+
+    async def _attend(
+        self,
+        name: str,
+        call: Call,
+        work: Callable[[], Awaitable[_Result]],
+        *,
+        public: bool = False,
+    ) -> _Result:
+        """Do the work for a call; an error ends the call as its table says (spec 7.1)."""
+        try:
+            self._check(call, public=public)
+            return await work()
+        except AbortError:
+            raise
+        except ApiError as error:
+            await call.fail(error)
+        except asyncio.CancelledError:
+            call.left()
+            raise
+        except Exception:
+            # The log has the whole story under the id that the answer gives.
+            log.exception("a call failed unexpectedly")
+            await call.fail(FailedError(Reason.UNEXPECTED, f"request {call.id}"))
+        finally:
+            call.finish(name, self._metrics)
+
+    def _check(self, call: Call, *, public: bool) -> None:
+        if not (public or self._keyring.opens(bearer_token(call.given("authorization")))):
+            raise UnauthenticatedError

@@ -1,0 +1,60 @@
+"""The health service that gRPC's clients and balancers ask (grpc.health.v1)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from api.errors import ApiError, Code
+from api.rpc.call import Call
+from api.rpc.requests import parse
+from api.rpc.schema import CORE, TRADING_DATA
+from api.service import Service
+
+NAME = "grpc.health.v1.Health"
+_SERVED = ("", TRADING_DATA, CORE)
+
+
+class UnknownServiceError(ApiError):
+    """The health of something is asked that is not served here."""
+
+    code = Code.NOT_FOUND
+
+
+class Health:
+    """Serving where a generation is open and no stop is near, as `/ready` says it."""
+
+    def __init__(self, service: Service) -> None:
+        self._standing = service.standing
+        self._stopping = service.stopping
+        self._seconds = service.settings.limits.poll_seconds
+
+    async def check(self, data: bytes, _call: Call) -> bytes:
+        """Answer for now."""
+        asked = parse(HealthCheckRequest, data).service
+        if asked not in _SERVED:
+            raise UnknownServiceError(f"{asked} is not served here")
+        return self._answer(asked)
+
+    async def watch(self, data: bytes, call: Call) -> None:
+        """Answer now and whenever it changes."""
+        asked = parse(HealthCheckRequest, data).service
+        told = b""
+        while not (told and self._stopping.is_set()):
+            answer = self._answer(asked)
+            if answer != told:
+                await call.send(answer)
+                told = answer
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._seconds)
+        await call.send(self._answer(asked))
+
+    def _answer(self, asked: str) -> bytes:
+        statuses = HealthCheckResponse.ServingStatus
+        status = statuses.SERVING if self._standing.is_ready else statuses.NOT_SERVING
+        if asked not in _SERVED:
+            status = statuses.SERVICE_UNKNOWN
+        answer: bytes = HealthCheckResponse(status=status).SerializeToString()
+        return answer

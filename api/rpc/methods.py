@@ -1,0 +1,182 @@
+"""The unary methods: how each request is read and answered. The paths of REST, by another name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.message import Message as Wire
+
+from api.messages import (
+    INFO,
+    LIQUIDITY_PROVISION,
+    NODE_SIGNATURE,
+    ORACLE_DATA,
+    ORDER,
+    SEGMENT,
+    SPAM_RESPONSE,
+    VEGA_TIME,
+    WITHDRAWAL,
+    Message,
+)
+from api.pagination import Page
+from api.queries.liquidity import list_liquidity_provisions
+from api.queries.network import info, list_segments, vega_time
+from api.queries.oracle import list_oracle_data
+from api.queries.orders import list_order_versions
+from api.queries.signatures import list_node_signatures
+from api.queries.spam import get_spam_statistics
+from api.queries.withdrawals import get_withdrawal, list_withdrawals
+from api.rpc import requests
+from api.rpc.requests import Given
+from api.rpc.schema import CORE, TRADING_DATA, message_class, service
+from api.rpc.writers import Shape, encoded, page_shape, record_shape, records_shape
+from api.snapshots import Reading, Snapshot
+
+_Request = TypeVar("_Request")
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[_Request]):
+    """What is asked at `path`; `name` is that of the operation in REST, log and counters."""
+
+    name: str
+    path: str
+    asked: type[Wire]
+    read: Callable[[Given], _Request]
+    answer: Callable[[Reading, _Request], bytes]
+
+
+def _method(
+    name: str,
+    path: str,
+    read: Callable[[Given], _Request],
+    shape: Callable[[Reading, _Request], Shape],
+) -> Method[_Request]:
+    """A method whose answer has this shape."""
+    asked, made = _declared(path)
+
+    def answer(reading: Reading, request: _Request) -> bytes:
+        return encoded(made, shape(reading, request))
+
+    return Method(name, f"/{path}", asked, read, answer)
+
+
+def _list(
+    name: str,
+    method: str,
+    read: Callable[[Given], _Request],
+    ask: Callable[[Reading, _Request], Page],
+    key: str,
+    message: Message,
+) -> Method[_Request]:
+    """A method that answers with a page of records under a key."""
+
+    def shape(reading: Reading, request: _Request) -> Shape:
+        return {key: page_shape(message, ask(reading, request))}
+
+    return _method(name, f"{TRADING_DATA}/{method}", read, shape)
+
+
+def _get(name: str, method: str, shape: Callable[[Snapshot], Shape]) -> Method[None]:
+    """A method without parameters, answered once for each generation."""
+    path = f"{TRADING_DATA}/{method}"
+    asked, made = _declared(path)
+
+    def answer(reading: Reading, _: None) -> bytes:
+        return reading.snapshot.once(path, lambda held: encoded(made, shape(held)))
+
+    return Method(name, f"/{path}", asked, requests.nothing, answer)
+
+
+def _declared(path: str) -> tuple[type[Wire], type[Wire]]:
+    """The messages of a method: what is asked, and what is answered."""
+    service_name, _, method_name = path.partition("/")
+    declared = service(service_name).methods_by_name[method_name]
+    return message_class(declared.input_type.full_name), message_class(
+        declared.output_type.full_name
+    )
+
+
+def _segments(snapshot: Snapshot) -> Shape:
+    return {"segments": records_shape(SEGMENT, list_segments(snapshot))}
+
+
+def _newest_segment(snapshot: Snapshot) -> Shape:
+    segments = list_segments(snapshot)
+    if not segments:
+        return {}
+    segment = record_shape(SEGMENT, segments[0])
+    return {"segment": segment, "swarm_key_seed": snapshot.catalog.chain_id}
+
+
+METHODS: Sequence[Method[Any]] = (
+    _list(
+        "oracle_data",
+        "ListOracleData",
+        requests.oracle_data,
+        list_oracle_data,
+        "oracle_data",
+        ORACLE_DATA,
+    ),
+    _list(
+        "node_signatures",
+        "ListNodeSignatures",
+        requests.node_signatures,
+        list_node_signatures,
+        "signatures",
+        NODE_SIGNATURE,
+    ),
+    _list(
+        "order_versions",
+        "ListOrderVersions",
+        requests.order_versions,
+        list_order_versions,
+        "orders",
+        ORDER,
+    ),
+    _list(
+        "withdrawals",
+        "ListWithdrawals",
+        requests.withdrawals,
+        list_withdrawals,
+        "withdrawals",
+        WITHDRAWAL,
+    ),
+    _list(
+        "liquidity_provisions",
+        "ListLiquidityProvisions",
+        requests.liquidity_provisions,
+        list_liquidity_provisions,
+        "liquidity_provisions",
+        LIQUIDITY_PROVISION,
+    ),
+    _method(
+        "withdrawal",
+        f"{TRADING_DATA}/GetWithdrawal",
+        requests.withdrawal,
+        lambda reading, request: {
+            "withdrawal": record_shape(WITHDRAWAL, get_withdrawal(reading, request))
+        },
+    ),
+    _method(
+        "spam_statistics",
+        f"{CORE}/GetSpamStatistics",
+        requests.spam_statistics,
+        lambda reading, request: record_shape(SPAM_RESPONSE, get_spam_statistics(reading, request)),
+    ),
+    _get("segments", "ListAllNetworkHistorySegments", _segments),
+    _get("newest_segment", "GetMostRecentNetworkHistorySegment", _newest_segment),
+    # There is no peer-to-peer store here: no address, no key, no peers.
+    _get(
+        "history_status",
+        "GetNetworkHistoryStatus",
+        lambda snapshot: {"swarm_key_seed": snapshot.catalog.chain_id},
+    ),
+    _get("bootstrap_peers", "GetNetworkHistoryBootstrapPeers", lambda _: {}),
+    _get("peer_addresses", "GetActiveNetworkHistoryPeerAddresses", lambda _: {}),
+    _get("vega_time", "GetVegaTime", lambda held: record_shape(VEGA_TIME, vega_time(held))),
+    _get("info", "Info", lambda _: record_shape(INFO, info())),
+    _get("ping", "Ping", lambda _: {}),
+)

@@ -1,0 +1,62 @@
+"""Server reflection, so that tools can list and call the methods without the `.proto` files."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import cache
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_health.v1.health_pb2 import DESCRIPTOR as HEALTH_FILE
+from grpc_reflection.v1alpha.reflection import aio
+from grpc_reflection.v1alpha.reflection_pb2 import DESCRIPTOR as ALPHA_FILE
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
+
+from api.rpc import health
+from api.rpc.call import Call
+from api.rpc.requests import parse
+from api.rpc.schema import CORE, POOL, TRADING_DATA
+
+_ALPHA, _STABLE = "grpc.reflection.v1alpha", "grpc.reflection.v1"
+NAMES = (f"{_ALPHA}.ServerReflection", f"{_STABLE}.ServerReflection")
+"""The service under its two names; the messages are the same."""
+
+
+class Reflection:
+    """Tells of every service that is served."""
+
+    def __init__(self) -> None:
+        served = (TRADING_DATA, CORE, health.NAME, *NAMES)
+        self._servicer = aio.ReflectionServicer(served, _described())
+
+    async def talk(self, requests: AsyncIterator[bytes], call: Call) -> None:
+        """Answer question by question."""
+
+        async def asked() -> AsyncIterator[ServerReflectionRequest]:
+            async for data in requests:
+                yield parse(ServerReflectionRequest, data)
+
+        async for answer in self._servicer.ServerReflectionInfo(asked(), None):
+            await call.send(answer.SerializeToString())
+
+
+@cache
+def _described() -> DescriptorPool:
+    """The pool of our services with those that come with gRPC's library."""
+    alpha = FileDescriptorProto.FromString(ALPHA_FILE.serialized_pb)
+    for file in (FileDescriptorProto.FromString(HEALTH_FILE.serialized_pb), alpha, _stable(alpha)):
+        POOL.AddSerializedFile(file.SerializeToString())
+    return POOL
+
+
+def _stable(alpha: FileDescriptorProto) -> FileDescriptorProto:
+    """The service's own file as it is called since it is stable."""
+    file = FileDescriptorProto.FromString(alpha.SerializeToString())
+    file.name, file.package = "grpc/reflection/v1/reflection.proto", _STABLE
+    for field in (field for message in file.message_type for field in message.field):
+        if field.type_name:
+            field.type_name = field.type_name.replace(_ALPHA, _STABLE)
+    for method in file.service[0].method:
+        method.input_type = method.input_type.replace(_ALPHA, _STABLE)
+        method.output_type = method.output_type.replace(_ALPHA, _STABLE)
+    return file

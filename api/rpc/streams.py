@@ -1,0 +1,119 @@
+"""The calls that get many messages: the export in pieces, and the liquidity provisions.
+
+A client that reads slowly makes its call wait, and nothing pile up: the next piece is read, the
+next batch taken, when the one before has left. One that takes nothing for too long is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+from api.blocks import Blocks
+from api.errors import ApiError, Code
+from api.exports import ExportNetworkHistory, layout_question
+from api.logs import log
+from api.messages import LIQUIDITY_PROVISION
+from api.pagination import Record
+from api.queries.liquidity import ProvisionFilter
+from api.rpc import requests
+from api.rpc.call import Call
+from api.rpc.schema import TRADING_DATA, message_class
+from api.rpc.writers import encoded, record_shape
+from api.service import Service
+from transforms.errors import IntegrityError
+
+EXPORT = f"/{TRADING_DATA}/ExportNetworkHistory"
+OBSERVE = f"/{TRADING_DATA}/ObserveLiquidityProvisions"
+_SNAPSHOT = "x-snapshot"
+
+_EXPORT_REQUEST = message_class("datanode.api.v2.ExportNetworkHistoryRequest")
+_BODY = message_class("google.api.HttpBody")
+_OBSERVE_REQUEST = message_class("datanode.api.v2.ObserveLiquidityProvisionsRequest")
+_OBSERVED = message_class("datanode.api.v2.ObserveLiquidityProvisionsResponse")
+
+
+class StalledError(ApiError):
+    """The client took nothing for too long."""
+
+    code = Code.ABORTED
+
+
+class Streams:
+    """What answers the calls; it shares everything with REST's streams and downloads."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._stall_seconds = service.settings.limits.stall_seconds
+
+    async def export(self, data: bytes, call: Call) -> None:
+        """Send the ZIP of a range in messages of about 1 MiB (spec 4.1).
+
+        What goes wrong before the first one, and what goes wrong later, ends the call with an
+        error: a client never takes a part of a ZIP for the whole.
+        """
+        request = requests.export(requests.parse(_EXPORT_REQUEST, data))
+        try:
+            async with self._slot(call):
+                await self._send_export(request, call)
+        except IntegrityError:
+            self._service.metrics.damaged.inc()
+            raise
+
+    async def _send_export(self, request: ExportNetworkHistory, call: Call) -> None:
+        desk = self._service.downloads
+        question = layout_question(request, self._service.parts)
+        layout, _ = await desk.ask(question, call.seconds(desk.seconds))
+        blocks = Blocks(self._service.reading, layout.read())
+        # The first block before the metadata: damage found by then comes before the file's name.
+        await blocks.advance()
+        named = f"attachment;filename={layout.name}".encode()
+        call.tell([(b"content-disposition", named)])
+        await call.send_headers()
+        while blocks.present is not None:
+            shape = {"content_type": "application/zip", "data": blocks.present}
+            await self._send(call, encoded(_BODY, shape))
+            await blocks.advance()
+
+    async def observe(self, data: bytes, call: Call) -> None:
+        """Send the provisions that are there, then those that change (spec 4.4; decision 24)."""
+        given = requests.parse(_OBSERVE_REQUEST, data)
+        snapshot = call.given(_SNAPSHOT) != "false"
+        request = requests.observed_provisions(given, snapshot=snapshot)
+        wanted = ProvisionFilter.of(request)
+        async with self._slot(call):
+            # Sent at once: a reader should know that it is connected before anything happens.
+            await call.send_headers()
+            feed = self._service.feed.batches(wanted, _observed, snapshot=request.snapshot)
+            async with aclosing(feed) as batches:
+                async for batch in batches:
+                    # Messages one after the other are one message with the lists of all.
+                    await self._send(call, b"".join(batch))
+
+    @asynccontextmanager
+    async def _slot(self, call: Call) -> AsyncIterator[None]:
+        """Take one of the client's slots (see `api.slots`) for the length of a block.
+
+        A call that stalled keeps it until the client takes what is on its way, or leaves.
+        """
+        with self._service.slots.taken(call.client):
+            try:
+                yield
+            except StalledError as error:
+                await call.fail(error)
+
+    async def _send(self, call: Call, message: bytes) -> None:
+        try:
+            async with asyncio.timeout(self._stall_seconds):
+                await call.send(message)
+        except TimeoutError:
+            log.warning("a client took nothing for %g seconds", self._stall_seconds)
+            taken = f"nothing was taken for {self._stall_seconds:g} seconds"
+            raise StalledError(f"{taken}: connect again") from None
+
+
+def _observed(record: Record) -> bytes:
+    """A provision as the only one of a message."""
+    shape = {"liquidity_provisions": [record_shape(LIQUIDITY_PROVISION, record)]}
+    return encoded(_OBSERVED, shape)
