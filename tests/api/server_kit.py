@@ -23,20 +23,28 @@ import uvicorn
 from api.app import create_app
 from api.service import Service
 from api.settings import Access, Limits, Listen, Places, ServeSettings
-from api.sockets import listening
+from api.sockets import listening, reserved
+from api.work import Cancellation
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 30
 
 
 def settings(
-    places: Places, limits: Limits | None = None, access: Access | None = None
+    places: Places,
+    limits: Limits | None = None,
+    access: Access | None = None,
+    *,
+    grpc: bool = False,
 ) -> ServeSettings:
-    """Settings under which nothing waits: new generations are looked for all the time."""
+    """Settings under which nothing waits: new generations are looked for all the time.
+
+    HTTP only, unless `grpc` is wanted as well.
+    """
     chosen = limits or Limits()
     return ServeSettings(
         places,
-        Listen(port=0),
+        Listen(port=0, grpc_port=0, grpc=grpc),
         replace(chosen, poll_seconds=0.02, lag_seconds=0.1),
         access or Access(rate=0.0),
     )
@@ -48,6 +56,7 @@ class Served:
 
     url: str
     port: int
+    grpc_port: int
     service: Service
     loop: asyncio.AbstractEventLoop
 
@@ -67,7 +76,11 @@ def serving(given: ServeSettings, send_buffer: int | None = None) -> Iterator[Se
 
     A small `send_buffer` makes the kernel keep little for readers that are slow.
     """
-    with listening(given.listen, given.limits.stall_seconds) as listener:
+    with (
+        listening(given.listen, given.limits.stall_seconds) as listener,
+        reserved(given.listen.host, given.listen.grpc_port) as grpc_port,
+    ):
+        given = replace(given, listen=replace(given.listen, grpc_port=grpc_port))
         if send_buffer is not None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         port = listener.getsockname()[1]
@@ -93,12 +106,37 @@ def serving(given: ServeSettings, send_buffer: int | None = None) -> Iterator[Se
         thread = threading.Thread(target=run)
         thread.start()
         service, loop = started.get(timeout=_SECONDS)
+        while not servers[0].started:  # its ports answer from then on
+            thread.join(0.005)
+            assert thread.is_alive()
         try:
-            yield Served(f"http://127.0.0.1:{port}", port, service, loop)
+            yield Served(f"http://127.0.0.1:{port}", port, grpc_port, service, loop)
         finally:
             servers[0].should_exit = True
             thread.join(_SECONDS)
             assert not thread.is_alive()
+
+
+@contextmanager
+def occupied(served: Served, jobs: int) -> Iterator[None]:
+    """Keep the threads that answer calls, and their queue, busy with something else."""
+    began, go = threading.Semaphore(0), threading.Event()
+
+    def wait(_: Cancellation) -> None:
+        began.release()
+        go.wait(30)
+
+    queries = served.service.queries
+    busy = [asyncio.run_coroutine_threadsafe(queries.run(wait), served.loop) for _ in range(jobs)]
+    assert began.acquire(timeout=30)
+    while queries.pending < jobs:
+        pass
+    try:
+        yield
+    finally:
+        go.set()
+        for job in busy:
+            job.result(30)
 
 
 class ServerProcess:
@@ -111,7 +149,8 @@ class ServerProcess:
             **{f"STRATA_API_{name}": value for name, value in variables.items()},
         }
         command = "from api.serve import serve; serve()"
-        given = ("--port", "0", "--warehouse", str(places.warehouse), "--archive", places.archive)
+        ports = ("--port", "0", "--grpc-port", "0")
+        given = (*ports, "--warehouse", str(places.warehouse), "--archive", places.archive)
         # A pipe would fill up with the log, and the server wait for somebody to read it.
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end
         self._process = subprocess.Popen(
@@ -125,6 +164,11 @@ class ServerProcess:
         self.greeting = self.read_line()
         found = re.search(r"http://\S+", self.greeting)
         self.url = found[0] if found else ""
+        self.grpc_port = 0
+        if "--no-grpc" not in options:
+            line = self.greeting if "--no-http" in options else self.read_line()
+            address = re.fullmatch(r"Listening on \S+:(\d+) for gRPC\n", line)
+            self.grpc_port = int(address[1]) if address else 0
 
     def __enter__(self) -> ServerProcess:
         return self

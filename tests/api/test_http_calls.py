@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import re
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -17,8 +13,7 @@ from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 from api.settings import Access, Limits
-from api.work import Cancellation
-from tests.api.server_kit import Served, serving, settings
+from tests.api.server_kit import Served, occupied, serving, settings
 from tests.api.site_kit import Site
 from transforms.segments import BlockRange
 
@@ -223,32 +218,10 @@ def test_a_client_beyond_its_rate_is_told_when_it_may_ask_again(built_site: Site
     assert elsewhere.headers["ratelimit-request-remote-addr"] == "192.0.2.9"
 
 
-@contextmanager
-def _occupied(served: Served, jobs: int) -> Iterator[None]:
-    """Keep the threads that answer calls, and their queue, busy with something else."""
-    began, go = threading.Semaphore(0), threading.Event()
-
-    def wait(_: Cancellation) -> None:
-        began.release()
-        go.wait(30)
-
-    queries = served.service.queries
-    busy = [asyncio.run_coroutine_threadsafe(queries.run(wait), served.loop) for _ in range(jobs)]
-    assert began.acquire(timeout=30)
-    while queries.pending < jobs:
-        pass
-    try:
-        yield
-    finally:
-        go.set()
-        for job in busy:
-            job.result(30)
-
-
 def test_beyond_the_queue_a_request_is_refused_at_once(built_site: Site) -> None:
     given = settings(built_site.places, Limits(threads=1, queue=1))
     with serving(given) as served, served.client() as client:
-        with _occupied(served, 2):
+        with occupied(served, 2):
             refused = client.get(_TIME)
             assert refused.status_code == 503
             assert refused.json()["code"] == 14
@@ -261,7 +234,7 @@ def test_beyond_the_queue_a_request_is_refused_at_once(built_site: Site) -> None
 def test_a_request_beyond_its_time_is_given_up(built_site: Site) -> None:
     given = settings(built_site.places, Limits(threads=1, query_seconds=0.05))
     with serving(given) as served, served.client() as client:
-        with _occupied(served, 1):
+        with occupied(served, 1):
             late = client.get(_TIME)
         assert late.status_code == 504
         body = {"code": 4, "message": "context deadline exceeded", "details": []}
@@ -273,7 +246,7 @@ def test_a_request_beyond_its_time_is_given_up(built_site: Site) -> None:
 def test_a_client_may_ask_for_a_shorter_time(built_site: Site) -> None:
     given = settings(built_site.places, Limits(threads=1))
     with serving(given) as served, served.client() as client:
-        with _occupied(served, 1):
+        with occupied(served, 1):
             assert client.get(_TIME, headers={"Grpc-Timeout": "50m"}).status_code == 504
         assert client.get(_TIME, headers={"Grpc-Timeout": "5S"}).status_code == 200
         malformed = client.get(_TIME, headers={"Grpc-Timeout": "abc"})
@@ -283,7 +256,7 @@ def test_a_client_may_ask_for_a_shorter_time(built_site: Site) -> None:
 
 def test_a_request_whose_client_leaves_makes_room(built_site: Site) -> None:
     given = settings(built_site.places, Limits(threads=1, queue=5))
-    with serving(given) as served, _occupied(served, 1):
+    with serving(given) as served, occupied(served, 1):
         with socket.create_connection(("127.0.0.1", served.port)) as connection:
             connection.sendall(f"GET {_LIST} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             while served.service.queries.pending < 2:

@@ -33,7 +33,6 @@ def test_what_is_given_beats_the_environment_which_beats_the_default() -> None:
         ({"STRATA_API_HOST": "localhost"}, 0.0),
         ({"STRATA_API_HOST": "0.0.0.0"}, 20.0),
         ({"STRATA_API_HOST": "example.org"}, 20.0),
-        ({"STRATA_API_HOST": "0.0.0.0", "STRATA_API_UDS": "/run/strata"}, 0.0),
         ({"STRATA_API_HOST": "0.0.0.0", "STRATA_API_RATE": "0"}, 0.0),
         ({"STRATA_API_RATE": "2.5"}, 2.5),
     ],

@@ -22,6 +22,7 @@ from api.settings import Places
 from exporters.folder_store import FolderStore
 from exporters.staging import PartStage
 from tests.api.server_kit import ServerProcess
+from tests.benchmarks.api_rpc import ask_rpc
 from tests.benchmarks.market import (
     MARKETS,
     ORDERS,
@@ -41,7 +42,9 @@ SECONDS = 3.0
 WARM_UP_SECONDS = 0.5
 WORKERS = 2
 _BATCH = 100
-_HEAD = "| segments | operation | page | clients | requests/s | p50 ms | p95 ms | p99 ms | kB |"
+_HEAD = (
+    "| segments | face | operation | page | clients | requests/s | p50 ms | p95 ms | p99 ms | kB |"
+)
 
 
 @dataclass(frozen=True)
@@ -108,14 +111,15 @@ class Figures:
     size: int
     wall: float
 
-    def line(self, segments: int, question: Question, clients: int) -> str:
+    def line(self, segments: int, face: str, question: Question, clients: int) -> str:
         """A row of the table in docs/performance.md."""
         ordered = sorted(self.seconds)
         p50, p95, p99 = (ordered[int(len(ordered) * part)] * 1000 for part in (0.5, 0.95, 0.99))
         rate = len(ordered) / self.wall
         return (
-            f"| {segments:,} | {question.operation} | {question.page} | {clients} | {rate:,.0f} | "
-            f"{p50:.1f} | {p95:.1f} | {p99:.1f} | {self.size / len(ordered) / 1000:.1f} |"
+            f"| {segments:,} | {face} | {question.operation} | {question.page} | {clients} | "
+            f"{rate:,.0f} | {p50:.1f} | {p95:.1f} | {p99:.1f} | "
+            f"{self.size / len(ordered) / 1000:.1f} |"
         )
 
 
@@ -157,13 +161,16 @@ def measure(folder: Path, segments: int) -> None:
             asyncio.run(ask(server.url, question, WORKERS * 2, WARM_UP_SECONDS))
             for clients in CLIENTS:
                 figures = asyncio.run(ask(server.url, question, clients, SECONDS))
-                print(figures.line(segments, question, clients), flush=True)
+                print(figures.line(segments, "REST", question, clients), flush=True)
+                over_rpc = ask_rpc(server.grpc_port, question.path, clients, SECONDS)
+                figures = Figures(*asyncio.run(over_rpc))
+                print(figures.line(segments, "gRPC", question, clients), flush=True)
 
 
 def main(sizes: tuple[int, ...] = SIZES) -> None:
     """Print the whole table."""
     print(_HEAD)
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     kept = os.environ.get("STRATA_BENCH")
     with tempfile.TemporaryDirectory(prefix="strata-bench-") as folder:
         for segments in sizes:

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from tests.api.rpc.kit import Client, client_of
+from tests.api.rpc.rich_site import rich_site
+from tests.api.server_kit import Served, serving, settings
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server over a site that has something of everything, for tests that only ask."""
+    site = rich_site(tmp_path_factory.mktemp("rich"))
+    with serving(settings(site.places, grpc=True)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def rest(rich: Served) -> Iterator[httpx2.Client]:
+    """An HTTP client of that server."""
+    with rich.client() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def rpc(rich: Served) -> Iterator[Client]:
+    """A gRPC client of that server."""
+    with client_of(rich) as found:
+        yield found
