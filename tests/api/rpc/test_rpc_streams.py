@@ -337,6 +337,25 @@ def test_a_slow_reader_is_dropped_with_an_error_and_the_others_go_on(site: Site)
         call.cancel()
 
 
+def test_a_reader_that_takes_nothing_is_told_so_and_forgotten(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    with _live(site, Limits(stall_seconds=0.2)) as live, live.reading(snapshot=False) as slow:
+        live.load(*range(2000))  # more than a connection holds
+        while "a client took nothing" not in caplog.text:
+            pass
+        while "strata_streams_closed_total 1.0" not in _metrics(live.served):
+            pass
+        found = outcome(lambda: [*slow])
+    assert isinstance(found, FailedCallError)
+    assert found.code == 10
+
+
+def _metrics(served: Served) -> str:
+    with served.client() as http:
+        return http.get("/metrics").text
+
+
 def test_streams_end_with_a_reason_when_the_server_stops(built_site: Site) -> None:
     with serving(settings(built_site.places, grpc=True)) as served, client_of(served) as rpc:
         stream = messages(rpc.stream("ObserveLiquidityProvisions"))

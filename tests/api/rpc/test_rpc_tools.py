@@ -95,6 +95,17 @@ def _reflect(channel: grpc.Channel, version: str, **asked: str) -> Any:
     return answer
 
 
+def test_reflection_needs_a_token_where_there_are_some(built_site: Site) -> None:
+    access = Access(rate=0.0, tokens=("secret",))
+    with (
+        serving(settings(built_site.places, access=access, grpc=True)) as served,
+        grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel,
+        pytest.raises(grpc.RpcError) as caught,
+    ):
+        _reflect(channel, _VERSIONS[0], list_services="")
+    assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
 @pytest.mark.parametrize("version", _VERSIONS)
 def test_the_services_are_listed(channel: grpc.Channel, version: str) -> None:
     answer = _reflect(channel, version, list_services="")
