@@ -73,19 +73,25 @@ class Listen:
             return False
 
 
+def _processors() -> int:
+    # More would only take turns; one alone would let a slow query stop all others.
+    return max(2, os.cpu_count() or 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one process gives.
 
-    `threads` queries run at once and `queue` more wait, each at most `query_seconds` altogether;
-    `export_seconds` is for finding, or rendering, the parts of a download. A client may hold
-    `streams_per_client` streams and downloads open; `stream_buffer` is what may wait for a slow
-    reader, `stall_seconds` how long one may take nothing at all. `rendered_bytes` bounds the parts
-    in `Places.rendered`. `stop_seconds` is how long a stop waits for running requests. `memory` is
-    DuckDB's bound for all queries of a process together, in its own notation.
+    `threads` queries (by default one for each processor, at least two) run at once and `queue` more
+    wait, each at most `query_seconds` altogether; `export_seconds` is for finding, or rendering,
+    the parts of a download. A client may hold `streams_per_client` streams and downloads open;
+    `stream_buffer` is what may wait for a slow reader, `stall_seconds` how long one may take
+    nothing at all. `rendered_bytes` bounds the parts in `Places.rendered`. `stop_seconds` is how
+    long a stop waits for running requests. `memory` is DuckDB's bound for all queries of a process
+    together, in its own notation.
     """
 
-    threads: int = field(default=4, metadata=_ABOVE_ZERO)
+    threads: int = field(default_factory=_processors, metadata=_ABOVE_ZERO)
     queue: int = 64
     query_seconds: float = 10.0
     export_seconds: float = 600.0

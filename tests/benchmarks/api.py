@@ -3,7 +3,8 @@
 Run it: `python -m tests.benchmarks.api [segments ...]` (100 and 1,000 by default; a thousand, which
 are 10 million rows of orders, take a quarter of an hour to make and load, and 15 GB of disk).
 Segments are loaded and compacted as always, two workers of `strata serve` answer, and one process
-asks over connections that stay open. With STRATA_BENCH=<folder> what was made is kept for later.
+asks over connections that stay open. Plain DuckDB, one connection that asks the catalog's views for
+the same rows, is measured beside them. With STRATA_BENCH=<folder> what was made is kept for later.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import duckdb
 
 from api.settings import Places
 from exporters.folder_store import FolderStore
@@ -39,7 +42,7 @@ from transforms.warehouse import Warehouse
 SIZES = (100, 1000)
 CLIENTS = (1, 16)
 SECONDS = 3.0
-WARM_UP_SECONDS = 0.5
+WARM_UP_SECONDS = 2.0
 WORKERS = 2
 _BATCH = 100
 _HEAD = (
@@ -152,13 +155,53 @@ async def ask(url: str, question: Question, clients: int, seconds: float) -> Fig
     return Figures(took, size, time.perf_counter() - began)
 
 
+def plain(places: Places, segments: int) -> Iterator[tuple[Question, Figures]]:
+    """The same rows from plain DuckDB, one after the other."""
+    asked = {
+        "order versions": ("select * from orders where id = $1", "order", segments * ORDERS),
+        "withdrawals of a party": (
+            "select * from withdrawals where party_id = $1 order by vega_time desc limit 1000",
+            "party",
+            PARTIES,
+        ),
+        "withdrawals": (
+            "select * from withdrawals where $1 > '' order by vega_time desc limit 1000",
+            "party",
+            PARTIES,
+        ),
+    }
+    with duckdb.connect(str(places.warehouse / "current.duckdb"), read_only=True) as con:
+        con.execute("set threads = 1")
+        for operation, (sql, kind, count) in asked.items():
+            took: list[float] = []
+            began = time.perf_counter()
+            while time.perf_counter() < began + SECONDS:
+                id_ = hex_id(kind, len(took) * 7919 % count)
+                started = time.perf_counter()
+                con.execute(sql, [id_]).fetchall()
+                took.append(time.perf_counter() - started)
+            figures = Figures(took, 0, time.perf_counter() - began)
+            yield Question(operation, "all", str), figures
+
+
+def in_page_cache(warehouse: Path) -> None:
+    """Read the volumes once: what is measured is not the disk."""
+    for path in (warehouse / "volumes").iterdir():
+        with path.open("rb") as file:
+            while file.read(1 << 24):
+                pass
+
+
 def measure(folder: Path, segments: int) -> None:
     """Print the figures of every question over a history of so many segments."""
     places = make_warehouse(folder / str(segments), segments)
+    in_page_cache(places.warehouse)
+    for question, figures in plain(places, segments):
+        print(figures.line(segments, "plain DuckDB", question, 1), flush=True)
     options = ("--workers", str(WORKERS))
     with ServerProcess(places, *options, LOG_LEVEL="warning") as server:
         for question in questions(segments):
-            asyncio.run(ask(server.url, question, WORKERS * 2, WARM_UP_SECONDS))
+            asyncio.run(ask(server.url, question, max(CLIENTS), WARM_UP_SECONDS))
             for clients in CLIENTS:
                 figures = asyncio.run(ask(server.url, question, clients, SECONDS))
                 print(figures.line(segments, "REST", question, clients), flush=True)
