@@ -43,6 +43,8 @@ _NEEDED = {
     ("withdrawals", "vega_time"),
 }
 
+_HIDING = {("orders", "rowid"), ("withdrawals", "rowid")}
+
 LATEST = (
     "row_number() over ("
     "partition by id, party_id order by vega_time desc, _segment desc, _row desc) = 1"
@@ -69,14 +71,15 @@ class OrderFilter:
 def write_lookups(con: Connection, volume: str) -> None:
     """Make the lookups of an attached volume of history, all of whose tables are written.
 
-    A volume of current state has none, nor one whose segments lack a column that they need.
+    A volume of current state has none, nor one whose segments lack a column that they need, or
+    have one that hides the rows' numbers.
     """
     columns = con.execute(
         "select table_name, lower(column_name) from duckdb_columns() "
         "where database_name = $1 and schema_name = 'main'",
         [volume],
     ).fetchall()
-    if not {*columns} >= _NEEDED:
+    if not {*columns} >= _NEEDED or _HIDING.intersection(columns):
         return
     for name, query in _queries(con, volume).items():
         con.execute(f"create table {quote_name(volume)}.strata.{name} as {query}")
@@ -94,7 +97,7 @@ def prove_lookups(con: Connection, volume: str) -> str:
     for name, query in _queries(con, volume).items():
         # Which rows there are; that they lie in order makes them fast, not right.
         sums = [
-            con.execute(f"select count(*), bit_xor(hash(made)) from {rows} made").fetchall()  # noqa: S608
+            con.execute(f"select count(*), bit_xor(hash(_made)) from {rows} _made").fetchall()  # noqa: S608
             for rows in (f"{quote_name(volume)}.strata.{name}", f"({query})")
         ]
         if sums[0] != sums[1]:

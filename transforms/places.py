@@ -18,7 +18,6 @@ STRETCH = 2048
 _Value = TypeVar("_Value", str, int)
 Range = tuple[int, int]
 """The first row and the last."""
-ALL_ROWS: Range = (0, 2**62)
 
 
 def places_sql(table: str, value: str) -> str:
@@ -26,7 +25,7 @@ def places_sql(table: str, value: str) -> str:
     return (
         f"select rowid // {STRETCH} as stretch, "  # noqa: S608 - our own names
         f"min({value}) as first, max({value}) as last "
-        f"from {table} group by stretch order by stretch"
+        f"from {table} group by 1 order by 1"
     )
 
 

@@ -15,7 +15,7 @@ from api.records import ORDERS, order
 from api.relations import HeldTable, union
 from api.requests import ListOrderVersions
 from api.snapshots import Reading, Snapshot
-from transforms.places import ALL_ROWS, Range
+from transforms.places import Range
 from transforms.serving import Time
 
 _CURSORS = CursorFormat(
@@ -56,11 +56,15 @@ def _page_of_many(listing: QueryListing, window: Window) -> Page:
     return page(found, [_CURSORS.encode(row) for row in found.rows], order)
 
 
-def _stretches(tables: Sequence[HeldTable], order_id: str) -> Iterator[tuple[HeldTable, Range]]:
-    """The tables that may have the order, each with the rows among which it is."""
+def _stretches(
+    tables: Sequence[HeldTable], order_id: str
+) -> Iterator[tuple[HeldTable, Range | None]]:
+    """The tables that may have the order, each with the rows among which it is, if known."""
     for table in tables:
-        places = [ALL_ROWS] if table.lookups is None else table.lookups.rows_of_order(order_id)
-        yield from ((table, place) for place in places)
+        if table.lookups is None:
+            yield table, None
+        else:
+            yield from ((table, place) for place in table.lookups.rows_of_order(order_id))
 
 
 def _order_id(text: str) -> str:
@@ -73,22 +77,23 @@ def _order_id(text: str) -> str:
 
 
 def _few_rows(
-    reading: Reading, stretches: Sequence[tuple[HeldTable, Range]], order_id: str
+    reading: Reading, stretches: Sequence[tuple[HeldTable, Range | None]], order_id: str
 ) -> Sequence[Row]:
     """All rows of an order, unless there are more than a few."""
     if not stretches:
         return []
 
     def sql(_snapshot: Snapshot) -> str:
-        rows = " union all ".join(
-            f"(select {ORDERS.direct(table)} from {table.source} where id = $1 "  # noqa: S608 - ours
-            f"and rowid between ${number} and ${number + 1})"
-            for number, (table, _) in zip(count(3, 2), stretches, strict=False)
-        )
-        return f"{rows} limit $2"
+        queries = []
+        numbers = count(3)
+        for table, place in stretches:
+            near = f" and rowid between ${next(numbers)} and ${next(numbers)}" if place else ""
+            columns = ORDERS.direct(table)
+            queries.append(f"(select {columns} from {table.source} where id = $1{near})")  # noqa: S608
+        return f"{' union all '.join(queries)} limit $2"
 
     name = f"orders {' '.join(table.file for table, _ in stretches)}"
-    bounds = [bound for _, place in stretches for bound in place]
+    bounds = [bound for _, place in stretches for bound in place or ()]
     return reading.rows(reading.snapshot.once(name, sql), [order_id, _FEW_ROWS + 1, *bounds])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from api.cursors import Values
@@ -12,7 +12,7 @@ from api.records import WITHDRAWALS
 from api.relations import HeldTable, union
 from api.snapshots import Reading, Snapshot
 from transforms.lookups import LATEST, WITHDRAWALS_LATEST, WITHDRAWALS_OF
-from transforms.places import ALL_ROWS, Places
+from transforms.places import Places, Range
 from transforms.serving import Time, Value
 
 _KEYS = ("vega_time", "id", "party_id")
@@ -55,11 +55,7 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
 
 def _of_party(reading: Reading, party: str, period: Period) -> Listing:
     """Only the rows are read among which those of the party are."""
-    places = [
-        (table, place)
-        for table in reading.snapshot.history("withdrawals")
-        for place in (table.lookups.rows_of_party(party) if table.lookups else [ALL_ROWS])
-    ]
+    places = [*_stretches(reading.snapshot.history("withdrawals"), party)]
     if not places:
         return MemoryListing((), lambda row: row)
     tables = [table for table, _ in places]
@@ -68,8 +64,17 @@ def _of_party(reading: Reading, party: str, period: Period) -> Listing:
         f"withdrawals of a party in {' '.join(table.file for table in tables)} {filters}",
         lambda _: _relation(tables, filters, of_party=True, placed=True),
     )
-    bounds = [bound for _, place in places for bound in place]
+    bounds = [bound for _, place in places for bound in place or ()]
     return QueryListing(reading, relation, (*period.bounds, party, *bounds))
+
+
+def _stretches(tables: Sequence[HeldTable], party: str) -> Iterator[tuple[HeldTable, Range | None]]:
+    """The tables that may have the party, each with the rows among which it is, if known."""
+    for table in tables:
+        if table.lookups is None:
+            yield table, None
+        else:
+            yield from ((table, place) for place in table.lookups.rows_of_party(party))
 
 
 def _of_all(reading: Reading, period: Period) -> SequenceListing:
@@ -194,13 +199,13 @@ def _written_again(reading: Reading, snapshot: Snapshot) -> Mapping[int, int]:
 def _relation(
     tables: Sequence[HeldTable], filters: str, *, of_party: bool = False, placed: bool = False
 ) -> Relation:
-    """The rows of some volumes; `placed` ones with two bounds for the rows of each."""
+    """The rows of some volumes; `placed` ones with two bounds for each that has lookups."""
     bound = filters.count("$") + of_party
     party = f"party_id = ${bound}" if of_party else "true"
     queries = []
     for table in tables:
         wanted = party
-        if placed:
+        if placed and table.lookups is not None:
             wanted = f"{party} and rowid between ${bound + 1} and ${bound + 2}"
             bound += 2
         queries.append(f"({_latest_sql(table, wanted, of_party)})")

@@ -16,7 +16,7 @@ from api.requests import ListOrderVersions
 from api.snapshots import Reading, Snapshots
 from tests.api.answers_kit import ask, load, page
 from tests.api.story_kit import ORDER, story_folder
-from tests.segments_kit import block_time, build_segment, columns
+from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.serving import InterruptedQueryError
 
@@ -206,6 +206,21 @@ def test_a_segment_that_lacks_a_key_is_loaded_and_answered_around(tmp_path: Path
         with snapshots.reading() as reading:
             assert _versions(reading) == ["3", "2"]
             assert len(page(reading, "/api/v2/withdrawals")[0]) == 3
+
+
+def test_columns_that_hide_the_numbers_of_rows_hide_no_rows(tmp_path: Path) -> None:
+    tables: dict[str, Table] = {}
+    for table in ("orders", "withdrawals"):
+        header, rows = table_rows(table, {"id": f"\\x{ORDER}"})
+        tables[table] = ((*header, "RowId"), [[*row, "x"] for row in rows])
+    build_segment(tmp_path / "source", last=10, tables=tables, omit=STATE_TABLES)
+    load(tmp_path / "source", tmp_path / "warehouse")
+    with Snapshots.open(tmp_path / "warehouse") as snapshots, snapshots.reading() as reading:
+        assert len(_versions(reading)) == 1
+        (edge,) = page(reading, "/api/v2/withdrawals")[0]
+        party = edge["node"]["partyId"]
+        assert page(reading, f"/api/v2/withdrawals?partyId={party}")[0] == [edge]
+        assert ask(reading, f"/api/v2/withdrawal/{ORDER}")[0] == 200
 
 
 def test_without_blocks_there_is_no_time(tmp_path: Path) -> None:

@@ -102,6 +102,10 @@ def test_withdrawals_are_the_last_row_of_each_in_both_orders(
         {"orders": "id varchar"},
         {"orders": "id varchar", "withdrawals": "id varchar, party_id varchar"},
         {"orders": "key varchar", "withdrawals": "id varchar, party_id varchar, vega_time date"},
+        {
+            "orders": "id varchar, ROWID varchar",
+            "withdrawals": "id varchar, party_id varchar, vega_time date",
+        },
     ],
 )
 def test_a_volume_that_lacks_a_table_or_a_column_has_no_lookups(
