@@ -52,7 +52,7 @@ crash-test: setup ## kill load and publish at random points, many times, and com
 bench: setup ## measure load, splice and Dagster's own cost beside their limits
 	$(BIN)/python -m tests.benchmarks
 
-bench-api: setup ## measure the read API at 100 and 1,000 segments (the latter wants 15 GB and half an hour)
+bench-api: setup ## measure the read API at 100 and 1,000 segments (the latter wants 7 GB and twenty minutes)
 	$(BIN)/python -m tests.benchmarks.api
 
 clean: ## remove the embedded run's data and Dagster's state

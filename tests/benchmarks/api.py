@@ -1,7 +1,7 @@
 """The read API under load: requests a second and how long they take, for every list operation.
 
 Run it: `python -m tests.benchmarks.api [segments ...]` (100 and 1,000 by default; a thousand, which
-are 10 million rows of orders, take a quarter of an hour to make and load, and 15 GB of disk).
+are 10 million rows of orders, take ten minutes to make, load and compact, and 7 GB of disk).
 Segments are loaded and compacted as always, two workers of `strata serve` answer, and one process
 asks over connections that stay open. Plain DuckDB, one connection that asks the catalog's views for
 the same rows, is measured beside them. With STRATA_BENCH=<folder> what was made is kept for later.
