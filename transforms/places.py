@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Generic, TypeVar
 
 STRETCH = 2048
@@ -80,7 +81,8 @@ class Places(Generic[_Value]):
             return max(0, (begin - 1) * STRETCH - count), end * STRETCH - 1
         begin = 0 if value is None else bisect_left(run.lasts, value)
         end = 0 if value is None else max(begin, bisect_right(run.firsts, value))
-        return begin * STRETCH, end * STRETCH + count - 1
+        # Whole stretches: all but the last of a table are full.
+        return begin * STRETCH, (end + ceil(count / STRETCH)) * STRETCH - 1
 
     def reaches_end(self, rows: Range, *, descending: bool) -> bool:
         """Whether no rows follow those of a range."""

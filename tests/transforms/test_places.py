@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from transforms.duck import Connection
@@ -47,13 +47,15 @@ def test_every_row_with_a_value_is_in_one_of_its_ranges(
             assert any(first <= number <= last for first, last in ranges)
 
 
+@example(runs=[(0, 1)], start=None, count=2, descending=False)
+@example(runs=[(0, 1)], start=0, count=2, descending=True)
 @given(
     runs=_RUNS,
     start=st.none() | st.integers(0, 9),
     count=st.integers(1, 5000),
     descending=st.booleans(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_the_next_rows_are_near(
     con: Connection,
     runs: list[tuple[int | None, int]],
