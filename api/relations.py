@@ -5,13 +5,14 @@ A segment may lack a column, or hold cells that no type holds (`_raw`): both are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
 from transforms.duck import quote_name, quote_text
 from transforms.lookups import Lookups
+from transforms.places import Range
 from transforms.segments import BlockRange
 from transforms.shapes import Shape
 
@@ -123,6 +124,20 @@ def _plain(name: str) -> str:
 def _read(table: HeldTable, name: str) -> str:
     read = {"@": table.time, "#": table.number}.get(name[-1], table.value)
     return read(name.rstrip("@#"))
+
+
+def stretches(
+    tables: Iterable[HeldTable], find: Callable[[Lookups], Iterable[Range]]
+) -> Iterator[tuple[HeldTable, Range | None]]:
+    """The tables that may have what `find` looks for, each with the rows among which it is.
+
+    None is all rows: of a table without lookups nothing is known.
+    """
+    for table in tables:
+        if table.lookups is None:
+            yield table, None
+        else:
+            yield from ((table, place) for place in find(table.lookups))
 
 
 def union(tables: Iterable[HeldTable], query: Callable[[HeldTable], str]) -> str:

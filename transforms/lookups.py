@@ -43,6 +43,7 @@ _NEEDED = {
     ("withdrawals", "vega_time"),
 }
 
+# Columns that would be taken for the numbers of the rows.
 _HIDING = {("orders", "rowid"), ("withdrawals", "rowid")}
 
 LATEST = (
@@ -106,13 +107,13 @@ def prove_lookups(con: Connection, volume: str) -> str:
 
 
 def _queries(con: Connection, volume: str) -> dict[str, str]:
-    """The SQL that makes each lookup."""
+    """The SQL that makes each lookup, from the tables and the lookups before it."""
     main, strata = f"{quote_name(volume)}.main", f"{quote_name(volume)}.strata"
-    latest = f"select * from {main}.withdrawals qualify {LATEST}"  # noqa: S608 - our own names
     return {
         ORDER_FILTER: _filter_sql(con, f"{main}.orders"),
-        WITHDRAWALS_LATEST: f"{latest} order by vega_time, id, party_id",
-        WITHDRAWALS_OF: f"{latest} order by party_id, vega_time, id",
+        WITHDRAWALS_LATEST: f"select * from {main}.withdrawals qualify {LATEST} "  # noqa: S608
+        "order by vega_time, id, party_id",
+        WITHDRAWALS_OF: f"from {strata}.{WITHDRAWALS_LATEST} order by party_id, vega_time, id",
         _places(_ORDERS): places_sql(f"{main}.{_ORDERS}", f"left(id, {_PREFIX})"),
         _places(WITHDRAWALS_OF): places_sql(
             f"{strata}.{WITHDRAWALS_OF}", f"left(party_id, {_PREFIX})"

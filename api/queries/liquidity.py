@@ -95,12 +95,6 @@ def changed_provisions(reading: Reading, before: Collection[BlockRange]) -> list
     return [liquidity_provision(row) for row in (reading.rows(sql) if sql else ())]
 
 
-def in_batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """Cut records into messages of the stream."""
-    for start in range(0, len(records), BATCH):
-        yield records[start : start + BATCH]
-
-
 def _wanted(text: str | None) -> str | None:
     if text is None:
         return None

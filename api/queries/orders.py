@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from api.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
@@ -12,7 +12,7 @@ from api.ids import IdError, parse_key
 from api.listings import MemoryListing, QueryListing, Relation
 from api.pagination import Page, Row, Window, cut, page
 from api.records import ORDERS, order
-from api.relations import HeldTable, union
+from api.relations import HeldTable, stretches, union
 from api.requests import ListOrderVersions
 from api.snapshots import Reading, Snapshot
 from transforms.places import Range
@@ -32,11 +32,12 @@ def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
     window = request.pagination.window(_CURSORS)
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
-    stretches = [*_stretches(reading.snapshot.history("orders"), order_id)]
-    few = _few_rows(reading, stretches, order_id)
+    held = reading.snapshot.history("orders")
+    places = [*stretches(held, lambda lookups: lookups.rows_of_order(order_id))]
+    few = _few_rows(reading, places, order_id)
     if len(few) <= _FEW_ROWS:
         return _page_of_few(_versions(few), window)
-    tables = [*{table.file: table for table, _ in stretches}.values()]
+    tables = [*{table.file: table for table, _ in places}.values()]
     return _page_of_many(QueryListing(reading, _many(tables), (order_id,)), window)
 
 
@@ -56,17 +57,6 @@ def _page_of_many(listing: QueryListing, window: Window) -> Page:
     return page(found, [_CURSORS.encode(row) for row in found.rows], order)
 
 
-def _stretches(
-    tables: Sequence[HeldTable], order_id: str
-) -> Iterator[tuple[HeldTable, Range | None]]:
-    """The tables that may have the order, each with the rows among which it is, if known."""
-    for table in tables:
-        if table.lookups is None:
-            yield table, None
-        else:
-            yield from ((table, place) for place in table.lookups.rows_of_order(order_id))
-
-
 def _order_id(text: str) -> str:
     if not text:
         raise InvalidArgumentError(Reason.MISSING_ORDER_ID)
@@ -77,23 +67,23 @@ def _order_id(text: str) -> str:
 
 
 def _few_rows(
-    reading: Reading, stretches: Sequence[tuple[HeldTable, Range | None]], order_id: str
+    reading: Reading, places: Sequence[tuple[HeldTable, Range | None]], order_id: str
 ) -> Sequence[Row]:
     """All rows of an order, unless there are more than a few."""
-    if not stretches:
+    if not places:
         return []
 
     def sql(_snapshot: Snapshot) -> str:
         queries = []
         numbers = count(3)
-        for table, place in stretches:
+        for table, place in places:
             near = f" and rowid between ${next(numbers)} and ${next(numbers)}" if place else ""
             columns = ORDERS.direct(table)
             queries.append(f"(select {columns} from {table.source} where id = $1{near})")  # noqa: S608
         return f"{' union all '.join(queries)} limit $2"
 
-    name = f"orders {' '.join(table.file for table, _ in stretches)}"
-    bounds = [bound for _, place in stretches for bound in place or ()]
+    name = f"orders {' '.join(table.file for table, _ in places)}"
+    bounds = [bound for _, place in places for bound in place or ()]
     return reading.rows(reading.snapshot.once(name, sql), [order_id, _FEW_ROWS + 1, *bounds])
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from api.cursors import Values
 from api.listings import MemoryListing, Part, QueryListing, Relation, SequenceListing
 from api.pagination import Listing, Row
 from api.records import WITHDRAWALS
-from api.relations import HeldTable, union
+from api.relations import HeldTable, stretches, union
 from api.snapshots import Reading, Snapshot
 from transforms.lookups import LATEST, WITHDRAWALS_LATEST, WITHDRAWALS_OF
-from transforms.places import Places, Range
+from transforms.places import Places
 from transforms.serving import Time, Value
 
 _KEYS = ("vega_time", "id", "party_id")
@@ -55,7 +55,8 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
 
 def _of_party(reading: Reading, party: str, period: Period) -> Listing:
     """Only the rows are read among which those of the party are."""
-    places = [*_stretches(reading.snapshot.history("withdrawals"), party)]
+    held = reading.snapshot.history("withdrawals")
+    places = [*stretches(held, lambda lookups: lookups.rows_of_party(party))]
     if not places:
         return MemoryListing((), lambda row: row)
     tables = [table for table, _ in places]
@@ -66,15 +67,6 @@ def _of_party(reading: Reading, party: str, period: Period) -> Listing:
     )
     bounds = [bound for _, place in places for bound in place or ()]
     return QueryListing(reading, relation, (*period.bounds, party, *bounds))
-
-
-def _stretches(tables: Sequence[HeldTable], party: str) -> Iterator[tuple[HeldTable, Range | None]]:
-    """The tables that may have the party, each with the rows among which it is, if known."""
-    for table in tables:
-        if table.lookups is None:
-            yield table, None
-        else:
-            yield from ((table, place) for place in table.lookups.rows_of_party(party))
 
 
 def _of_all(reading: Reading, period: Period) -> SequenceListing:

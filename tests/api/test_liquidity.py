@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from api.errors import InvalidArgumentError
+from api.provision_feed import Change
 from api.queries import liquidity
 from api.queries.liquidity import (
     ProvisionFilter,
     changed_provisions,
     current_provisions,
-    in_batches,
 )
 from api.requests import ObserveLiquidityProvisions
 from api.snapshots import Snapshots
@@ -188,9 +188,11 @@ def test_batches_hold_at_most_fifty(
 ) -> None:
     with many.reading() as reading:
         batches = list(current_provisions(reading, wanted))
-        changed = [r for r in changed_provisions(reading, ()) if wanted.matches(r)]
+        every = changed_provisions(reading, ())
+    changed = [record for record in every if wanted.matches(record)]
+    told = Change(every).told(lambda record: repr(record).encode())
     assert [len(batch) for batch in batches] == sizes
-    assert [len(batch) for batch in in_batches(changed)] == sizes
+    assert [len(batch) for batch in told.batches(wanted)] == sizes
     assert [record for batch in batches for record in batch] == changed
     assert liquidity.BATCH == 50
 
