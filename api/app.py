@@ -15,24 +15,25 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from api.answers import Answer, failure, not_found
-from api.archive_files import ArchiveFiles
-from api.archive_pages import ArchivePages
-from api.assets import assets
-from api.calls import Call
-from api.downloads import Download
-from api.errors import ApiError, FailedError, Reason
-from api.logs import REQUEST_ID
-from api.middleware.compression import Compression
-from api.middleware.cors import Cors
-from api.middleware.request_log import RequestLog
-from api.middleware.tokens import Tokens
-from api.operations import health, metrics_page, ready
-from api.routes import OPERATIONS
+from api.core.errors import ApiError, FailedError, Reason
+from api.core.logs import REQUEST_ID
+from api.core.settings import ServeSettings
+from api.http.answers import Answer, failure, not_found
+from api.http.archive_files import ArchiveFiles
+from api.http.archive_pages import ArchivePages
+from api.http.assets import assets
+from api.http.calls import Call
+from api.http.downloads import Download
+from api.http.file_answers import FileSender
+from api.http.middleware.compression import Compression
+from api.http.middleware.cors import Cors
+from api.http.middleware.request_log import RequestLog
+from api.http.middleware.tokens import Tokens
+from api.http.operations import health, metrics_page, ready
+from api.http.routes import OPERATIONS
+from api.http.streams import ProvisionStream
 from api.rpc.server import rpc_running
 from api.service import Service
-from api.settings import ServeSettings
-from api.streams import ProvisionStream
 
 
 def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlette:
@@ -80,13 +81,14 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
         # A path that ends where its parameter should begin asks for the empty text.
         if operation.path.endswith("}"):
             yield operation.path[: operation.path.rindex("{")], call
-    download = Download(service.downloads, service.parts, service.sender, service.slots)
+    sender = FileSender(service.reading, service.settings.limits.stall_seconds)
+    download = Download(service.downloads, service.parts, sender, service.slots)
     yield "/api/v2/networkhistory/export", download
     page = ArchivePages(service.snapshots, service.store, service.files)
     yield "/", page
     yield "/archive", page
     yield "/archive/", page
-    yield "/archive/{key:path}", ArchiveFiles(service.store, service.sender, service.files)
+    yield "/archive/{key:path}", ArchiveFiles(service.store, sender, service.files)
     yield "/health", health()
     yield "/ready", ready(service.standing)
     yield "/metrics", metrics_page(service.metrics)

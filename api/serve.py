@@ -21,9 +21,9 @@ from starlette.applications import Starlette
 from uvicorn.supervisors import Multiprocess
 
 from api.app import create_app
-from api.logs import log_config
-from api.settings import ServeSettings, read_settings
-from api.sockets import address, grpc_address, listening, reserved
+from api.core.logs import log_config
+from api.core.settings import ServeSettings, read_settings
+from api.core.sockets import address, grpc_address, listening, reserved
 
 # Longer than the idle time of common balancers, which would else meet closed connections.
 _KEEP_ALIVE_SECONDS = 75

@@ -8,18 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-from api.desk import Desk
-from api.file_answers import FileSender
-from api.metrics import Metrics
-from api.parts import PartFinder
-from api.provision_feed import ProvisionFeed
-from api.rate_limit import RateLimiter
-from api.settings import ServeSettings
-from api.slots import Slots
-from api.snapshots import Snapshots
-from api.standing import Standing
-from api.work import Workers
-from exporters.store import open_store
+from api.core.health import Standing
+from api.core.metrics import Metrics
+from api.core.query_runner import Desk
+from api.core.rate_limit import RateLimiter
+from api.core.settings import ServeSettings
+from api.core.slots import Slots
+from api.core.snapshots import Snapshots
+from api.core.workers import Workers
+from api.queries.part_finder import PartFinder
+from api.queries.provision_feed import ProvisionFeed
+from exporters.stores.opening import open_store
 
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
@@ -50,7 +49,6 @@ class Service:
         self.downloads = Desk(self.snapshots, self._exports, self.metrics, limits.export_seconds)
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
         self.reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")
-        self.sender = FileSender(self.reading, limits.stall_seconds)
         self.slots = Slots(limits.streams_per_client)
         self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
         self.feed = ProvisionFeed(self.snapshots, self._streams, self.metrics, limits.stream_buffer)

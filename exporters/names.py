@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError
-from transforms.segments import BlockRange
 
 _CSV_NAME = re.compile(
     r"(?P<chain>.+)-(?P<table>[a-z_]+)-(?P<version>\d{1,9})-(?P<first>\d{1,19})-(?P<last>\d{1,19})\.csv"

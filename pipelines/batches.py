@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from transforms.blocks import BlockRange
 from transforms.errors import RangeError
-from transforms.segments import BlockRange
 
 
 @dataclass(frozen=True, slots=True)

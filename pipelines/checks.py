@@ -1,15 +1,16 @@
 """The checks that stand between a load and its publication, and those that watch the whole.
 
-Each belongs to one table, so that it can be seen and run alone; `pipelines.audits` does the work.
+Each belongs to one table, so that it can be seen and run alone; the work is done in
+`pipelines.site.audits`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from pipelines.assets.archive import INDEX
-from pipelines.assets.warehouse import table_key
-from pipelines.audits import (
+from pipelines.assets.keys import INDEX, table_key
+from pipelines.partitions import partitions_of_run
+from pipelines.site.audits import (
     Audit,
     byte_problems,
     gap_problems,
@@ -18,11 +19,10 @@ from pipelines.audits import (
     key_problems,
     row_problems,
 )
-from pipelines.partitions import partitions_of_run
-from pipelines.site import Site
-from pipelines.standing import NOTHING, Standing, standing_of
-from transforms.registry import HISTORY_TABLES
-from transforms.segments import BlockRange
+from pipelines.site.site import Site
+from pipelines.site.status import NOTHING, Standing, standing_of
+from transforms.blocks import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
 
 LAG = "blocks_behind"
 REFUSED = "no_file_refused"

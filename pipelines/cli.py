@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 
 import click
 
-from pipelines.failures import EXIT_CODES, INTERRUPTED, exit_code, sentence
+from pipelines.commands.failures import EXIT_CODES, INTERRUPTED, exit_code, sentence
 
 COMMANDS = (
     *("sample", "run", "load", "captures", "publish", "export"),
@@ -53,7 +53,7 @@ def strata(debug: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and leave with its exit code (`pipelines.failures`)."""
+    """Run the command line and leave with its exit code (`pipelines.commands.failures`)."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         code = strata.main(given, prog_name="strata", standalone_mode=False)

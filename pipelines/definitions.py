@@ -13,7 +13,7 @@ from pipelines.discovery import segment_sensor
 from pipelines.resources import StrataResource
 from pipelines.schedules import schedules
 from pipelines.settings import Settings, read_settings
-from transforms.registry import HISTORY_TABLES
+from transforms.tables.registry import HISTORY_TABLES
 
 
 def definitions(settings: Settings) -> dg.Definitions:

@@ -12,10 +12,10 @@ from pipelines.batches import plan_batches
 from pipelines.checks import standing_evaluations
 from pipelines.instance import end_killed_runs
 from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
-from pipelines.requests import run_requests
+from pipelines.run_requests import run_requests
 from pipelines.settings import Settings, dagster_home
-from pipelines.site import Site
-from pipelines.standing import Standing, standing_of
+from pipelines.site.site import Site
+from pipelines.site.status import Standing, standing_of
 
 
 def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.SensorDefinition:

@@ -12,9 +12,9 @@ from pathlib import Path
 import dagster as dg
 
 from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
+from transforms.blocks import BlockRange
 from transforms.errors import BusyError
 from transforms.scratch import exclusive
-from transforms.segments import BlockRange
 
 COMMAND_LINE_TAG = {"strata/started_by": "command line"}
 """On runs that live in a `strata run` process and end with it, whatever the log says."""

@@ -4,20 +4,20 @@ from pathlib import Path
 
 import dagster as dg
 
-from pipelines.assets import archive, captures, warehouse
-from pipelines.exporting import plan_range
+from pipelines.assets import keys
 from pipelines.retries import healed_by_time
-from pipelines.site import Site
-from pipelines.verifying import verify_site
+from pipelines.site.exporting import plan_range
+from pipelines.site.site import Site
+from pipelines.site.verifying import verify_site
 
 load = dg.define_asset_job(
     "load",
-    selection=dg.AssetSelection.groups(warehouse.GROUP),
+    selection=dg.AssetSelection.groups(keys.WAREHOUSE),
     description="Load segments into the warehouse and check them; publish nothing.",
 )
 
 # Windows have a job of their own: they are about all segments, not about those of a run.
-_EXPORTS = dg.AssetSelection.groups(archive.GROUP) - dg.AssetSelection.assets(archive.WINDOWS)
+_EXPORTS = dg.AssetSelection.groups(keys.ARCHIVE) - dg.AssetSelection.assets(keys.WINDOWS)
 
 publish = dg.define_asset_job(
     "publish",
@@ -27,27 +27,27 @@ publish = dg.define_asset_job(
 
 load_and_publish = dg.define_asset_job(
     "load_and_publish",
-    selection=dg.AssetSelection.groups(warehouse.GROUP) | _EXPORTS,
+    selection=dg.AssetSelection.groups(keys.WAREHOUSE) | _EXPORTS,
     description="Everything, for the segments of a run: load, check, publish, index.",
 )
 
 publish_windows = dg.define_asset_job(
     "publish_windows",
-    selection=dg.AssetSelection.assets(archive.WINDOWS),
+    selection=dg.AssetSelection.assets(keys.WINDOWS),
     description="Publish the wider ZIPs that have become due.",
 )
 
 
 compact = dg.define_asset_job(
     "compact",
-    selection=dg.AssetSelection.assets(warehouse.VOLUMES),
+    selection=dg.AssetSelection.assets(keys.VOLUMES),
     description="Merge small neighbouring volumes; readers and loads go on meanwhile.",
 )
 
 
 load_captures = dg.define_asset_job(
     "load_captures",
-    selection=dg.AssetSelection.assets(captures.CAPTURES),
+    selection=dg.AssetSelection.assets(keys.CAPTURES),
     description="Load new spam captures of the source.",
 )
 

@@ -16,7 +16,7 @@ from dagster._core.storage.tags import (
     PARTITION_NAME_TAG,
 )
 
-from transforms.segments import BlockRange
+from transforms.blocks import BlockRange
 
 ADDED_AT_ONCE = 25_000
 """How many partitions one request adds: Dagster's own recommendation."""

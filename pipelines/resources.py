@@ -8,7 +8,7 @@ import dagster as dg
 
 from exporters.names import NameStyle
 from pipelines.settings import Settings
-from pipelines.site import Site
+from pipelines.site.site import Site
 
 
 class StrataResource(dg.ConfigurableResource[Site]):

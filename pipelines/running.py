@@ -11,16 +11,11 @@ import dagster as dg
 
 from pipelines.batches import Batch, plan_batches
 from pipelines.definitions import definitions
-from pipelines.instance import (
-    COMMAND_LINE_TAG,
-    add_partitions,
-    only_command_line,
-    open_instance,
-)
+from pipelines.instance import COMMAND_LINE_TAG, add_partitions, only_command_line, open_instance
 from pipelines.jobs import load_and_publish, publish_windows
-from pipelines.requests import batch_tags
-from pipelines.site import Site
-from pipelines.standing import standing_of
+from pipelines.run_requests import batch_tags
+from pipelines.site.site import Site
+from pipelines.site.status import standing_of
 
 # Dagster's own log goes to its event log; on the terminal it would drown everything else.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

@@ -7,16 +7,16 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from exporters.archive import Archive
-from exporters.entries import SegmentSource
-from exporters.folder_store import FolderStore
-from exporters.item import PublishItem
+from exporters.archive.archive import Archive
+from exporters.archive.entries import SegmentSource
 from exporters.names import csv_name, zip_name
-from exporters.partzip import write_part_zip
-from exporters.store import PutResult, Store
+from exporters.publishing.request import PublishItem
+from exporters.stores.folder import FolderStore
+from exporters.stores.store import PutResult, Store
+from exporters.zips.part_zip import write_part_zip
+from transforms.blocks import BlockRange
 from transforms.objects import ObjectInfo
-from transforms.registry import HISTORY_TABLES, TableSchema, known_table
-from transforms.segments import BlockRange
+from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 
 CHAIN = "net-1"
 THREE = ("blocks", "orders", "trades")

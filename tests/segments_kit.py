@@ -20,7 +20,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import pytest
 
 from tests.pg_csv import Cell, Field, decode, pg_csv, pg_field, tokens
-from transforms.registry import KnownTable, known_table, known_tables
+from transforms.tables.registry import KnownTable, known_table, known_tables
 
 __all__ = [
     "KIT_CHAIN",

@@ -28,7 +28,7 @@ from tests.segments_kit import (
     table_rows,
     tokens,
 )
-from transforms.registry import known_tables
+from transforms.tables.registry import known_tables
 
 _REFUSED = {**REFUSED_ZIPS, **REFUSED_TABLES}
 _ALPHABET = st.characters(codec="utf-8") | st.sampled_from(list(',"\r\n#\\. '))

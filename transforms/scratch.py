@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import tempfile
 import time
@@ -69,20 +68,3 @@ def exclusive(path: Path, *, wait_seconds: float = 120.0) -> Iterator[None]:
                     ) from error
                 time.sleep(_LOCK_POLL_SECONDS)
         yield
-
-
-def sync_file(path: Path) -> None:
-    """Make a file's bytes, or a folder's names, survive a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def commit_file(finished: Path, place: Path) -> None:
-    """Move a finished file to its place: whole or not at all, whatever happens."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    sync_file(finished)
-    finished.replace(place)
-    sync_file(place.parent)

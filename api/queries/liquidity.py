@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from api.cursors import ID, TIME, CursorFormat
-from api.errors import FailedError, InvalidArgumentError, Reason
-from api.ids import IdError, parse_id, show_id
-from api.listings import QueryListing, Relation
-from api.pagination import Page, Record, cut, page
-from api.records import LIQUIDITY_PROVISIONS, liquidity_provision
-from api.relations import HeldTable, union
-from api.requests import ListLiquidityProvisions, ObserveLiquidityProvisions
-from api.snapshots import Reading, Snapshot
-from transforms.segments import BlockRange
+from api.core.errors import FailedError, InvalidArgumentError, Reason
+from api.core.relations import HeldTable, union
+from api.core.snapshots import Reading, Snapshot
+from api.queries.cursors import ID, TIME, CursorFormat
+from api.queries.ids import IdError, parse_id, show_id
+from api.queries.listings import QueryListing, Relation
+from api.queries.pagination import Page, Record, cut, page
+from api.queries.records import LIQUIDITY_PROVISIONS, liquidity_provision
+from api.queries.requests import ListLiquidityProvisions, ObserveLiquidityProvisions
+from transforms.blocks import BlockRange
 
 BATCH = 50
 """The most provisions in one message of the stream."""

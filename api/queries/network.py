@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from api.errors import FailedError, Reason
-from api.pagination import Record
-from api.snapshots import Snapshot
-from transforms.receipts import LoadedSegment
+from api.core.errors import FailedError, Reason
+from api.core.snapshots import Snapshot
+from api.queries.pagination import Record
+from transforms.warehouse.receipts import LoadedSegment
 
 
 def list_segments(snapshot: Snapshot) -> list[Record]:

@@ -7,16 +7,24 @@ in the last whole copy.
 
 from __future__ import annotations
 
-from api.cursors import NUMBER, TIME, CursorError, CursorFormat, Form, show_bytes, take_bytes
-from api.errors import InvalidArgumentError, Reason
-from api.ids import IdError, parse_id
-from api.listings import QueryListing, Relation
-from api.pagination import Page, cut, page
-from api.records import elements, oracle_data
-from api.relations import HeldTable, union
-from api.requests import ListOracleData
-from api.snapshots import Reading, Snapshot
-from transforms.registry import known_table
+from api.core.errors import InvalidArgumentError, Reason
+from api.core.relations import HeldTable, union
+from api.core.snapshots import Reading, Snapshot
+from api.queries.cursors import (
+    NUMBER,
+    TIME,
+    CursorError,
+    CursorFormat,
+    Form,
+    show_bytes,
+    take_bytes,
+)
+from api.queries.ids import IdError, parse_id
+from api.queries.listings import QueryListing, Relation
+from api.queries.pagination import Page, cut, page
+from api.queries.records import elements, oracle_data
+from api.queries.requests import ListOracleData
+from transforms.tables.registry import known_table
 
 _DATA, _SPECS = "oracle_data", "oracle_data_oracle_specs"
 _MISSING = "~"

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from api.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
-from api.errors import InvalidArgumentError, Reason
-from api.ids import IdError, parse_key
-from api.listings import MemoryListing, QueryListing, Relation
-from api.pagination import Page, Row, Window, cut, page
-from api.records import ORDERS, order
-from api.relations import HeldTable, stretches, union
-from api.requests import ListOrderVersions
-from api.snapshots import Reading, Snapshot
-from transforms.places import Range
-from transforms.serving import Time
+from api.core.errors import InvalidArgumentError, Reason
+from api.core.relations import HeldTable, stretches, union
+from api.core.snapshots import Reading, Snapshot
+from api.queries.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
+from api.queries.ids import IdError, parse_key
+from api.queries.listings import MemoryListing, QueryListing, Relation
+from api.queries.pagination import Page, Row, Window, cut, page
+from api.queries.records import ORDERS, order
+from api.queries.requests import ListOrderVersions
+from transforms.lookups.zone_maps import Range
+from transforms.sessions import Time
 
 _CURSORS = CursorFormat(
     ("createdAt", TIME), ("id", ID), ("vegaTime", TIME), ("version", NUMBER), extra=1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from api.cursors import BYTES, ID, CursorFormat
-from api.errors import InvalidArgumentError, Reason
-from api.ids import IdError, parse_id
-from api.listings import QueryListing, Relation
-from api.pagination import Page, cut, page
-from api.records import NODE_SIGNATURES, node_signature
-from api.requests import ListNodeSignatures
-from api.snapshots import Reading, Snapshot
+from api.core.errors import InvalidArgumentError, Reason
+from api.core.snapshots import Reading, Snapshot
+from api.queries.cursors import BYTES, ID, CursorFormat
+from api.queries.ids import IdError, parse_id
+from api.queries.listings import QueryListing, Relation
+from api.queries.pagination import Page, cut, page
+from api.queries.records import NODE_SIGNATURES, node_signature
+from api.queries.requests import ListNodeSignatures
 
 _CURSORS = CursorFormat(("resource_id", ID), ("sig", BYTES))
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from api.errors import InvalidArgumentError, Reason
-from api.ids import IdError, parse_id
-from api.messages import SPAM_STATISTICS, Message
-from api.pagination import Record
-from api.requests import GetSpamStatistics
-from api.snapshots import Reading, Snapshot
-from transforms.spam_lines import read_nanos
+from api.core.errors import InvalidArgumentError, Reason
+from api.core.snapshots import Reading, Snapshot
+from api.queries.ids import IdError, parse_id
+from api.queries.messages import SPAM_STATISTICS, Message
+from api.queries.pagination import Record
+from api.queries.requests import GetSpamStatistics
+from transforms.spam.lines import read_nanos
 
 _COUNTERS = {
     "proposals": (

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from api.cursors import Values
-from api.listings import MemoryListing, Part, QueryListing, Relation, SequenceListing
-from api.pagination import Listing, Row
-from api.records import WITHDRAWALS
-from api.relations import HeldTable, stretches, union
-from api.snapshots import Reading, Snapshot
-from transforms.lookups import LATEST, WITHDRAWALS_LATEST, WITHDRAWALS_OF
-from transforms.places import Places
-from transforms.serving import Time, Value
+from api.core.relations import HeldTable, stretches, union
+from api.core.snapshots import Reading, Snapshot
+from api.queries.cursors import Values
+from api.queries.listings import MemoryListing, Part, QueryListing, Relation, SequenceListing
+from api.queries.pagination import Listing, Row
+from api.queries.records import WITHDRAWALS
+from transforms.lookups.lookup_tables import LATEST, WITHDRAWALS_LATEST, WITHDRAWALS_OF
+from transforms.lookups.zone_maps import Places
+from transforms.sessions import Time, Value
 
 _KEYS = ("vega_time", "id", "party_id")
 # What tells two withdrawals of parties apart, in eight bytes; a row's last value.
@@ -105,7 +105,7 @@ class _NearListing:
     period: Period
 
     def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
-        """See `api.pagination.Listing`."""
+        """See `api.queries.pagination.Listing`."""
         edge = self.period.end if descending else self.period.start
         times = [time for time in (*start[:1], edge) if time is not None]
         time = (min if descending else max)(times) if times else None
@@ -153,7 +153,7 @@ class _CurrentListing:
     written_again: Mapping[int, int]
 
     def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
-        """See `api.pagination.Listing`."""
+        """See `api.queries.pagination.Listing`."""
         found: list[Row] = []
         wanted = limit + _SPARE_ROWS
         while True:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from api.cursors import ID, TIME, CursorFormat
-from api.errors import InvalidArgumentError, NotFoundError, Reason
-from api.ids import IdError, parse_id, parse_key
-from api.pagination import Page, Record, cut, page
+from api.core.errors import InvalidArgumentError, NotFoundError, Reason
+from api.core.relations import union
+from api.core.snapshots import Reading, Snapshot
+from api.queries.cursors import ID, TIME, CursorFormat
+from api.queries.ids import IdError, parse_id, parse_key
+from api.queries.pagination import Page, Record, cut, page
+from api.queries.records import WITHDRAWALS, withdrawal
+from api.queries.requests import GetWithdrawal, ListWithdrawals
 from api.queries.withdrawal_rows import Period, current_withdrawals
-from api.records import WITHDRAWALS, withdrawal
-from api.relations import union
-from api.requests import GetWithdrawal, ListWithdrawals
-from api.snapshots import Reading, Snapshot
-from transforms.lookups import WITHDRAWALS_LATEST
+from transforms.lookups.lookup_tables import WITHDRAWALS_LATEST
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("partyId", ID), extra=1)
 

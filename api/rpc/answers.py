@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from api.desk import Desk, block_headers
-from api.errors import ApiError
+from api.core.errors import ApiError
+from api.core.query_runner import Desk, block_headers
+from api.core.snapshots import Reading
+from api.core.workers import Cancellation
 from api.rpc.call import Call
+from api.rpc.decoding import parse
 from api.rpc.front import Unary
 from api.rpc.methods import Method
-from api.rpc.requests import parse
-from api.snapshots import Reading
-from api.work import Cancellation
 
 
 def answering(method: Method[Any], desk: Desk) -> Unary:

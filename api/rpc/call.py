@@ -10,12 +10,12 @@ from typing import Any, NoReturn, TypeAlias
 
 from grpc.aio import AbortError, BaseError, ServicerContext
 
-from api.errors import ApiError, Code
-from api.logs import access_log, request_id
-from api.metrics import Metrics
-from api.rate_limit import network_key
+from api.core.errors import ApiError, Code
+from api.core.logs import access_log, request_id
+from api.core.metrics import Metrics
+from api.core.rate_limit import network_key
 from api.rpc.callers import Callers
-from api.rpc.errors import shown, status_code, trailers
+from api.rpc.statuses import shown, status_code, trailers
 
 Context: TypeAlias = "ServicerContext[Any, Any]"
 _RETRY = (b"retry-after", b"1")

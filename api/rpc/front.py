@@ -9,13 +9,13 @@ from typing import Any, TypeAlias, TypeVar
 import grpc
 from grpc.aio import AbortError
 
-from api.errors import ApiError, Code, FailedError, Reason
-from api.keyring import NEEDED, Keyring, bearer_token
-from api.logs import log
-from api.metrics import Metrics
+from api.core.errors import ApiError, Code, FailedError, Reason
+from api.core.keyring import NEEDED, Keyring, bearer_token
+from api.core.logs import log
+from api.core.metrics import Metrics
+from api.core.settings import ServeSettings
 from api.rpc.call import Call, Context
 from api.rpc.callers import Callers
-from api.settings import ServeSettings
 
 _Asked = TypeVar("_Asked")
 _Result = TypeVar("_Result")

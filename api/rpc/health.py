@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from api.errors import ApiError, Code
+from api.core.errors import ApiError, Code
 from api.rpc.call import Call
-from api.rpc.requests import parse
+from api.rpc.decoding import parse
 from api.rpc.schema import CORE, TRADING_DATA
 from api.service import Service
 

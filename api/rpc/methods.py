@@ -8,7 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message as Wire
 
-from api.messages import (
+from api.core.snapshots import Reading, Snapshot
+from api.queries.liquidity import list_liquidity_provisions
+from api.queries.messages import (
     INFO,
     LIQUIDITY_PROVISION,
     NODE_SIGNATURE,
@@ -20,19 +22,17 @@ from api.messages import (
     WITHDRAWAL,
     Message,
 )
-from api.pagination import Page
-from api.queries.liquidity import list_liquidity_provisions
 from api.queries.network import info, list_segments, vega_time
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
+from api.queries.pagination import Page
 from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
-from api.rpc import requests
-from api.rpc.requests import Given
+from api.rpc import decoding as requests
+from api.rpc.decoding import Given
 from api.rpc.schema import CORE, TRADING_DATA, message_class, service
 from api.rpc.writers import Shape, encoded, page_shape, record_shape, records_shape
-from api.snapshots import Reading, Snapshot
 
 _Request = TypeVar("_Request")
 

@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
 from api.rpc import health
 from api.rpc.call import Call
-from api.rpc.requests import parse
+from api.rpc.decoding import parse
 from api.rpc.schema import CORE, POOL, TRADING_DATA
 
 _ALPHA, _STABLE = "grpc.reflection.v1alpha", "grpc.reflection.v1"

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import grpc
 from grpc.aio import Server
 
+from api.core.sockets import grpc_address
 from api.rpc.answers import answering
 from api.rpc.front import Front, Handler
 from api.rpc.health import NAME as HEALTH
@@ -18,7 +19,6 @@ from api.rpc.reflection import NAMES as REFLECTION
 from api.rpc.reflection import Reflection
 from api.rpc.streams import EXPORT, OBSERVE, Streams
 from api.service import Service
-from api.sockets import grpc_address
 from transforms.errors import ConfigError
 
 # The kernel spreads connections over the processes that share the port.

@@ -10,14 +10,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
-from api.blocks import Blocks
-from api.errors import ApiError, Code
-from api.exports import ExportNetworkHistory, layout_question
-from api.logs import log
-from api.messages import LIQUIDITY_PROVISION
-from api.pagination import Record
+from api.core.errors import ApiError, Code
+from api.core.logs import log
+from api.core.read_ahead import Blocks
+from api.queries.export import layout_question
 from api.queries.liquidity import ProvisionFilter
-from api.rpc import requests
+from api.queries.messages import LIQUIDITY_PROVISION
+from api.queries.pagination import Record
+from api.queries.requests import ExportNetworkHistory
+from api.rpc import decoding as requests
 from api.rpc.call import Call
 from api.rpc.schema import TRADING_DATA, message_class
 from api.rpc.writers import encoded, record_shape
@@ -93,7 +94,7 @@ class Streams:
 
     @asynccontextmanager
     async def _slot(self, call: Call) -> AsyncIterator[None]:
-        """Take one of the client's slots (see `api.slots`) for the length of a block.
+        """Take one of the client's slots (see `api.core.slots`) for the length of a block.
 
         A call that stalled keeps it until the client takes what is on its way, or leaves.
         """

@@ -14,8 +14,8 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message as Wire
 
-from api.messages import Field, Kind, Message
-from api.pagination import Page, Record
+from api.queries.messages import Field, Kind, Message
+from api.queries.pagination import Page, Record
 
 Shape = dict[str, Any]
 

@@ -5,25 +5,16 @@ An asset here publishes and reports; the thinking is in `exporters`.
 
 import dagster as dg
 
-from exporters.entries import Entry
-from exporters.publish import PublishReport
-from exporters.sums import completeness
-from pipelines.assets.warehouse import table_key
+from exporters.archive.entries import Entry
+from exporters.archive.sums import completeness
+from exporters.publishing.publish import PublishReport
+from pipelines.assets.keys import ARCHIVE, INDEX, WINDOWS, export_key, table_key
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
-from pipelines.publishing import publish_segments, publish_windows, settle_archive
 from pipelines.retries import healed_by_time
-from pipelines.site import Site
-from transforms.registry import HISTORY_TABLES
-
-GROUP = "archive"
-INDEX = dg.AssetKey([GROUP, "index"])
-WINDOWS = dg.AssetKey([GROUP, "windows"])
-
-
-def export_key(table: str) -> dg.AssetKey:
-    """The asset of a table's published exports."""
-    return dg.AssetKey([GROUP, table])
+from pipelines.site.publishing import publish_segments, publish_windows, settle_archive
+from pipelines.site.site import Site
+from transforms.tables.registry import HISTORY_TABLES
 
 
 def export_asset(table: str, policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
@@ -31,7 +22,7 @@ def export_asset(table: str, policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
 
     @dg.asset(
         key=export_key(table),
-        group_name=GROUP,
+        group_name=ARCHIVE,
         deps=[table_key(table)],
         partitions_def=SEGMENTS,
         backfill_policy=policy,
@@ -59,7 +50,7 @@ def windows_asset() -> dg.AssetsDefinition:
 
     @dg.asset(
         key=WINDOWS,
-        group_name=GROUP,
+        group_name=ARCHIVE,
         deps=newest_of(*map(export_key, HISTORY_TABLES)),
         kinds={"csv"},
         description="ZIPs over several consecutive segments, spliced from the single ones.",
@@ -81,7 +72,7 @@ def index_asset() -> dg.AssetsDefinition:
 
     @dg.asset(
         key=INDEX,
-        group_name=GROUP,
+        group_name=ARCHIVE,
         deps=newest_of(*map(export_key, HISTORY_TABLES)),
         kinds={"json"},
         description="The archive's index: every ZIP with rows, bytes and hashes; the height up to "

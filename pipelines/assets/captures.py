@@ -7,11 +7,11 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,
 )
 
+from pipelines.assets.keys import CAPTURES
 from pipelines.retries import healed_by_time
 from pipelines.settings import Settings
-from pipelines.site import Site
+from pipelines.site.site import Site
 
-CAPTURES = dg.AssetKey(["warehouse", "spam_captures"])
 GROUP = "captures"
 
 

@@ -7,23 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import dagster as dg
 
+from pipelines.assets.keys import CURRENT_STATE, VOLUMES, WAREHOUSE, table_key
 from pipelines.batches import segments_of_run
-from pipelines.loading import LoadOutcome, load_segments
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import healed_by_time
-from pipelines.site import Site
-from transforms.meanings import table_meaning
-from transforms.receipts import Receipt
-from transforms.registry import HISTORY_TABLES
-
-GROUP = "warehouse"
-CURRENT_STATE = dg.AssetKey([GROUP, "current_state"])
-VOLUMES = dg.AssetKey([GROUP, "volumes"])
-
-
-def table_key(table: str) -> dg.AssetKey:
-    """The asset of a history table in the warehouse."""
-    return dg.AssetKey([GROUP, table])
+from pipelines.site.loading import LoadOutcome, load_segments
+from pipelines.site.site import Site
+from transforms.tables.meanings import table_meaning
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.receipts import Receipt
 
 
 def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
@@ -37,7 +29,7 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         specs=[
             dg.AssetSpec(
                 table_key(table),
-                group_name=GROUP,
+                group_name=WAREHOUSE,
                 description=table_meaning(table),
                 kinds={"duckdb"},
                 skippable=True,
@@ -68,7 +60,7 @@ def current_state_asset() -> dg.AssetsDefinition:
 
     @dg.asset(
         key=CURRENT_STATE,
-        group_name=GROUP,
+        group_name=WAREHOUSE,
         deps=newest_of(*map(table_key, HISTORY_TABLES)),
         kinds={"duckdb"},
         description="Tables dumped whole in every segment; only the newest segment's copy counts.",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from pipelines.commands.display import Screen
+from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
-from pipelines.display import Screen
-from pipelines.failures import FINDINGS, OK
 
 
 @click.command("captures", short_help="Load new spam captures into the warehouse.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
-from pipelines.display import Screen
 
 
 @click.command("compact", short_help="Merge small volumes of the warehouse.")

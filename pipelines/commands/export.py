@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from exporters.names import NameStyle
-from exporters.staging import PartStage
+from exporters.zips.staging import PartStage
+from pipelines.commands.display import Screen, size_text
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
-from pipelines.display import Screen, size_text
-from pipelines.exporting import RangeExport, plan_range, render_range
+from pipelines.site.exporting import RangeExport, plan_range, render_range
 
 
 @click.command("export", short_help="Write one table over a range of blocks as a ZIP.")

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pipelines.batches import plan_batches
+from pipelines.commands.display import Screen, size_text
+from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
-from pipelines.display import Screen, size_text
-from pipelines.failures import FINDINGS, OK
-from pipelines.loading import LoadOutcome, load_segments
-from pipelines.site import Site
-from transforms.segments import BlockRange
+from pipelines.site.loading import LoadOutcome, load_segments
+from pipelines.site.site import Site
+from transforms.blocks import BlockRange
 
 
 @click.command("load", short_help="Load new segments into the warehouse.")

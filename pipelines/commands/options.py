@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pipelines.settings import read_settings
-from pipelines.site import Site
+from pipelines.site.site import Site
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

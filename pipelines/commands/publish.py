@@ -7,24 +7,24 @@ from datetime import UTC, datetime
 
 import click
 
-from exporters.plan import export_range
-from exporters.publish import PublishReport
-from exporters.replace import Correction
+from exporters.exports.plan import export_range
+from exporters.publishing.publish import PublishReport
+from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
+from pipelines.commands.display import Screen, size_text
+from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
-from pipelines.display import Screen, size_text
-from pipelines.failures import FINDINGS, OK
-from pipelines.publishing import (
+from pipelines.site.publishing import (
     publish_segments,
     publish_windows,
     replace_published,
     settle_archive,
 )
-from pipelines.site import Site
-from pipelines.standing import unpublished_segments
+from pipelines.site.site import Site
+from pipelines.site.status import unpublished_segments
+from transforms.blocks import BlockRange
 from transforms.errors import RangeError
-from transforms.registry import HISTORY_TABLES
-from transforms.segments import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
 
 
 @click.command("publish", short_help="Publish loaded segments to the archive.")

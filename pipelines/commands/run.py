@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipelines.commands.display import Screen
+from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import (
     archive_option,
     json_option,
@@ -16,13 +18,11 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
-from pipelines.display import Screen
-from pipelines.failures import FINDINGS, OK
-from pipelines.publishing import PublishedTable, published_tables, settle_archive
+from pipelines.sample import write_sample
 from pipelines.settings import dagster_home
-from pipelines.site import Site
-from pipelines.standing import Standing, standing_of
-from transforms.sample import write_sample
+from pipelines.site.publishing import PublishedTable, published_tables, settle_archive
+from pipelines.site.site import Site
+from pipelines.site.status import Standing, standing_of
 
 if TYPE_CHECKING:
     from pipelines.running import FinishedRun

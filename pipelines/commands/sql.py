@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
+from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
-from pipelines.display import Screen
-from transforms.queries import copy_query, query_reader
-from transforms.warehouse import Warehouse
+from transforms.warehouse.queries import copy_query, query_reader
+from transforms.warehouse.warehouse import Warehouse
 
 _SHOWN = 100  # rows of a table on the screen
 

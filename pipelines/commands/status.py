@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pipelines.commands.display import Screen
 from pipelines.commands.options import (
     archive_option,
     json_option,
@@ -14,9 +15,8 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
-from pipelines.display import Screen
-from pipelines.standing import Standing, standing_of
-from transforms.segments import BlockRange, contiguous_runs, gaps_between
+from pipelines.site.status import Standing, standing_of
+from transforms.blocks import BlockRange, contiguous_runs, gaps_between
 
 
 @click.command("status", short_help="Show segments, gaps, quarantine, loaded, published.")

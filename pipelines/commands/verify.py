@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from pipelines.commands.display import Screen
+from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
-from pipelines.display import Screen
-from pipelines.failures import FINDINGS, OK
-from pipelines.verifying import verify_site
+from pipelines.site.verifying import verify_site
 
 
 @click.command("verify", short_help="Prove hashes, CRCs, rows and index by reading everything.")

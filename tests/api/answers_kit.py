@@ -15,9 +15,12 @@ from urllib.parse import parse_qsl, unquote
 
 import duckdb
 
-from api import requests
-from api.errors import ApiError
-from api.messages import (
+from api.core.errors import ApiError
+from api.core.snapshots import Reading, Snapshots
+from api.http import request_parameters
+from api.queries import requests
+from api.queries.liquidity import list_liquidity_provisions
+from api.queries.messages import (
     INFO,
     LIQUIDITY_PROVISION,
     NODE_SIGNATURE,
@@ -28,46 +31,50 @@ from api.messages import (
     VEGA_TIME,
     WITHDRAWAL,
 )
-from api.protojson import error_json, page_json, record_json, records_json
-from api.queries.liquidity import list_liquidity_provisions
 from api.queries.network import info, list_segments, vega_time
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
+from api.queries.protojson import error_json, page_json, record_json, records_json
 from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
-from api.snapshots import Reading, Snapshots
-from exporters.folder_store import FolderStore
+from exporters.stores.folder import FolderStore
 from tests.transforms.warehouse_kit import Shelf
-from transforms.lookups import ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF
-from transforms.source import Source
-from transforms.warehouse import Warehouse
+from transforms.lookups.lookup_tables import ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF
+from transforms.segments.source import Source
+from transforms.warehouse.warehouse import Warehouse
 
 Json = Any
-_Route = Callable[[Reading, str, requests.Query], str | bytes]
+_Route = Callable[[Reading, str, request_parameters.Query], str | bytes]
 
 _ROUTES: dict[str, _Route] = {
     "/api/v2/order/versions/(.*)": lambda reading, order_id, query: page_json(
-        "orders", ORDER, list_order_versions(reading, requests.read_order_versions(order_id, query))
+        "orders",
+        ORDER,
+        list_order_versions(reading, request_parameters.read_order_versions(order_id, query)),
     ),
     "/api/v2/withdrawals()": lambda reading, _, query: page_json(
-        "withdrawals", WITHDRAWAL, list_withdrawals(reading, requests.read_withdrawals(query))
+        "withdrawals",
+        WITHDRAWAL,
+        list_withdrawals(reading, request_parameters.read_withdrawals(query)),
     ),
     "/api/v2/withdrawal/(.*)": lambda reading, id_, _: (
         f'{{"withdrawal":{record_json(WITHDRAWAL, get_withdrawal(reading, _withdrawal(id_)))}}}'
     ),
     "/api/v2/oracle/data()": lambda reading, _, query: page_json(
-        "oracleData", ORACLE_DATA, list_oracle_data(reading, requests.read_oracle_data(query))
+        "oracleData",
+        ORACLE_DATA,
+        list_oracle_data(reading, request_parameters.read_oracle_data(query)),
     ),
     "/api/v2/node/signatures()": lambda reading, _, query: page_json(
         "signatures",
         NODE_SIGNATURE,
-        list_node_signatures(reading, requests.read_node_signatures(query)),
+        list_node_signatures(reading, request_parameters.read_node_signatures(query)),
     ),
     "/api/v2/liquidity/provisions()": lambda reading, _, query: page_json(
         "liquidityProvisions",
         LIQUIDITY_PROVISION,
-        list_liquidity_provisions(reading, requests.read_liquidity_provisions(query)),
+        list_liquidity_provisions(reading, request_parameters.read_liquidity_provisions(query)),
     ),
     "/api/v2/networkhistory/segments()": lambda reading, _, __: (
         f'{{"segments":{records_json(SEGMENT, list_segments(reading.snapshot))}}}'

@@ -21,10 +21,10 @@ import httpx2
 import uvicorn
 
 from api.app import create_app
+from api.core.settings import Access, Limits, Listen, Places, ServeSettings
+from api.core.sockets import listening, reserved
+from api.core.workers import Cancellation
 from api.service import Service
-from api.settings import Access, Limits, Listen, Places, ServeSettings
-from api.sockets import listening, reserved
-from api.work import Cancellation
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 30

@@ -8,19 +8,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from api.settings import Places
-from exporters.archive import Archive
-from exporters.entries import SegmentSource
-from exporters.folder_store import FolderStore
-from exporters.item import PublishItem
-from exporters.publish import publish_zips
-from exporters.staging import PartStage
+from api.core.settings import Places
+from exporters.archive.archive import Archive
+from exporters.archive.entries import SegmentSource
+from exporters.publishing.publish import publish_zips
+from exporters.publishing.request import PublishItem
+from exporters.stores.folder import FolderStore
+from exporters.zips.staging import PartStage
 from tests.segments_kit import KIT_CHAIN, block_time, table_rows
 from tests.transforms.warehouse_kit import history_segment
-from transforms.registry import HISTORY_TABLES
-from transforms.segments import BlockRange
-from transforms.source import Source
-from transforms.warehouse import Warehouse
+from transforms.blocks import BlockRange
+from transforms.segments.source import Source
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.warehouse import Warehouse
 
 FIRST, SECOND, THIRD = BlockRange(1, 20), BlockRange(21, 40), BlockRange(41, 50)
 CHAIN = KIT_CHAIN

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from api.snapshots import Reading, Snapshots
+from api.core.snapshots import Reading, Snapshots
 from tests.api.answers_kit import drop_lookups, load
 from tests.segments_kit import Cell, Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.cursors import (
+from api.queries.cursors import (
     BYTES,
     ID,
     MAX_MICROS,
@@ -22,7 +22,7 @@ from api.cursors import (
     show_time,
     take_time,
 )
-from api.ids import NAMES, IdError, parse_id, parse_key, show_id
+from api.queries.ids import NAMES, IdError, parse_id, parse_key, show_id
 
 _WITHDRAWALS = CursorFormat(("vegaTime", TIME), ("id", ID), ("partyId", ID), extra=1)
 _SIGNATURES = CursorFormat(("resource_id", ID), ("sig", BYTES))

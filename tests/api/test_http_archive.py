@@ -14,13 +14,13 @@ from urllib.parse import urlencode, urljoin
 import httpx2
 import pytest
 
-from api.settings import Places
-from exporters.s3_store import S3Store
-from exporters.store import content_sha256
+from api.core.settings import Places
+from exporters.stores.s3 import S3Store
+from exporters.stores.store import content_sha256
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site
 from tests.s3_kit import bucket_server
-from transforms.segments import BlockRange
+from transforms.blocks import BlockRange
 
 _ORDERS = f"/archive/{CHAIN}/orders"
 

@@ -12,10 +12,10 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
-from api.settings import Access, Limits
+from api.core.settings import Access, Limits
 from tests.api.server_kit import Served, occupied, serving, settings
 from tests.api.site_kit import Site
-from transforms.segments import BlockRange
+from transforms.blocks import BlockRange
 
 _LIST = "/api/v2/withdrawals"
 _TIME = "/api/v2/vega/time"

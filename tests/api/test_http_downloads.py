@@ -13,14 +13,14 @@ from zipfile import BadZipFile, ZipFile
 import httpx2
 import pytest
 
-from api.exports import TABLES
-from api.settings import Limits
+from api.core.settings import Limits
+from api.queries.requests import TABLES
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, FIRST, SECOND, Site
 from tests.segments_kit import expected_member, table_rows
 from tests.transforms.warehouse_kit import history_segment
-from transforms.registry import HISTORY_TABLES
-from transforms.segments import BlockRange
+from transforms.blocks import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
 
 _PATH = "/api/v2/networkhistory/export"
 _ALL = f"{_PATH}?fromBlock=1&toBlock=50&table=TABLE_ORDERS"

@@ -18,7 +18,7 @@ from zipfile import ZipFile
 import httpx2
 import pytest
 
-from api.settings import Places
+from api.core.settings import Places
 from exporters.names import NameStyle
 from tests.api.answers_kit import ask
 from tests.api.server_kit import Served, serving, settings

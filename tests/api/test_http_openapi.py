@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from openapi_spec_validator import validate
 from schemathesis.checks import CHECKS, load_all_checks
 
-from api.openapi import document
-from api.routes import OPERATIONS
+from api.http.openapi import document
+from api.http.routes import OPERATIONS
 from tests.api.server_kit import Served
 
 _DOCUMENT: dict[str, Any] = json.loads(document())

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from api.serve import serve
 from tests.api.server_kit import ServerProcess
 from tests.api.site_kit import Site
+from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
-from transforms.segments import BlockRange
 
 _TIME = "/api/v2/vega/time"
 _EXPORT = "/api/v2/networkhistory/export?fromBlock=1&toBlock=40&table=5"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.errors import MalformedParameterError
-from api.query_strings import parse_query
+from api.core.errors import MalformedParameterError
+from api.http.query_strings import parse_query
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from api.byte_ranges import Selection, select
+from api.http.byte_ranges import Selection, select
 
 _SIZE = 1000
 _TAG = '"abc"'

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.rate_limit import RateLimiter, client_key
+from api.core.rate_limit import RateLimiter, client_key
 
 
 def _headers(limiter: RateLimiter, now: float) -> tuple[int, dict[str, str]]:

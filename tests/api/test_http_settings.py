@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from api import settings as served
-from api.settings import Listen, read_settings
+from api.core import settings as served
+from api.core.settings import Listen, read_settings
 from pipelines import settings as loaded
 from transforms.errors import ConfigError
 

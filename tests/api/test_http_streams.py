@@ -12,10 +12,10 @@ import httpx2
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from api.settings import Limits
+from api.core.settings import Limits
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import MARKETS, PARTIES, Site
-from transforms.segments import BlockRange
+from transforms.blocks import BlockRange
 
 _PATH = "/api/v2/stream/liquidity-provisions"
 Lines = Iterator[Any]

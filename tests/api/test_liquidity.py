@@ -7,16 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from api.errors import InvalidArgumentError
-from api.provision_feed import Change
+from api.core.errors import InvalidArgumentError
+from api.core.snapshots import Snapshots
 from api.queries import liquidity
-from api.queries.liquidity import (
-    ProvisionFilter,
-    changed_provisions,
-    current_provisions,
-)
-from api.requests import ObserveLiquidityProvisions
-from api.snapshots import Snapshots
+from api.queries.liquidity import ProvisionFilter, changed_provisions, current_provisions
+from api.queries.provision_feed import Change
+from api.queries.requests import ObserveLiquidityProvisions
 from tests.api.answers_kit import Json, ask, load, page
 from tests.api.story_kit import (
     ALICE,

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
-from api.snapshots import Reading, Snapshots
+from api.core.snapshots import Reading, Snapshots
 from tests.api.answers_kit import Json, ask, load, page
 from tests.segments_kit import Table, block_time, build_segment, table_rows
-from transforms.registry import known_table, known_tables
+from transforms.tables.registry import known_table, known_tables
 
 _PATH = "/api/v2/oracle/data"
 _ONE, _TWO = "f1" * 32, "f2" * 32

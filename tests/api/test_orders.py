@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from api.snapshots import Reading
+from api.core.snapshots import Reading
 from tests.api.answers_kit import Json, ask, page
 from tests.api.story_kit import LONG_ORDER, LONG_VERSIONS, ODD_ORDER, ORDER, TIED_ORDER, story
 from tests.segments_kit import block_time

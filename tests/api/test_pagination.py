@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.cursors import ID, NUMBER, TIME, CursorFormat
-from api.errors import Code, InvalidArgumentError
-from api.listings import MemoryListing, QueryListing, Relation
-from api.pagination import Listing, Page, Pagination, Row, Window, cut, page
-from api.snapshots import Reading, Snapshot
-from transforms.catalog import Catalog
-from transforms.serving import Shelf
+from api.core.errors import Code, InvalidArgumentError
+from api.core.snapshots import Reading, Snapshot
+from api.queries.cursors import ID, NUMBER, TIME, CursorFormat
+from api.queries.listings import MemoryListing, QueryListing, Relation
+from api.queries.pagination import Listing, Page, Pagination, Row, Window, cut, page
+from transforms.sessions import Shelf
+from transforms.warehouse.catalog import Catalog
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("seqNum", NUMBER), extra=1)
 _KEYS = ("vega_time", "id", "n")

@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.errors import Code, MalformedParameterError
-from api.parameters import DATE_RANGE, PAGINATION, Choice, Fields, Scalar, read_parameters
-from api.requests import (
-    ListLiquidityProvisions,
-    ListWithdrawals,
-    ObserveLiquidityProvisions,
+from api.core.errors import Code, MalformedParameterError
+from api.http.parameters import DATE_RANGE, PAGINATION, Choice, Fields, Scalar, read_parameters
+from api.http.request_parameters import (
     read_liquidity_provisions,
     read_observed_provisions,
     read_oracle_data,
     read_withdrawals,
+)
+from api.queries.requests import (
+    ListLiquidityProvisions,
+    ListWithdrawals,
+    ObserveLiquidityProvisions,
 )
 
 _FIELDS: Fields = {

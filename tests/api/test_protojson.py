@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.errors import (
+from api.core.errors import (
     HTTP_STATUS,
     CancelledError,
     Code,
@@ -21,7 +21,7 @@ from api.errors import (
     Reason,
     UnavailableError,
 )
-from api.messages import (
+from api.queries.messages import (
     LIQUIDITY_PROVISION,
     NODE_SIGNATURE,
     ORACLE_DATA,
@@ -30,9 +30,9 @@ from api.messages import (
     Kind,
     Message,
 )
-from api.pagination import Page
-from api.protojson import error_json, page_json, record_json, records_json, text_json
-from api.records import (
+from api.queries.pagination import Page
+from api.queries.protojson import error_json, page_json, record_json, records_json, text_json
+from api.queries.records import (
     elements,
     liquidity_provision,
     nanos,

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from api.errors import FailedError, UnavailableError
+from api.core.errors import FailedError, UnavailableError
+from api.core.snapshots import Reading, Snapshots
 from api.queries.liquidity import ProvisionFilter, changed_provisions, current_provisions
 from api.queries.network import info, list_segments, vega_time
 from api.queries.orders import list_order_versions
-from api.requests import ListOrderVersions
-from api.snapshots import Reading, Snapshots
+from api.queries.requests import ListOrderVersions
 from tests.api.answers_kit import ask, load, page
 from tests.api.story_kit import ORDER, story_folder
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
-from transforms.serving import InterruptedQueryError
+from transforms.sessions import InterruptedQueryError
 
 _PATH = f"/api/v2/order/versions/{ORDER}"
 _SLOW = "select count(*) from range(100000000) a, range(1000) b where a.range % 7 = b.range"

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from api.snapshots import Reading, Snapshots
+from api.core.snapshots import Reading, Snapshots
 from tests.api.answers_kit import Json, ask, drop_lookups, load, page
 from tests.api.story_kit import ALICE, BOB, story, withdrawal_row
 from tests.segments_kit import block_time, build_segment, table_rows

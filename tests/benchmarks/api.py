@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 
 import duckdb
 
-from api.settings import Places
-from exporters.folder_store import FolderStore
-from exporters.staging import PartStage
+from api.core.settings import Places
+from exporters.stores.folder import FolderStore
+from exporters.zips.staging import PartStage
 from tests.api.server_kit import ServerProcess
 from tests.benchmarks.api_rpc import ask_rpc
 from tests.benchmarks.market import (
@@ -36,8 +36,8 @@ from tests.benchmarks.market import (
     hex_id,
     write_history,
 )
-from transforms.source import Source
-from transforms.warehouse import Warehouse
+from transforms.segments.source import Source
+from transforms.warehouse.warehouse import Warehouse
 
 SIZES = (100, 1000)
 CLIENTS = (1, 16)

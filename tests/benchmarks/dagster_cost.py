@@ -17,20 +17,20 @@ from pathlib import Path
 
 import dagster as dg
 
-from pipelines.audits import gather
 from pipelines.batches import Batch, plan_batches
 from pipelines.checks import AUDITS
 from pipelines.definitions import definitions
 from pipelines.instance import add_partitions, open_instance
 from pipelines.jobs import load_and_publish
-from pipelines.loading import load_segments
-from pipelines.publishing import publish_segments
-from pipelines.requests import batch_tags
-from pipelines.site import Site
-from pipelines.standing import standing_of
+from pipelines.run_requests import batch_tags
+from pipelines.site.audits import gather
+from pipelines.site.loading import load_segments
+from pipelines.site.publishing import publish_segments
+from pipelines.site.site import Site
+from pipelines.site.status import standing_of
 from tests.pipelines.kit import make_segment, site_settings
-from transforms.registry import HISTORY_TABLES
-from transforms.segments import BlockRange
+from transforms.blocks import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
 
 SEGMENTS = 100
 MAINNET = 75_000

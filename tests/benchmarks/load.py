@@ -18,12 +18,12 @@ from pathlib import Path
 
 import duckdb
 
-from exporters.folder_store import FolderStore
-from exporters.staging import PartStage
+from exporters.stores.folder import FolderStore
+from exporters.zips.staging import PartStage
+from pipelines.sample import write_sample
 from tests.benchmarks.measure import Cost, measured
-from transforms.sample import write_sample
-from transforms.source import Source
-from transforms.warehouse import Warehouse
+from transforms.segments.source import Source
+from transforms.warehouse.warehouse import Warehouse
 
 CSV_BYTES = 500_000_000
 REPEATS = 3

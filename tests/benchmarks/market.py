@@ -14,7 +14,7 @@ import duckdb
 
 from tests.segments_kit import build_segment
 from tests.transforms.warehouse_kit import STATE_TABLES
-from transforms.registry import known_table
+from transforms.tables.registry import known_table
 
 CHAIN = "bench-1"
 BLOCKS = 1000

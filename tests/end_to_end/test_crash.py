@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from transforms.receipts import Receipt
-from transforms.sample import write_sample
-from transforms.warehouse import Warehouse
+from pipelines.sample import write_sample
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.warehouse import Warehouse
 
 KILLS = 56
 # Publishing also starts before all is loaded, and loading goes on after something is published.

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from exporters.folder_store import FolderStore
-from exporters.plan import HeldSegment, plan_export
-from exporters.splice import layout_export
-from exporters.staging import PartStage
+from exporters.exports.plan import HeldSegment, plan_export
+from exporters.exports.splice import layout_export
+from exporters.stores.folder import FolderStore
+from exporters.zips.staging import PartStage
 from tests.segments_kit import all_shared_segments, build_segment, table_rows
-from transforms.segments import BlockRange
-from transforms.source import Source
-from transforms.warehouse import Warehouse
+from transforms.blocks import BlockRange
+from transforms.segments.source import Source
+from transforms.warehouse.warehouse import Warehouse
 
 TABLES = [
     "balances",

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
+from exporters.exports.splice import CsvParts, layout_zip
 from exporters.names import csv_name, zip_name
-from exporters.partzip import write_part_zip
-from exporters.sources import LocalSource
-from exporters.splice import CsvParts, PartRef, layout_zip, read_parts
-from transforms.segments import BlockRange
+from exporters.zips.part_zip import write_part_zip
+from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.sources import LocalSource
+from transforms.blocks import BlockRange
 
 CHAIN = "testnet-001"
 TABLE = "orders"

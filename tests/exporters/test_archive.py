@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from exporters.archive import Archive, update
-from exporters.documents import chains
-from exporters.folder_store import FolderStore
-from exporters.publish import publish_zips
-from exporters.splice import cover
-from exporters.store import LostRaceError
-from exporters.windows import due_windows, window_item, windows_over
+from exporters.archive.archive import Archive, update
+from exporters.archive.documents import chains
+from exporters.exports.splice import cover
+from exporters.publishing.publish import publish_zips
+from exporters.publishing.windows import due_windows, window_item, windows_over
+from exporters.stores.folder import FolderStore
+from exporters.stores.store import LostRaceError
 from tests.archive_kit import CHAIN, THREE, MortalStore, contents, copied_archive, segment_items
+from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError
-from transforms.segments import BlockRange
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from exporters.folder_store import FolderStore
-from exporters.store import SCRATCH, LostRaceError, PutResult
+from exporters.stores.folder import FolderStore
+from exporters.stores.store import SCRATCH, LostRaceError, PutResult
 from transforms.errors import ConfigError
 
 
@@ -74,7 +74,7 @@ def test_a_writer_killed_in_the_middle_leaves_no_object(tmp_path: Path) -> None:
     source = tmp_path / "source"
     os.mkfifo(source)
     code = (
-        "import sys; from pathlib import Path; from exporters.folder_store import FolderStore\n"
+        "import sys; from pathlib import Path; from exporters.stores.folder import FolderStore\n"
         "FolderStore(Path(sys.argv[1])).put_if_absent('x', Path(sys.argv[2]), content_type='',"
         " sha256='', immutable=True)"
     )

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.entries import Csv, Entry, SegmentSource
-from exporters.index import SHARD_BLOCKS, Shard, shard_number, shard_path
-from exporters.root import Root, ShardSummary, parse_root, root_bytes
-from exporters.sums import completeness
+from exporters.archive.entries import Csv, Entry, SegmentSource
+from exporters.archive.index import Root, ShardSummary, parse_root, root_bytes
+from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_number, shard_path
+from exporters.archive.sums import completeness
 from tests.archive_kit import CHAIN, schema
+from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError
-from transforms.registry import HISTORY_TABLES
-from transforms.segments import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
 
 
 def entry(table: str, *segments: tuple[int, int], rows: int = 5, size: int = 100) -> Entry:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.inflate import read_csv
-from exporters.sources import LocalSource
-from exporters.splice import PartRef, read_parts
-from exporters.zipfmt import Member
+from exporters.zips.container import Member
+from exporters.zips.inflate import read_csv
+from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.sources import LocalSource
 from tests.exporters.part_kit import HEADER, blocks_of, make_part, make_parts, splice
 from transforms.errors import IntegrityError
 

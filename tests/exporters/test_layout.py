@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.folder_store import FolderStore
-from exporters.layout import Layout, Slice
-from exporters.sources import LocalSource, ObjectSource
-from exporters.splice import PartRef, layout_zip, read_parts
-from exporters.store import content_sha256
+from exporters.exports.splice import layout_zip
+from exporters.stores.folder import FolderStore
+from exporters.stores.store import content_sha256
+from exporters.zips.layout import Layout, Slice
+from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.sources import LocalSource, ObjectSource
 from tests.exporters.part_kit import blocks_of, contents, csv_of, make_part, make_parts, splice
-from tests.exporters.test_partzip import files_no_longer_than
+from tests.exporters.test_part_zip import files_no_longer_than
 from tests.s3_kit import bucket_server
 from transforms.errors import IntegrityError
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from exporters.archive import Archive
-from exporters.folder_store import FolderStore
-from exporters.ledger import Replacement, record, replacements
+from exporters.archive.archive import Archive
+from exporters.archive.ledger import Replacement, record, replacements
+from exporters.stores.folder import FolderStore
 from tests.archive_kit import CHAIN
 from transforms.errors import ConfigError, IntegrityError
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporters.names import CsvName, NameStyle, csv_name, parse_csv_name, zip_name
+from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError
-from transforms.registry import HISTORY_TABLES
-from transforms.segments import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
 
 NAMES = [
     (NameStyle.SPEC, (1, 1000), 1, "c-orders-1-1000.zip", "c-orders-1-1-1000.csv"),

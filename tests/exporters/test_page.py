@@ -10,19 +10,19 @@ from urllib.parse import unquote
 
 import pytest
 
-from exporters.archive import Archive
-from exporters.documents import refresh
-from exporters.entries import Entry
-from exporters.folder_store import FolderStore
-from exporters.index import Shard
-from exporters.ledger import Replacement, record
-from exporters.markup import Html, joined, tag
-from exporters.page import chain_page, home_page, shard_page
-from exporters.publish import publish_zips
-from exporters.root import Root, ShardSummary
-from exporters.sums import TableSums
+from exporters.archive.archive import Archive
+from exporters.archive.documents import refresh
+from exporters.archive.entries import Entry
+from exporters.archive.index import Root, ShardSummary
+from exporters.archive.ledger import Replacement, record
+from exporters.archive.markup import Html, joined, tag
+from exporters.archive.page import chain_page, home_page, shard_page
+from exporters.archive.shards import Shard
+from exporters.archive.sums import TableSums
+from exporters.publishing.publish import publish_zips
+from exporters.stores.folder import FolderStore
 from tests.archive_kit import CHAIN, THREE, contents, copied_archive, segment_items
-from transforms.segments import BlockRange
+from transforms.blocks import BlockRange
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 HOSTILE = "<script>alert('&\"')</script>"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.plan import (
+from exporters.exports.plan import (
     HeldSegment,
     InvalidExportError,
     NotHeldError,
@@ -15,9 +15,10 @@ from exporters.plan import (
     missing_blocks,
     plan_export,
 )
+from transforms.blocks import BlockRange
 from transforms.errors import RangeError
-from transforms.registry import HISTORY_TABLES, Column, TableSchema
-from transforms.segments import BlockRange, SegmentName
+from transforms.segments.names import SegmentName
+from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
 
 ID = Column("id", "bytea")
 SIZE = Column("size", "bigint")

@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from exporters.archive import Archive
-from exporters.folder_store import FolderStore
-from exporters.item import PublishItem
-from exporters.publish import PublishReport, publish_zips
-from exporters.replace import Correction
-from exporters.store import S3Options, Store, open_store
-from exporters.verify import verify_archive
-from exporters.windows import due_windows, window_item
+from exporters.archive.archive import Archive
+from exporters.publishing.publish import PublishReport, publish_zips
+from exporters.publishing.replace import Correction
+from exporters.publishing.request import PublishItem
+from exporters.publishing.windows import due_windows, window_item
+from exporters.stores.folder import FolderStore
+from exporters.stores.opening import open_store
+from exporters.stores.store import S3Options, Store
+from exporters.verifying.verify import verify_archive
 from tests.archive_kit import (
     CHAIN,
     THREE,
@@ -35,7 +36,7 @@ from tests.archive_kit import (
 from tests.exporters.test_folder_store import no_file_above
 from tests.s3_kit import BucketServer, bucket_server
 from transforms.errors import BusyError
-from transforms.registry import HISTORY_TABLES
+from transforms.tables.registry import HISTORY_TABLES
 
 WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 TYPO = Correction("a wrong price in block 7", WHEN)
@@ -324,9 +325,10 @@ def test_a_connection_lost_at_any_write_is_made_good_by_the_next_run(
 PUBLISHER = """
 import sys
 from pathlib import Path
-from exporters.archive import Archive
-from exporters.publish import publish_zips
-from exporters.store import S3Options, open_store
+from exporters.archive.archive import Archive
+from exporters.publishing.publish import publish_zips
+from exporters.stores.opening import open_store
+from exporters.stores.store import S3Options
 from tests.archive_kit import CHAIN, THREE, segment_items
 
 url, endpoint, folder, first = sys.argv[1:]
@@ -383,7 +385,7 @@ def test_others_that_always_win_are_an_error_and_not_a_loop(
         ) -> str:
             return super().put_if_match(key, data, "another version", content_type)
 
-    monkeypatch.setattr("exporters.archive._LONGEST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr("exporters.archive.archive._LONGEST_PAUSE_SECONDS", 0)
     archive = Archive(Contested(FolderStore(tmp_path), -1), CHAIN)
     with pytest.raises(BusyError, match="others keep changing"):
         publish_zips(archive, segment_items(tmp_path / "parts", 1, 9, THREE[:1]))

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporters.exports.plan import HeldSegment, NotHeldError, plan_export
+from exporters.exports.splice import cover, layout_export, layout_zip
 from exporters.names import NameStyle
-from exporters.plan import HeldSegment, NotHeldError, plan_export
-from exporters.sources import LocalSource
-from exporters.splice import PartRef, cover, layout_export, layout_zip, read_parts
+from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.sources import LocalSource
 from tests.exporters.part_kit import (
     CHAIN,
     HEADER,
@@ -24,9 +25,10 @@ from tests.exporters.part_kit import (
     make_parts,
     splice,
 )
+from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError
-from transforms.registry import Column, TableSchema
-from transforms.segments import BlockRange, SegmentName
+from transforms.segments.names import SegmentName
+from transforms.tables.registry import Column, TableSchema
 
 cells = st.one_of(
     st.binary(max_size=60),

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from exporters.names import NameStyle
-from exporters.staging import PartStage
+from exporters.zips.staging import PartStage
 from tests.exporters.part_kit import check_with_tools, contents, splice
+from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError
-from transforms.registry import HISTORY_TABLES, Column, TableSchema
-from transforms.segments import BlockRange, SegmentName
-from transforms.table_load import PartSink
+from transforms.segments.names import SegmentName
+from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
+from transforms.warehouse.table_load import PartSink
 
 SEGMENT = SegmentName("testnet-001", 21, BlockRange(1001, 2000))
 ORDERS = TableSchema("orders", (Column("id", "bytea"), Column("size", "bigint")))

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exporters.folder_store import FolderStore
-from exporters.store import LostRaceError, PutResult, Store, checked_key, object_sha256
+from exporters.stores.folder import FolderStore
+from exporters.stores.store import LostRaceError, PutResult, Store, checked_key, object_sha256
 from tests.s3_kit import bucket_server
 from transforms.errors import ConfigError, ConflictError, IntegrityError
 from transforms.objects import ObjectInfo

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from exporters.archive import Archive
-from exporters.documents import refresh
-from exporters.findings import Problem
-from exporters.folder_store import FolderStore
-from exporters.index import Shard
-from exporters.publish import publish_zips
-from exporters.replace import Correction
-from exporters.verify import verify_archive
-from exporters.windows import due_windows, window_item, windows_over
+from exporters.archive.archive import Archive
+from exporters.archive.documents import refresh
+from exporters.archive.shards import Shard
+from exporters.publishing.publish import publish_zips
+from exporters.publishing.replace import Correction
+from exporters.publishing.windows import due_windows, window_item, windows_over
+from exporters.stores.folder import FolderStore
+from exporters.verifying.findings import Problem
+from exporters.verifying.verify import verify_archive
 from tests.archive_kit import CHAIN, THREE, copied_archive, part_item, segment_items
 from tests.exporters.test_ledger import NOON
-from transforms.segments import BlockRange
+from transforms.blocks import BlockRange
 
 ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"
 SHARD = f"{CHAIN}/index/000000000.json"
@@ -128,7 +128,7 @@ def test_a_wrong_fact_about_a_csv_is_found(archive: Archive, name: str, value: A
 def test_rows_are_counted_outside_quotes(
     archive: Archive, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exporters.verify_zip._CHUNK_BYTES", chunk)
+    monkeypatch.setattr("exporters.verifying.verify_zip._CHUNK_BYTES", chunk)
     with zipfile.ZipFile(file(archive, ORDERS)) as opened:
         text = opened.read("net-1-orders-1-1-10.csv")
     assert text.count(b"\n") == 401  # every value spans two lines

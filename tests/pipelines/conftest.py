@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.instance import open_instance
 from pipelines.settings import Settings
-from pipelines.site import Site
+from pipelines.site.site import Site
 from tests.pipelines.kit import make_segment, site_settings
 
 MakeSegments = Callable[..., list[Path]]

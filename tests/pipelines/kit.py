@@ -6,10 +6,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pipelines.settings import Settings
-from pipelines.site import Site
+from pipelines.site.site import Site
 from tests.segments_kit import build_segment, table_rows
-from transforms.registry import HISTORY_TABLES, known_tables
-from transforms.segments import BlockRange
+from transforms.blocks import BlockRange
+from transforms.tables.registry import HISTORY_TABLES, known_tables
 
 SIZE = 10
 _CURRENT_STATE = [table for table in known_tables(1) if table not in HISTORY_TABLES]

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from exporters.staging import PartStage
-from pipelines.audits import (
+from exporters.zips.staging import PartStage
+from pipelines.checks import AUDITS, check_specs
+from pipelines.settings import Settings
+from pipelines.site.audits import (
     Audit,
     Evidence,
     byte_problems,
@@ -19,12 +21,10 @@ from pipelines.audits import (
     key_problems,
     row_problems,
 )
-from pipelines.checks import AUDITS, check_specs
-from pipelines.settings import Settings
-from pipelines.site import Site
+from pipelines.site.site import Site
 from tests.pipelines.kit import blocks, load, make_segment, one_key_twice, site_settings
 from tests.segments_kit import block_rows, columns
-from transforms.registry import HISTORY_TABLES
+from transforms.tables.registry import HISTORY_TABLES
 
 
 @pytest.fixture(scope="module")

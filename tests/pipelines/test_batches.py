@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.batches import plan_batches, segments_of_run
+from transforms.blocks import BlockRange
 from transforms.errors import RangeError
-from transforms.segments import BlockRange
 
 
 @st.composite

@@ -10,13 +10,14 @@ import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
-from pipelines.assets.captures import CAPTURES, captures_sensor
+from pipelines.assets.captures import captures_sensor
+from pipelines.assets.keys import CAPTURES
 from pipelines.cli import strata
 from pipelines.definitions import definitions
 from pipelines.jobs import load_captures
 from pipelines.resources import StrataResource
 from pipelines.settings import Settings
-from pipelines.site import Site
+from pipelines.site.site import Site
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN
 from transforms.errors import ConfigError
@@ -99,7 +100,7 @@ def test_a_load_that_was_killed_before_it_showed_the_captures_is_made_good(
 ) -> None:
     write(loaded, 7, capture(ALICE, 1))
     with monkeypatch.context() as patch:
-        patch.setattr("transforms.warehouse.advance", _killed)
+        patch.setattr("transforms.warehouse.warehouse.advance", _killed)
         with pytest.raises(KeyboardInterrupt):
             Site(loaded).warehouse.load_captures(Site(loaded).source)
     run(loaded)

@@ -20,7 +20,7 @@ from pipelines.cli import COMMANDS, main
 from pipelines.settings import Settings
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
-from transforms.registry import HISTORY_TABLES
+from transforms.tables.registry import HISTORY_TABLES
 
 STRATA = Path(sys.executable).parent / "strata"
 

@@ -9,14 +9,14 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from pipelines.assets.warehouse import VOLUMES
+from pipelines.assets.keys import VOLUMES
 from pipelines.commands.compact import command
 from pipelines.definitions import definitions
 from pipelines.settings import Settings
-from pipelines.site import Site
-from pipelines.verifying import verify_site
+from pipelines.site.site import Site
+from pipelines.site.verifying import verify_site
 from tests.pipelines.kit import make_segment, site_settings
-from transforms.compaction import FAN
+from transforms.warehouse.compaction import FAN
 
 
 @pytest.fixture

@@ -12,18 +12,17 @@ import dagster as dg
 import pytest
 
 from pipelines import retries
-from pipelines.assets.archive import export_key
-from pipelines.assets.warehouse import table_key
+from pipelines.assets.keys import export_key, table_key
 from pipelines.definitions import definitions
 from pipelines.event_log import BatchedSqliteEventLogStorage
 from pipelines.instance import open_instance
 from pipelines.retries import healed_by_time
 from pipelines.settings import Settings
-from pipelines.site import Site
+from pipelines.site.site import Site
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, load
 from transforms.errors import BusyError, ConflictError, IntegrityError, SegmentError
-from transforms.registry import HISTORY_TABLES
+from transforms.tables.registry import HISTORY_TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,9 +12,9 @@ from pipelines.discovery import segment_sensor
 from pipelines.instance import COMMAND_LINE_TAG, only_command_line
 from pipelines.jobs import load_and_publish
 from pipelines.partitions import range_tags
-from pipelines.requests import BATCH_TAG
+from pipelines.run_requests import BATCH_TAG
 from pipelines.settings import Settings, dagster_home
-from pipelines.site import Site
+from pipelines.site.site import Site
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks
 

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from pipelines import display
-from pipelines.display import Screen, size_text
+from pipelines.commands import display
+from pipelines.commands.display import Screen, size_text
 
 
 def screen(*, terminal: bool) -> tuple[Screen, io.StringIO]:

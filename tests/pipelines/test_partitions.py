@@ -3,13 +3,7 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from pipelines.partitions import (
-    SEGMENTS,
-    missing_partitions,
-    newest_of,
-    range_of_tags,
-    range_tags,
-)
+from pipelines.partitions import SEGMENTS, missing_partitions, newest_of, range_of_tags, range_tags
 from tests.pipelines.kit import blocks
 
 KEYS = [segment.key for segment in blocks(0, 1, 2, 3)]

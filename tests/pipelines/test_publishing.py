@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from exporters.staging import PartStage
-from pipelines.exporting import plan_range, render_range
-from pipelines.publishing import (
+from exporters.zips.staging import PartStage
+from pipelines.settings import Settings
+from pipelines.site.exporting import plan_range, render_range
+from pipelines.site.publishing import (
     publish_segments,
     publish_windows,
     published_tables,
     settle_archive,
 )
-from pipelines.settings import Settings
-from pipelines.site import Site
-from pipelines.standing import standing_of, unpublished_segments
-from pipelines.unfinished import noted
-from pipelines.verifying import verify_site
+from pipelines.site.site import Site
+from pipelines.site.status import standing_of, unpublished_segments
+from pipelines.site.unfinished import noted
+from pipelines.site.verifying import verify_site
 from tests.pg_csv import decode, pg_csv
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.segments_kit import (

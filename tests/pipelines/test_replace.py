@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from exporters.replace import Correction
+from exporters.publishing.replace import Correction
 from pipelines.commands.publish import command
-from pipelines.publishing import publish_segments, publish_windows, replace_published
 from pipelines.settings import Settings
-from pipelines.site import Site
-from pipelines.verifying import verify_site
+from pipelines.site.publishing import publish_segments, publish_windows, replace_published
+from pipelines.site.site import Site
+from pipelines.site.verifying import verify_site
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, table_rows
-from transforms.registry import HISTORY_TABLES
+from transforms.tables.registry import HISTORY_TABLES
 
 ALL = blocks(0, 1)
 WHY = Correction("a byte was damaged on the disk", datetime(2026, 1, 2, tzinfo=UTC))

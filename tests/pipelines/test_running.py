@@ -13,14 +13,14 @@ import dagster as dg
 import pytest
 
 from pipelines.instance import COMMAND_LINE_TAG, open_instance
-from pipelines.requests import BATCH_TAG
+from pipelines.run_requests import BATCH_TAG
 from pipelines.running import FinishedRun, run_everything
 from pipelines.settings import Settings
-from pipelines.site import Site
-from pipelines.standing import standing_of
+from pipelines.site.site import Site
+from pipelines.site.status import standing_of
 from tests.pipelines.kit import blocks, make_segment, one_key_twice, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
-from transforms.registry import HISTORY_TABLES
+from transforms.tables.registry import HISTORY_TABLES
 
 
 @dataclass

@@ -15,11 +15,11 @@ import pytest
 
 from pipelines.batches import Batch
 from pipelines.instance import add_partitions, open_instance
-from pipelines.requests import batch_tags
+from pipelines.run_requests import batch_tags
 from pipelines.settings import Settings
-from pipelines.site import Site
-from pipelines.standing import standing_of
-from pipelines.verifying import verify_site
+from pipelines.site.site import Site
+from pipelines.site.status import standing_of
+from pipelines.site.verifying import verify_site
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, load
 

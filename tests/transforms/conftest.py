@@ -9,7 +9,7 @@ import pytest
 
 from tests.segments_kit import Cell, build_segment, table_rows
 from tests.transforms.warehouse_kit import HELD_STATES, STATE_TABLES, Held, Shelf, load_folder
-from transforms.warehouse import Warehouse
+from transforms.warehouse.warehouse import Warehouse
 
 _few_tables = partial(build_segment, omit=set(STATE_TABLES) - set(HELD_STATES))
 

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.transforms.warehouse_kit import Shelf, load_folder
-from transforms.registry import TableSchema
-from transforms.segments import SegmentName
-from transforms.volumes import LoadSettings
+from transforms.segments.names import SegmentName
+from transforms.tables.registry import TableSchema
+from transforms.warehouse.volumes import LoadSettings
 
 
 class _Gate(Shelf):

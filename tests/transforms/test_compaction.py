@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.folder_store import FolderStore
-from exporters.staging import PartStage
+from exporters.stores.folder import FolderStore
+from exporters.zips.staging import PartStage
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import blocks_of, exact_tables
-from transforms.compaction import FAN, MAX_VOLUME_BYTES, plan_merges, tier
-from transforms.segments import BlockRange
-from transforms.shapes import Volume
-from transforms.source import Source
-from transforms.volumes import SORTED
-from transforms.warehouse import Warehouse
+from transforms.blocks import BlockRange
+from transforms.segments.source import Source
+from transforms.warehouse.compaction import FAN, MAX_VOLUME_BYTES, plan_merges, tier
+from transforms.warehouse.shapes import Volume
+from transforms.warehouse.volumes import SORTED
+from transforms.warehouse.warehouse import Warehouse
 
 MB = 2**20
 BOUNDS = ((1, 1, 100), (1, 101, 130), (2, 131, 200), (6, 201, 201), (6, 202, 300))
@@ -185,8 +185,8 @@ def test_old_volumes_go_after_the_grace_period(loaded: tuple[Warehouse, list[Pat
 _COMPACT = """
 import sys
 from pathlib import Path
-import transforms.compaction as compaction
-from transforms.volumes import LoadSettings
+import transforms.warehouse.compaction as compaction
+from transforms.warehouse.volumes import LoadSettings
 import os, signal
 
 def die(*_):

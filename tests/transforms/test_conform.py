@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pg_csv import Cell
-from transforms.conform import conversion, exact_value, fast_value, raw_cells, rendered
 from transforms.duck import Connection, quote_name, working_connection
-from transforms.registry import Column
+from transforms.tables.conform import conversion, exact_value, fast_value, raw_cells, rendered
+from transforms.tables.registry import Column
 
 _TIMES = "timestamp with time zone"
 _TYPES = {

@@ -15,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.pg_csv import Cell, pg_csv
-from transforms.dialect import copy_sql, header_names, read_sql, select_list
 from transforms.duck import Connection, quote_files, quote_name, quote_text, working_connection
+from transforms.tables.dialect import copy_sql, header_names, read_sql, select_list
 
 _NULLS = ["", "NULL", "\\N", "-", "null value", "é"]
 _HARD: list[Cell] = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.enum_names import enum_names
-from transforms.registry import known_table, known_tables
+from transforms.tables.enum_names import enum_names
+from transforms.tables.registry import known_table, known_tables
 
 _RESERVED = {38, 39}
 _LAST_OF_THE_SPECIFICATION = 50

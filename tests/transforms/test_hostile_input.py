@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pytest
 
-from exporters.folder_store import FolderStore
+from exporters.stores.folder import FolderStore
 from tests import hostile_tables, hostile_zips
 from tests.hostile_tables import (
     EXACT_CELLS,
@@ -41,11 +41,11 @@ from tests.transforms.warehouse_kit import (
     quarantine_reasons,
     query,
 )
-from transforms.load import LoadReport
-from transforms.registry import HISTORY_TABLES, UNKNOWN_TYPE
-from transforms.segments import BlockRange
-from transforms.source import Source
-from transforms.warehouse import Survey, Warehouse
+from transforms.blocks import BlockRange
+from transforms.segments.source import Source
+from transforms.tables.registry import HISTORY_TABLES, UNKNOWN_TYPE
+from transforms.warehouse.load import LoadReport
+from transforms.warehouse.warehouse import Survey, Warehouse
 
 _Made = TypeVar("_Made")
 _NO_ZIP = "{key} is not a whole ZIP file"

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.inventory import Inventory, SourceIndex, take_inventory
+from transforms.blocks import BlockRange
 from transforms.objects import ObjectInfo
-from transforms.segments import BlockRange, SegmentName
+from transforms.segments.inventory import Inventory, SourceIndex, take_inventory
+from transforms.segments.names import SegmentName
 
 
 def _take(keys: list[str], held: list[str] | None = None) -> Inventory:

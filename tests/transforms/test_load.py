@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporters.folder_store import FolderStore
+from exporters.stores.folder import FolderStore
 from tests.hostile_tables import EXACT_CELLS
 from tests.pg_csv import Cell, pg_csv
 from tests.segments_kit import build_segment, columns, decode, entry_bytes, table_rows
@@ -24,12 +24,12 @@ from tests.transforms.warehouse_kit import (
     query,
     state_segment,
 )
-from transforms.catalog import advance, generation_path
-from transforms.registry import HISTORY_TABLES, known_tables
-from transforms.segments import BlockRange
-from transforms.source import Source
-from transforms.volumes import LoadSettings
-from transforms.warehouse import Warehouse
+from transforms.blocks import BlockRange
+from transforms.segments.source import Source
+from transforms.tables.registry import HISTORY_TABLES, known_tables
+from transforms.warehouse.catalog import advance, generation_path
+from transforms.warehouse.volumes import LoadSettings
+from transforms.warehouse.warehouse import Warehouse
 
 _FIRST, _SECOND, _THIRD = BlockRange(1, 10), BlockRange(11, 20), BlockRange(21, 30)
 

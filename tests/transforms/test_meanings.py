@@ -7,10 +7,10 @@ from importlib.resources import files
 
 import pytest
 
-from transforms.meanings import column_meaning, table_meaning
-from transforms.registry import HISTORY_TABLES, known_table, known_tables
+from transforms.tables.meanings import column_meaning, table_meaning
+from transforms.tables.registry import HISTORY_TABLES, known_table, known_tables
 
-_TEXTS = json.loads(files("transforms").joinpath("meanings.json").read_text("utf-8"))
+_TEXTS = json.loads(files("transforms.tables").joinpath("meanings.json").read_text("utf-8"))
 _VERSIONS = range(1, 124)
 
 

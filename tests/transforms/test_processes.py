@@ -26,9 +26,9 @@ from tests.transforms.warehouse_kit import (
     query,
     state_segment,
 )
+from transforms.blocks import BlockRange
 from transforms.scratch import exclusive
-from transforms.segments import BlockRange
-from transforms.warehouse import Warehouse
+from transforms.warehouse.warehouse import Warehouse
 
 _PROJECT = Path(__file__).parents[2]
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.errors import SegmentError
-from transforms.proof import ProofError, prove_end, proven_body
-from transforms.registry import Column, TableSchema
-from transforms.segment_zip import TableFile
-from transforms.segments import SegmentName
+from transforms.segments.names import SegmentName
+from transforms.segments.segment_zip import TableFile
+from transforms.tables.registry import Column, TableSchema
+from transforms.warehouse.proof import ProofError, prove_end, proven_body
 
 _SCHEMA = TableSchema("orders", (Column("id", "bytea"), Column("size", "bigint")))
 _NAME = SegmentName.parse("kit-chain-1-1-1000.zip")

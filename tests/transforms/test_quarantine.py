@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.inventory import Refusal
 from transforms.objects import ObjectInfo
-from transforms.quarantine import Quarantine
+from transforms.segments.inventory import Refusal
+from transforms.segments.quarantine import Quarantine
 
 _INFO = ObjectInfo("kit-chain-1-1-1000.zip", 10, "v1")
 _HOSTILE_KEYS = [

@@ -13,8 +13,8 @@ from tests.pg_csv import decode
 from tests.segments_kit import entry_bytes
 from tests.transforms.warehouse_kit import Held
 from transforms.errors import ConfigError
-from transforms.queries import copy_query, query_reader
-from transforms.warehouse import Warehouse
+from transforms.warehouse.queries import copy_query, query_reader
+from transforms.warehouse.warehouse import Warehouse
 
 _GREAT = 2**100
 

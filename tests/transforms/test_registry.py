@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.errors import SegmentError
-from transforms.registry import (
+from transforms.tables.registry import (
     HISTORY_TABLES,
     RESERVED_COLUMNS,
     UNKNOWN_TYPE,

@@ -12,7 +12,8 @@ from threading import Event
 import pytest
 
 from transforms.errors import BusyError
-from transforms.scratch import commit_file, exclusive, scratch_folder, sweep_scratch
+from transforms.files import commit_file
+from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 
 _HOLD = """
 import sys

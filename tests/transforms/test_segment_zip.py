@@ -23,9 +23,9 @@ from tests.hostile_zips import (
 )
 from tests.segments_kit import block_rows, build_segment, columns, entry_bytes, pg_csv
 from transforms.errors import SegmentError
-from transforms.registry import HISTORY_TABLES, known_tables
-from transforms.segment_zip import MAX_INFLATED_BYTES, SegmentZip, TableFile
-from transforms.segments import SegmentName
+from transforms.segments.names import SegmentName
+from transforms.segments.segment_zip import MAX_INFLATED_BYTES, SegmentZip, TableFile
+from transforms.tables.registry import HISTORY_TABLES, known_tables
 
 _FORGED_SIZE = 2**32 - 2
 

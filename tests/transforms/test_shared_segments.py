@@ -15,9 +15,9 @@ import pytest
 from tests.pg_csv import decode, pg_csv
 from tests.segments_kit import all_shared_segments
 from tests.transforms.warehouse_kit import Shelf, blocks_of, load_folder, render
-from transforms.load import LoadReport
-from transforms.registry import HISTORY_TABLES
-from transforms.warehouse import Warehouse
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.load import LoadReport
+from transforms.warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)

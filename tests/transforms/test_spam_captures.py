@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.folder_store import FolderStore
+from exporters.stores.folder import FolderStore
 from transforms.duck import read_only_connection
-from transforms.spam_captures import CaptureReport, captures_file, load_captures, refused_lines
-from transforms.spam_lines import CaptureLineError, parse_capture, read_nanos, show_nanos
+from transforms.spam.captures import CaptureReport, captures_file, load_captures, refused_lines
+from transforms.spam.lines import CaptureLineError, parse_capture, read_nanos, show_nanos
 
 _CHAIN = "kit-chain"
 _PARTY = "ab" * 32
@@ -236,8 +236,8 @@ def test_a_source_without_captures_leaves_no_trace(tmp_path: Path) -> None:
 _KILLED = """
 import os, sys
 from pathlib import Path
-import transforms.spam_captures as captures
-from exporters.folder_store import FolderStore
+import transforms.spam.captures as captures
+from exporters.stores.folder import FolderStore
 captures.commit_file = lambda *_: os._exit(9)
 captures.load_captures(Path(sys.argv[1]), FolderStore(Path(sys.argv[2])), "kit-chain")
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from exporters.folder_store import FolderStore
+from exporters.stores.folder import FolderStore
 from tests.segments_kit import entry_bytes, table_rows
 from tests.transforms.warehouse_kit import (
     Held,
@@ -23,11 +23,11 @@ from tests.transforms.warehouse_kit import (
     render,
     state_segment,
 )
+from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError, RangeError
-from transforms.registry import HISTORY_TABLES
-from transforms.segments import BlockRange
-from transforms.source import Source
-from transforms.warehouse import Survey, Warehouse
+from transforms.segments.source import Source
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.warehouse import Survey, Warehouse
 
 _DAY = 24 * 3600
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from exporters.folder_store import FolderStore
+from exporters.stores.folder import FolderStore
 from tests.segments_kit import build_segment, entry_bytes
-from transforms.load import LoadReport
-from transforms.registry import TableSchema, known_table, known_tables
-from transforms.segments import BlockRange, SegmentName
-from transforms.source import Source
-from transforms.volumes import LoadSettings
-from transforms.warehouse import Warehouse
+from transforms.blocks import BlockRange
+from transforms.segments.names import SegmentName
+from transforms.segments.source import Source
+from transforms.tables.registry import TableSchema, known_table, known_tables
+from transforms.warehouse.load import LoadReport
+from transforms.warehouse.volumes import LoadSettings
+from transforms.warehouse.warehouse import Warehouse
 
 STATE_TABLES = tuple(
     table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from exporters.folder_store import FolderStore
+from exporters.stores.folder import FolderStore
 from tests.api.site_kit import Site
 from tests.api.story_kit import (
     ALICE,
@@ -20,7 +20,7 @@ from tests.api.story_kit import (
 )
 from tests.segments_kit import Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
-from transforms.spam_captures import load_captures
+from transforms.spam.captures import load_captures
 
 LAST = 10
 SPEC, CAPTURED, UNSEEN = "f1" * 32, "aa" * 32, "cc" * 32

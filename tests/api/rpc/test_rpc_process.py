@@ -15,9 +15,9 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 
+from api.core.settings import Listen, read_settings
+from api.core.sockets import grpc_address, reserved
 from api.serve import serve
-from api.settings import Listen, read_settings
-from api.sockets import grpc_address, reserved
 from tests.api.rpc.kit import SECONDS, Client, FailedCallError, client, messages, outcome
 from tests.api.server_kit import ServerProcess
 from tests.api.site_kit import Site

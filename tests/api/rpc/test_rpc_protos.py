@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from api import messages
-from api.messages import Kind, Message
+from api.queries import messages
+from api.queries.messages import Kind, Message
 from api.rpc.schema import POOL, message_class
 from tests.api.rpc.protos import COMPILED, compiled
-from transforms.enum_names import enum_names
+from transforms.tables.enum_names import enum_names
 
 _TYPES = {
     Kind.TEXT: {FieldDescriptor.TYPE_STRING},

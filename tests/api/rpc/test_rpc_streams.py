@@ -12,9 +12,9 @@ from zipfile import BadZipFile, ZipFile
 import httpx2
 import pytest
 
-from api.exports import TABLES
-from api.settings import Limits
-from exporters.layout import Layout
+from api.core.settings import Limits
+from api.queries.requests import TABLES
+from exporters.zips.layout import Layout
 from tests.api.rpc.kit import (
     Client,
     FailedCallError,
@@ -26,8 +26,8 @@ from tests.api.rpc.kit import (
 )
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, MARKETS, PARTIES, SECOND, Site
-from transforms.registry import HISTORY_TABLES
-from transforms.segments import BlockRange
+from transforms.blocks import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
 
 _MIB = 2**20
 _PATH = "/api/v2/networkhistory/export"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from api.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORDER, WITHDRAWAL, Message
-from api.pagination import Page, Record
+from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORDER, WITHDRAWAL, Message
+from api.queries.pagination import Page, Record
 from api.rpc.schema import message_class
 from api.rpc.writers import encoded, page_shape, record_shape
 

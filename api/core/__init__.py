@@ -1,0 +1,1 @@
+"""What both shells share: settings, snapshots, running queries, limits, counters, errors."""

@@ -1,0 +1,100 @@
+"""How the server stands: the generation it serves, and how far the source is ahead of it.
+
+Two loops keep it true: one goes over to new generations within a second or so, one looks at the
+source now and then. What fails in either is logged and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from api.core.logs import log
+from api.core.metrics import Metrics
+from api.core.settings import ServeSettings
+from api.core.snapshots import Snapshots
+from exporters.stores.opening import open_store
+from transforms.errors import StrataError
+from transforms.segments.source import Source
+from transforms.warehouse.warehouse import Warehouse
+
+_Result = TypeVar("_Result")
+
+
+class Standing:
+    """What is known of the data of one process."""
+
+    def __init__(self, settings: ServeSettings, snapshots: Snapshots, metrics: Metrics) -> None:
+        self._limits = settings.limits
+        self._warehouse = Warehouse(settings.places.warehouse)
+        self._source = settings.places.source
+        self._snapshots = snapshots
+        self._metrics = metrics
+        self._behind: int | None = None
+        self._stopping = False
+        self._failing: dict[str, str] = {}
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a generation is open, and the server is not about to stop."""
+        return self._snapshots.current is not None and not self._stopping
+
+    def stop(self) -> None:
+        """Tell balancers to send no more requests."""
+        self._stopping = True
+
+    def described(self) -> dict[str, Any]:
+        """All of it as JSON; what is not known is null."""
+        snapshot = self._snapshots.current
+        newest = snapshot.newest if snapshot else None
+        return {
+            "ready": self.is_ready,
+            "chainId": snapshot.catalog.chain_id if snapshot else "",
+            "generation": snapshot.catalog.generation if snapshot else None,
+            "segments": len(snapshot.catalog.segments) if snapshot else 0,
+            "blockHeight": newest.height if newest else None,
+            "blockTimestamp": str(newest.time) if newest else None,
+            "blocksBehind": self._behind,
+        }
+
+    async def follow_generations(self, changed: Callable[[], Awaitable[None]]) -> None:
+        """Go over to every new generation, awaiting `changed` after each."""
+        self._count()
+        while True:
+            await asyncio.sleep(self._limits.poll_seconds)
+            refreshed = asyncio.to_thread(self._snapshots.refresh)
+            if await self._attempt("opening the newest generation", refreshed):
+                self._count()
+                await self._attempt("telling the streams' readers", changed())
+
+    async def follow_source(self) -> None:
+        """Count, now and then, the blocks of the source that are not loaded."""
+        while self._source:
+            behind = await self._attempt("looking at the source", asyncio.to_thread(self._survey))
+            self._behind = behind
+            if behind is not None:
+                self._metrics.behind.set(behind)
+            await asyncio.sleep(self._limits.lag_seconds)
+
+    def _survey(self) -> int:
+        return self._warehouse.survey(Source(open_store(self._source))).blocks_behind
+
+    def _count(self) -> None:
+        snapshot = self._snapshots.current
+        if snapshot is not None:
+            self._metrics.generation.set(snapshot.catalog.generation)
+            self._metrics.height.set(snapshot.newest.height if snapshot.newest else 0)
+
+    async def _attempt(self, what: str, job: Awaitable[_Result]) -> _Result | None:
+        """Await a job; what it raises is logged, once while it lasts, and None returned."""
+        (result,) = await asyncio.gather(job, return_exceptions=True)
+        if not isinstance(result, BaseException):
+            self._failing.pop(what, None)
+            return result
+        if self._failing.get(what) != str(result):
+            self._failing[what] = str(result)
+            # Our own errors are sentences; of others the place is needed to understand them.
+            trace = None if isinstance(result, StrataError) else result
+            log.error("%s failed and is tried again: %s", what, result, exc_info=trace)
+        return None

@@ -1,0 +1,88 @@
+"""Asking: a question is put to the newest generation in a worker thread, whichever shell asked it.
+
+What the shells have in common is here: the rate limit, the queue, the time limit, the counters, and
+the block that an answer is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import TypeVar
+
+from starlette.types import Receive
+
+from api.core.errors import ApiError, Code, DeadlineError
+from api.core.metrics import Metrics
+from api.core.rate_limit import RateLimiter, Verdict
+from api.core.snapshots import Block, Reading, Snapshots
+from api.core.workers import Cancellation, Workers
+
+_Answer = TypeVar("_Answer")
+Question = Callable[[Reading, Cancellation], _Answer]
+"""What is asked; it blocks, and long ones look at their cancellation now and then."""
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where the questions of one kind are asked. `seconds` is the time limit of one."""
+
+    snapshots: Snapshots
+    workers: Workers
+    metrics: Metrics
+    seconds: float
+    limiter: RateLimiter | None = None
+
+    def judge(self, client: str) -> Verdict:
+        """Whether a client may ask now; counted."""
+        if self.limiter is None:
+            return Verdict(200, ())
+        verdict = self.limiter.judge(client, monotonic())
+        if verdict.refusal is not None:
+            self.metrics.limited.inc()
+        return verdict
+
+    async def ask(
+        self, question: Question[_Answer], seconds: float, receive: Receive | None = None
+    ) -> tuple[_Answer, Block | None]:
+        """The answer, and the newest block that it knows of; see `Workers.run`.
+
+        Cancelling the task that waits for it interrupts the query.
+        """
+
+        def job(cancellation: Cancellation) -> tuple[_Answer, Block | None]:
+            with (
+                self.snapshots.reading() as reading,
+                cancellation.interrupting(reading.interrupt),
+            ):
+                return question(reading, cancellation), reading.snapshot.newest
+
+        try:
+            return await self.workers.run(job, seconds, receive)
+        except ApiError as error:
+            self._count(error)
+            raise
+
+    @property
+    def newest(self) -> Block | None:
+        """The newest block of the newest generation."""
+        snapshot = self.snapshots.current
+        return snapshot.newest if snapshot else None
+
+    def _count(self, error: ApiError) -> None:
+        if isinstance(error, DeadlineError):
+            self.metrics.timed_out.inc()
+        elif error.code is Code.UNAVAILABLE:
+            self.metrics.refused.inc()
+
+
+def block_headers(newest: Block | None) -> Headers:
+    """What tells a client which block an answer is about (decision 28)."""
+    height, time = (newest.height, newest.time) if newest else (0, 0)
+    return (
+        (b"x-block-height", str(height).encode()),
+        (b"x-block-timestamp", str(time).encode()),
+    )

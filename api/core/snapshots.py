@@ -1,0 +1,242 @@
+"""Snapshots: one catalog generation held open for requests, and the change to the next one.
+
+A request reads one generation from beginning to end. A newer one is opened beside it; the files
+that only the older one needs are let go of when its last request is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import TypeVar
+
+from api.core.errors import UnavailableError
+from api.core.relations import HeldTable
+from transforms.duck import MEMORY_LIMIT
+from transforms.lookups.lookup_tables import Lookups, read_lookups
+from transforms.sessions import Row, Session, Shelf, Value
+from transforms.spam.captures import captures_file
+from transforms.warehouse.catalog import CURRENT, Catalog, read_catalog
+from transforms.warehouse.shapes import Volume
+
+_Built = TypeVar("_Built")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The newest loaded block: its height, its time in Unix nanoseconds, its hash in hex."""
+
+    height: int
+    time: int
+    hash: str
+
+
+@dataclass(repr=False)
+class Snapshot:
+    """One generation with its files attached; the same for all requests that read it.
+
+    `files` and `paths` are the volumes' names in SQL and all attached files; `lookups` tell by such
+    a name where in a volume rows can be. `newest` is None where no block is loaded; `captures`
+    names the attached file of spam captures.
+    """
+
+    catalog: Catalog
+    files: Mapping[str, str]
+    paths: tuple[Path, ...]
+    lookups: Mapping[str, Lookups | None] = field(default_factory=dict)
+    newest: Block | None = None
+    captures: str | None = None
+    users: int = 0
+    retired: bool = False
+    _built: dict[str, object] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Snapshot(generation {self.catalog.generation}, {self.users} users)"
+
+    def history(self, table: str) -> Sequence[HeldTable]:
+        """The table in every file of history that has it, ascending by block."""
+        return self._held(f"history of {table}", table, self.catalog.history)
+
+    def states(self, table: str) -> Sequence[HeldTable]:
+        """The table's whole copies, ascending by block: one per schema version that has it."""
+        return self._held(f"states of {table}", table, self.catalog.states)
+
+    def state(self, table: str) -> HeldTable | None:
+        """The table's newest whole copy, unless the newest schema version has none."""
+        held = self._held(f"state of {table}", table, lambda: self.catalog.states()[-1:])
+        return held[0] if held else None
+
+    def once(self, name: str, build: Callable[[Snapshot], _Built]) -> _Built:
+        """What `build` makes of this snapshot, made once: SQL texts, for instance."""
+        if name not in self._built:
+            self._built[name] = build(self)
+        built: _Built = self._built[name]  # type: ignore[assignment]
+        return built
+
+    def _held(
+        self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
+    ) -> Sequence[HeldTable]:
+        def find(snapshot: Snapshot) -> Sequence[HeldTable]:
+            found = []
+            for volume in volumes():
+                if table in volume.shapes:
+                    file = snapshot.files[volume.file]
+                    lookups = snapshot.lookups.get(file)
+                    shape = volume.shapes[table]
+                    found.append(HeldTable(file, table, volume.blocks, shape, lookups))
+            return [held for held in found if held.is_usable]
+
+        return self.once(name, find)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A snapshot and a connection of one's own, for one request.
+
+    One thread at a time; only `interrupt` may be called by others.
+    """
+
+    snapshot: Snapshot
+    session: Session
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Run a statement; see `Session.rows`."""
+        return self.session.rows(sql, values)
+
+    def batches(self, sql: str, values: Sequence[Value], size: int) -> Iterator[list[Row]]:
+        """Run a statement and hand its rows out in batches; see `Session.batches`."""
+        return self.session.batches(sql, values, size)
+
+    def interrupt(self) -> None:
+        """Stop what runs; it raises `InterruptedQueryError`, as does all that follows."""
+        self.session.interrupt()
+
+
+class Snapshots:
+    """The newest generation of a warehouse, for all requests of a process."""
+
+    def __init__(self, warehouse: Path, shelf: Shelf) -> None:
+        self._root = warehouse.absolute()
+        self._shelf = shelf
+        self._lock = Lock()
+        self._refreshing = Lock()
+        self._current: Snapshot | None = None
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, warehouse: Path, *, threads: int = 1, memory_limit: str = MEMORY_LIMIT
+    ) -> Iterator[Snapshots]:
+        """Open a warehouse for serving, whether or not anything is loaded yet.
+
+        `threads` and `memory_limit` are DuckDB's, for all requests together.
+        """
+        with ExitStack() as closing:
+            scratch = Path(closing.enter_context(TemporaryDirectory(prefix="strata-")))
+            shelf = Shelf(scratch, threads=threads, memory_limit=memory_limit)
+            closing.callback(shelf.close)
+            snapshots = cls(warehouse, shelf)
+            snapshots.refresh()
+            yield snapshots
+
+    @property
+    def current(self) -> Snapshot | None:
+        """The newest generation, None where nothing was ever loaded. Not held open by this."""
+        return self._current
+
+    def refresh(self) -> bool:
+        """Go over to a newer generation, or newer spam captures, if there are any: say so.
+
+        Cheap when there is nothing new, so that it can be called every second. What it raises
+        leaves the present generation in use.
+        """
+        with self._refreshing:
+            current = self._current
+            captures = captures_file(self._root)
+            link = self._root / CURRENT
+            if not link.exists() or (
+                current is not None
+                and current.catalog.path.resolve() == link.resolve()
+                and captures in (None, *current.paths)
+            ):
+                return False
+            catalog = read_catalog(self._root)
+            if catalog is None:
+                return False
+            following = self._open(catalog, captures)
+            with self._lock:
+                self._current = following
+            if current is not None:
+                self._retire(current)
+            return True
+
+    @contextmanager
+    def reading(self) -> Iterator[Reading]:
+        """Hold the newest generation for one request. Raises `UnavailableError` without one."""
+        with self._lock:
+            snapshot = self._current
+            if snapshot is None:
+                raise UnavailableError("nothing is loaded yet: load segments first")
+            snapshot.users += 1
+        try:
+            with self._shelf.session() as session:
+                yield Reading(snapshot, session)
+        finally:
+            with self._lock:
+                snapshot.users -= 1
+                unused = snapshot.retired and not snapshot.users
+            if unused:
+                self._let_go(snapshot)
+
+    def _retire(self, snapshot: Snapshot) -> None:
+        with self._lock:
+            snapshot.retired = True
+            unused = not snapshot.users
+        if unused:
+            self._let_go(snapshot)
+
+    def _let_go(self, snapshot: Snapshot) -> None:
+        for path in snapshot.paths:
+            self._shelf.release(path)
+
+    def _open(self, catalog: Catalog, captures: Path | None) -> Snapshot:
+        with ExitStack() as undo:
+            files: dict[str, str] = {}
+            paths: list[Path] = []
+
+            def attach(path: Path) -> str:
+                alias = self._shelf.attach(path)
+                undo.callback(self._shelf.release, path)
+                paths.append(path)
+                return alias
+
+            for volume in catalog.volumes:
+                files[volume.file] = attach(self._root / volume.file)
+            spam = attach(captures) if captures is not None else None
+            with self._shelf.session() as session:
+                history = [files[volume.file] for volume in catalog.history()]
+                lookups = {file: self._lookups(session, file) for file in history}
+                snapshot = Snapshot(catalog, files, tuple(paths), lookups, captures=spam)
+                snapshot.newest = _newest(session, snapshot)
+            undo.pop_all()
+            return snapshot
+
+    def _lookups(self, session: Session, file: str) -> Lookups | None:
+        """A file's lookups, read once for as long as the file stays attached."""
+        known = self._current.lookups if self._current is not None else {}
+        return known[file] if file in known else read_lookups(session, file)
+
+
+def _newest(session: Session, snapshot: Snapshot) -> Block | None:
+    blocks = snapshot.history("blocks")
+    if not blocks:
+        return None
+    sql = (
+        "select height, epoch_us(vega_time) * 1000, hash "  # noqa: S608 - our own name
+        f"from {blocks[-1].source} order by height desc limit 1"
+    )
+    return next((Block(*row) for row in session.rows(sql)), None)

@@ -1,0 +1,1 @@
+"""The HTTP shell: routes, parameters, answers, downloads, streams, pages."""

@@ -1,0 +1,69 @@
+"""The published archive under `/archive/`: ZIPs, hash files, index and pages, as they lie."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from starlette.types import Receive, Scope, Send
+
+from api.core.workers import Workers
+from api.http.answers import method_not_allowed, not_found
+from api.http.file_answers import FileContent, FileSender
+from exporters.stores.store import Store
+from transforms.errors import ConfigError, IntegrityError
+from transforms.objects import ObjectInfo
+
+_READ_BYTES = 1024 * 1024
+_TYPES = {
+    "zip": "application/zip",
+    "json": "application/json",
+    "html": "text/html; charset=utf-8",
+    "sha256": "text/plain; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+_UNKNOWN_TYPE = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFiles:
+    """Serves the objects of a store, whatever it is, below one path."""
+
+    store: Store
+    sender: FileSender
+    workers: Workers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer GET and HEAD."""
+        scope["operation"] = "archive"
+        if scope["method"] not in ("GET", "HEAD"):
+            await method_not_allowed()(scope, receive, send)
+            return
+        key = scope["path_params"]["key"]
+        found = await self.workers.run(lambda _: self._head(key), receive=receive)
+        if found is None:
+            await not_found()(scope, receive, send)
+            return
+        await self.sender.send(_content(self.store, found), scope, receive, send)
+
+    def _head(self, key: str) -> ObjectInfo | None:
+        """The object of a key; of a folder's, which ends with a slash, its page."""
+        try:
+            return self.store.head(f"{key}index.html" if key.endswith("/") else key)
+        except ConfigError:
+            return None
+
+
+def _content(store: Store, found: ObjectInfo) -> FileContent:
+    def read(start: int, stop: int) -> Iterator[bytes]:
+        for at in range(start, stop, _READ_BYTES):
+            wanted = min(_READ_BYTES, stop - at)
+            block = store.read(found.key, at, wanted)
+            if len(block) != wanted:
+                raise IntegrityError(f"{store.describe(found.key)} was cut short while served")
+            yield block
+
+    tag = hashlib.sha256(found.version.encode()).hexdigest()[:32]
+    kind = _TYPES.get(found.key.rpartition(".")[2], _UNKNOWN_TYPE)
+    return FileContent(found.size, f'"{tag}"', kind, read)

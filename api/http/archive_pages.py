@@ -1,0 +1,47 @@
+"""The archive's page at `/` and `/archive/`: what exists, what is missing, how to get it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.types import Receive, Scope, Send
+
+from api.core.snapshots import Snapshots
+from api.core.workers import Workers
+from api.http.answers import Answer, method_not_allowed
+from api.http.assets import HTML, PAGE_HEADERS
+from api.http.pages.archive import archive_page
+from api.http.pages.view import view_archive
+from api.http.parameters import Fields, Scalar, read_parameters
+from api.http.query_strings import parse_query
+from exporters.stores.store import Store
+
+_FIELDS: Fields = {"block": Scalar.INT64}
+
+
+class ArchivePages:
+    """Answers `GET` and `HEAD`; `?block=` chooses which segments are listed."""
+
+    def __init__(self, snapshots: Snapshots, store: Store, workers: Workers) -> None:
+        self._snapshots = snapshots
+        self._store = store
+        self._workers = workers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        scope["operation"] = "page"
+        if scope["method"] not in ("GET", "HEAD"):
+            await method_not_allowed()(scope, receive, send)
+            return
+        block = read_parameters(parse_query(scope["query_string"]), _FIELDS).get("block")
+        # Relative links: a proxy may have the server below a path of its own.
+        base = ".." if scope["path"].endswith("/archive/") else "."
+        job = partial(self._page, base, block)
+        body = await self._workers.run(lambda _: job(), receive=receive)
+        answer = Answer(200, body, HTML, ((b"cache-control", b"no-cache"), *PAGE_HEADERS))
+        await answer(scope, receive, send)
+
+    def _page(self, base: str, block: int | None) -> bytes:
+        snapshot = self._snapshots.current
+        catalog = snapshot.catalog if snapshot else None
+        return archive_page(view_archive(catalog, self._store, block), base)

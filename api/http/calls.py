@@ -1,0 +1,93 @@
+"""One question, one answer in JSON: the operations that are neither streams nor downloads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from starlette.types import Receive, Scope, Send
+
+from api.core.errors import ApiError, CancelledError, MalformedParameterError
+from api.core.query_runner import Desk, block_headers
+from api.core.rate_limit import client_key
+from api.core.snapshots import Reading
+from api.core.workers import Cancellation
+from api.http.answers import Answer, RawHeaders, failure, method_not_allowed
+from api.http.inputs import UnknownMethodError, read_query, read_seconds
+from api.http.request_parameters import Query
+
+_Request = TypeVar("_Request")
+# The network's gateway sends both types with an error, and its clients may look for either.
+_ERROR_TYPE = (b"content-type", b"application/grpc")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[_Request]):
+    """What is asked at `path`: how a request is read, and how it is answered with bytes of JSON."""
+
+    name: str
+    path: str
+    read: Callable[[Mapping[str, str], Query], _Request]
+    answer: Callable[[Reading, _Request], bytes]
+
+
+class Call(Generic[_Request]):
+    """The endpoint of one operation."""
+
+    def __init__(self, operation: Operation[_Request], desk: Desk) -> None:
+        self._operation = operation
+        self._desk = desk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        scope["operation"] = self._operation.name
+        try:
+            answer = await self._answer(scope, receive)
+        except CancelledError:
+            return
+        await answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        verdict = self._desk.judge(client_key(scope))
+        headers: RawHeaders = verdict.headers
+        if verdict.refusal is not None:
+            return failure(verdict.refusal, (*headers, *block_headers(self._desk.newest)))
+        try:
+            query = await read_query(scope, receive)
+            request = self._operation.read(scope["path_params"], query)
+            seconds = read_seconds(scope, self._desk.seconds)
+        except MalformedParameterError as error:
+            return failure(error, headers)
+        except UnknownMethodError:
+            return method_not_allowed()
+        pretty = any(name == "pretty" for name, _ in query)
+        return await self._asked(request, seconds, receive, headers, pretty=pretty)
+
+    async def _asked(
+        self,
+        request: _Request,
+        seconds: float,
+        receive: Receive,
+        headers: RawHeaders,
+        *,
+        pretty: bool,
+    ) -> Answer:
+        def question(reading: Reading, _: Cancellation) -> bytes:
+            return self._operation.answer(reading, request)
+
+        try:
+            body, newest = await self._desk.ask(question, seconds, receive)
+        except CancelledError:
+            raise
+        except ApiError as error:
+            return failure(error, (_ERROR_TYPE, *headers, *block_headers(self._desk.newest)))
+        return Answer(
+            200, _indented(body) if pretty else body, headers=(*headers, *block_headers(newest))
+        )
+
+
+def _indented(body: bytes) -> bytes:
+    found: Any = json.loads(body)
+    return json.dumps(found, indent=1, ensure_ascii=False).encode()

@@ -1,0 +1,59 @@
+"""The export as a download (spec 4.1; decisions 5 and 6).
+
+The ZIP is spliced, so its length, its tag and every byte of it are known before the first one is
+sent: a client can resume, ask whether anything changed, and tell a cut download from a whole one.
+"""
+
+from __future__ import annotations
+
+from starlette.types import Receive, Scope, Send
+
+from api.core.errors import ApiError, CancelledError, MalformedParameterError
+from api.core.query_runner import Desk
+from api.core.rate_limit import client_key
+from api.core.slots import Slots
+from api.http.answers import envelope, failure, method_not_allowed
+from api.http.file_answers import FileContent, FileSender
+from api.http.query_strings import parse_query
+from api.http.request_parameters import read_export
+from api.queries.export import layout_question
+from api.queries.part_finder import PartFinder
+from exporters.zips.layout import Layout
+from transforms.errors import IntegrityError
+
+
+class Download:
+    """`GET` and `HEAD` of the export; `parts` are found, or rendered, at the desk."""
+
+    def __init__(self, desk: Desk, parts: PartFinder, sender: FileSender, slots: Slots) -> None:
+        self._desk = desk
+        self._parts = parts
+        self._sender = sender
+        self._slots = slots
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; an error before the first byte has its own status."""
+        scope["operation"] = "export"
+        if scope["method"] not in ("GET", "HEAD"):
+            await method_not_allowed()(scope, receive, send)
+            return
+        try:
+            request = read_export(parse_query(scope["query_string"]))
+            with self._slots.taken(client_key(scope)):
+                question = layout_question(request, self._parts)
+                layout, _ = await self._desk.ask(question, self._desk.seconds, receive)
+                await self._sender.send(_content(layout), scope, receive, send)
+        except IntegrityError:
+            self._desk.metrics.damaged.inc()
+            raise
+        except MalformedParameterError as error:
+            await failure(error)(scope, receive, send)
+        except CancelledError:
+            return
+        except ApiError as error:
+            await envelope(error)(scope, receive, send)
+
+
+def _content(layout: Layout) -> FileContent:
+    named = (b"content-disposition", f"attachment;filename={layout.name}".encode())
+    return FileContent(layout.size, layout.etag, "application/zip", layout.read, (named,))

@@ -1,0 +1,95 @@
+"""From query parameters to the requests of the operations (spec 4; decision 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from api.http.parameters import DATE_RANGE, PAGINATION, Choice, Fields, Scalar, read_parameters
+from api.queries.pagination import Pagination
+from api.queries.requests import (
+    TABLES,
+    ExportNetworkHistory,
+    ListLiquidityProvisions,
+    ListNodeSignatures,
+    ListOracleData,
+    ListOrderVersions,
+    ListWithdrawals,
+    ObserveLiquidityProvisions,
+)
+
+Query = Iterable[tuple[str, str]]
+"""Names and values of query parameters, percent-decoded, in the order given."""
+
+_PAGED: Fields = MappingProxyType({"pagination": PAGINATION})
+_WITHDRAWALS: Fields = {**_PAGED, "party_id": Scalar.TEXT, "date_range": DATE_RANGE}
+_ORACLE_DATA: Fields = {**_PAGED, "oracle_spec_id": Scalar.TEXT}
+_SIGNATURES: Fields = {**_PAGED, "id": Scalar.TEXT}
+_OBSERVED: Fields = {"market_id": Scalar.TEXT, "party_id": Scalar.TEXT, "snapshot": Scalar.BOOLEAN}
+_PROVISIONS: Fields = {
+    **_PAGED,
+    "market_id": Scalar.TEXT,
+    "party_id": Scalar.TEXT,
+    "reference": Scalar.TEXT,
+    "live": Scalar.BOOLEAN,
+}
+_EXPORT: Fields = {
+    "from_block": Scalar.INT64,
+    "to_block": Scalar.INT64,
+    "table": Choice({f"TABLE_{name.upper()}": number for number, name in enumerate(TABLES)}),
+}
+
+
+def read_order_versions(order_id: str, query: Query) -> ListOrderVersions:
+    """Read a request; like all of these, raises `MalformedParameterError`."""
+    return ListOrderVersions(order_id, _pagination(read_parameters(query, _PAGED)))
+
+
+def read_withdrawals(query: Query) -> ListWithdrawals:
+    """Read a request."""
+    read = read_parameters(query, _WITHDRAWALS)
+    times = read.get("date_range", {})
+    return ListWithdrawals(
+        read.get("party_id", ""),
+        times.get("start_timestamp"),
+        times.get("end_timestamp"),
+        _pagination(read),
+    )
+
+
+def read_oracle_data(query: Query) -> ListOracleData:
+    """Read a request."""
+    read = read_parameters(query, _ORACLE_DATA)
+    return ListOracleData(read.get("oracle_spec_id", ""), _pagination(read))
+
+
+def read_node_signatures(query: Query) -> ListNodeSignatures:
+    """Read a request."""
+    read = read_parameters(query, _SIGNATURES)
+    return ListNodeSignatures(read.get("id", ""), _pagination(read))
+
+
+def read_liquidity_provisions(query: Query) -> ListLiquidityProvisions:
+    """Read a request."""
+    read = read_parameters(query, _PROVISIONS)
+    pagination = _pagination(read)
+    given = {name: read[name] for name in _PROVISIONS if name in read and name != "pagination"}
+    return ListLiquidityProvisions(**given, pagination=pagination)
+
+
+def read_observed_provisions(query: Query) -> ObserveLiquidityProvisions:
+    """Read a request."""
+    return ObserveLiquidityProvisions(**read_parameters(query, _OBSERVED))
+
+
+def read_export(query: Query) -> ExportNetworkHistory:
+    """Read a request. Raises `MalformedParameterError`."""
+    read = read_parameters(query, _EXPORT)
+    return ExportNetworkHistory(
+        read.get("from_block", 0), read.get("to_block", 0), read.get("table", 0)
+    )
+
+
+def _pagination(read: Mapping[str, Any]) -> Pagination:
+    return Pagination(**read.get("pagination", {}))

@@ -1,0 +1,144 @@
+"""The liquidity provision stream over HTTP, a JSON object a line, and over WebSocket, one a frame.
+
+Nothing is sent where nothing happens. A reader is watched: one that leaves is forgotten at once,
+one that takes nothing for too long is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from starlette.types import Message, Receive, Scope, Send
+
+from api.core.errors import ApiError, MalformedParameterError
+from api.core.logs import log
+from api.core.rate_limit import client_key
+from api.core.slots import Slots
+from api.core.workers import departure
+from api.http.answers import JSON, envelope, failure, method_not_allowed
+from api.http.query_strings import parse_query
+from api.http.request_parameters import read_observed_provisions
+from api.queries.liquidity import ProvisionFilter
+from api.queries.messages import LIQUIDITY_PROVISION
+from api.queries.pagination import Record
+from api.queries.protojson import error_json, record_json
+from api.queries.provision_feed import ProvisionFeed
+from api.queries.requests import ObserveLiquidityProvisions
+
+_HEADERS = (
+    (b"content-type", JSON),
+    (b"cache-control", b"no-store"),
+    # A proxy that collects an answer before it passes it on would keep the stream for itself.
+    (b"x-accel-buffering", b"no"),
+)
+_TRY_AGAIN_LATER = 1013
+
+
+class ProvisionStream:
+    """The endpoint, for both protocols. A reader may stall for `stall_seconds`."""
+
+    def __init__(self, feed: ProvisionFeed, slots: Slots, stall_seconds: float) -> None:
+        self._feed = feed
+        self._slots = slots
+        self._stall_seconds = stall_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one reader."""
+        scope["operation"] = "liquidity_provision_stream"
+        if scope["type"] == "websocket":
+            await self._over_websocket(scope, receive, send)
+        elif scope["method"] == "GET":
+            await self._over_http(scope, receive, send)
+        else:
+            await method_not_allowed()(scope, receive, send)
+
+    async def _over_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            request = _request(scope)
+            wanted = ProvisionFilter.of(request)
+            with self._slots.taken(client_key(scope)):
+                await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
+                # Sent at once: a reader should know that it is connected before anything happens.
+                await send({"type": "http.response.body", "body": b"", "more_body": True})
+                lines = self._lines(wanted, snapshot=request.snapshot)
+                if await self._pump(lines, _body, receive, send):
+                    await send({"type": "http.response.body"})
+        except MalformedParameterError as error:
+            await failure(error)(scope, receive, send)
+        except ApiError as error:
+            await envelope(error)(scope, receive, send)
+
+    async def _over_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        protocol = "Bearer" if scope["subprotocols"][:1] == ["Bearer"] else None
+        await send({"type": "websocket.accept", "subprotocol": protocol})
+        try:
+            request = _request(scope)
+            wanted = ProvisionFilter.of(request)
+            with self._slots.taken(client_key(scope)):
+                lines = self._lines(wanted, snapshot=request.snapshot)
+                if not await self._pump(lines, _frame, receive, send):
+                    return
+        except ApiError as error:
+            await send(_frame(_error_line(error)))
+        await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER})
+
+    async def _lines(self, wanted: ProvisionFilter, *, snapshot: bool) -> AsyncGenerator[bytes]:
+        """Yield the lines for one reader; the last one says why it must go."""
+        async with aclosing(self._feed.batches(wanted, _json, snapshot=snapshot)) as batches:
+            try:
+                async for batch in batches:
+                    yield b'{"result":{"liquidityProvisions":[%b]}}\n' % b",".join(batch)
+            except ApiError as error:
+                yield _error_line(error)
+
+    async def _pump(
+        self,
+        lines: AsyncGenerator[bytes],
+        message: Callable[[bytes], Message],
+        receive: Receive,
+        send: Send,
+    ) -> bool:
+        """Send lines until they end; False where the reader left, or stalled, before."""
+
+        async def pump() -> None:
+            async for line in lines:
+                async with asyncio.timeout(self._stall_seconds):
+                    await send(message(line))
+
+        sending, gone = asyncio.create_task(pump()), asyncio.create_task(departure(receive))
+        try:
+            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                return False
+            await sending
+            return True
+        except TimeoutError:
+            log.warning("a reader took nothing for %g seconds", self._stall_seconds)
+            return False
+        finally:
+            sending.cancel()
+            gone.cancel()
+            await asyncio.gather(sending, gone, return_exceptions=True)
+            await lines.aclose()
+
+
+def _request(scope: Scope) -> ObserveLiquidityProvisions:
+    return read_observed_provisions(parse_query(scope["query_string"]))
+
+
+def _json(record: Record) -> bytes:
+    return record_json(LIQUIDITY_PROVISION, record).encode("utf-8", "replace")
+
+
+def _error_line(error: ApiError) -> bytes:
+    return f'{{"error":{error_json(error)}}}\n'.encode()
+
+
+def _body(line: bytes) -> Message:
+    return {"type": "http.response.body", "body": line, "more_body": True}
+
+
+def _frame(line: bytes) -> Message:
+    return {"type": "websocket.send", "text": line.decode().rstrip("\n")}

@@ -1,0 +1,146 @@
+"""Cursors: where a row stands in a listing, as opaque text that outlives generations (decision 17).
+
+The text is base64 of compact JSON with the network's own keys, so that its clients' cursors work.
+Where these do not tell two rows of a listing apart, a cursor carries one key more; a cursor without
+it is still taken. A value is as the row has it: times are microseconds, ids and bytes lower-case
+hex.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from api.queries.ids import parse_id, show_id
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_RFC3339 = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
+_ALPHABET = re.compile(r"[A-Za-z0-9+/]*")
+MIN_MICROS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+"""The network's own "no time": the first moment of year 1."""
+MAX_MICROS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+
+
+class CursorError(ValueError):
+    """A text that is no cursor of this listing; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How one value of a cursor is written as JSON, and taken from what JSON gave."""
+
+    write: Callable[[Any], str]
+    take: Callable[[Any], Any]
+
+
+@lru_cache(maxsize=4096)
+def show_time(micros: int) -> str:
+    """Microseconds since 1970 as RFC 3339 in UTC, the fraction without trailing zeros."""
+    text = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None).isoformat()
+    return f"{text.rstrip('0') if '.' in text else text}Z"
+
+
+def take_time(value: object) -> int:
+    """RFC 3339 in any zone as microseconds since 1970; what is finer is cut off."""
+    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
+        raise CursorError(f"{value!r:.60} is not a time")
+    return (datetime.fromisoformat(value.upper()) - _EPOCH) // _MICROSECOND
+
+
+def take_bytes(value: object) -> str:
+    """Base64 as lower-case hex."""
+    if not isinstance(value, str):
+        raise CursorError(f"{value!r:.60} is not base64")
+    return base64.b64decode(value, validate=True).hex()
+
+
+def show_bytes(text: str) -> str:
+    """Hex as base64."""
+    return base64.b64encode(bytes.fromhex(text)).decode()
+
+
+def _take_id(value: object) -> str:
+    if not isinstance(value, str):
+        raise CursorError(f"{value!r:.60} is not an id")
+    return parse_id(value)
+
+
+def _take_number(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise CursorError(f"{value!r:.60} is not a number")
+    return value
+
+
+TIME = Form(lambda micros: f'"{show_time(micros)}"', take_time)
+ID = Form(lambda text: f'"{show_id(text)}"', _take_id)
+BYTES = Form(lambda text: f'"{show_bytes(text)}"', take_bytes)
+NUMBER = Form(str, _take_number)
+
+Values = tuple[Any, ...]
+
+
+class CursorFormat:
+    """The cursors of one listing: keys and forms in order; the last `extra` are the further ones.
+
+    A format has one or no extra.
+    """
+
+    def __init__(self, *fields: tuple[str, Form], extra: int = 0) -> None:
+        self._fields = fields
+        self.main = len(fields) - extra
+
+    def encode(self, values: Values) -> str:
+        """The cursor of a row with these values: all of them, or the first `main`."""
+        pairs = (
+            f'"{name}":{form.write(value)}'
+            for (name, form), value in zip(self._fields, values, strict=False)
+        )
+        return base64.b64encode(f"{{{','.join(pairs)}}}".encode()).decode()
+
+    def decode(self, text: str) -> Values:
+        """The values of a cursor: all, the first `main`, or none where it stands nowhere.
+
+        Raises `CursorError` for any other text, a cursor of another listing included.
+        """
+        given = _parse(text)
+        if not given:
+            return ()
+        names = [name for name, _ in self._fields]
+        if given.keys() not in ({*names}, {*names[: self.main]}):
+            raise CursorError(f"it has the keys {', '.join(given)}, not {', '.join(names)}"[:200])
+        try:
+            return tuple(form.take(given[name]) for name, form in self._fields if name in given)
+        except ValueError as error:
+            raise CursorError(f"parsing cursor: {error}") from error
+
+
+def _parse(text: str) -> dict[str, object]:
+    try:
+        data = base64.b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
+    except ValueError:
+        raise CursorError(
+            f"failed to decode cursor: illegal base64 data at input byte {_illegal(text)}"
+        ) from None
+    try:
+        given = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise CursorError(f"parsing cursor: {error}") from None
+    if not isinstance(given, dict):
+        raise CursorError("parsing cursor: it is not an object")
+    return given
+
+
+def _illegal(text: str) -> int:
+    """Where base64 stops being base64: at the first strange character or the broken last group."""
+    whole = _ALPHABET.match(text)
+    end = whole.end() if whole else 0
+    return end if end < len(text) and text[end] != "=" else end // 4 * 4

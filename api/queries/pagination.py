@@ -1,0 +1,170 @@
+"""Pages of a listing (spec 2.1; decisions 15 to 18): what is asked for, and cutting it out.
+
+A listing is any rows in a total order. A row begins with the values of its cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from api.core.errors import InvalidArgumentError, Reason
+from api.queries.cursors import CursorError, CursorFormat, Values
+
+Row = tuple[Any, ...]
+Record = tuple[Any, ...]
+"""A message's fields in the order of its declaration; see `api.queries.records`."""
+
+DEFAULT_LIMIT = 1000
+MAX_LIMIT = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Pagination:
+    """The pagination parameters as given; None: not given."""
+
+    first: int | None = None
+    after: str | None = None
+    last: int | None = None
+    before: str | None = None
+    newest_first: bool | None = None
+
+    def window(self, cursors: CursorFormat) -> Window:
+        """What they ask for. Raises `InvalidArgumentError` where they contradict each other."""
+        try:
+            return self._window(cursors)
+        except CursorError as error:
+            side = "after" if self.before is None else "before"
+            inner = f"failed to decode {side} cursor: {error}"
+            raise InvalidArgumentError(Reason.INVALID_PAGINATION, inner) from error
+        except ValueError as error:
+            raise InvalidArgumentError(Reason.INVALID_PAGINATION, str(error)) from error
+
+    def _window(self, cursors: CursorFormat) -> Window:
+        if self.after is not None and self.before is not None:
+            raise ValueError("cannot set both a before and after cursor")
+        forward = self.first is not None or self.after is not None
+        backward = self.last is not None or self.before is not None
+        if forward and backward:
+            raise ValueError("cannot provide both forward and backward cursors")
+        size = self.last if backward else self.first
+        if size is not None and size <= 0:
+            raise ValueError("pagination limit must be greater than 0")
+        if size is not None and size > MAX_LIMIT:
+            raise ValueError(f"pagination limit must be in range 0-{MAX_LIMIT}")
+        text = self.before if backward else self.after
+        if text == "":
+            raise CursorError("cursor is empty")
+        return Window(
+            limit=DEFAULT_LIMIT if size is None else size,
+            forward=not backward,
+            newest_first=self.newest_first is not False,
+            cursor=() if text is None else cursors.decode(text),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """At most `limit` rows on one side of a cursor; an empty cursor is the end one comes from."""
+
+    limit: int
+    forward: bool
+    newest_first: bool
+    cursor: Values = ()
+
+    @property
+    def descending(self) -> bool:
+        """Whether the rows are met from newer to older, going away from the cursor."""
+        return self.newest_first == self.forward
+
+
+class Listing(Protocol):
+    """Rows in a total order, oldest first or, descending, newest first."""
+
+    def rows(self, start: Values, limit: int, *, descending: bool) -> Sequence[Row]:
+        """The first rows at or after `start`, the leading values of the order's keys.
+
+        An empty start is before all rows.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The rows of a window in the order of display, and the ones next to them where there are."""
+
+    rows: Sequence[Row]
+    previous: Row | None
+    following: Row | None
+
+    def cursors(self, cursors: CursorFormat) -> list[str]:
+        """The rows' cursors, with the extra key where a neighbour's are otherwise the same."""
+        main = cursors.main
+        around = [self.previous, *self.rows, self.following]
+        keys = [None if row is None else row[:main] for row in around]
+        return [
+            cursors.encode(row if key in (keys[i], keys[i + 2]) else key)
+            for i, (row, key) in enumerate(zip(self.rows, keys[1:], strict=False))
+            if key is not None
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of records, as both shells answer it."""
+
+    records: Sequence[Record] = ()
+    cursors: Sequence[str] = ()
+    has_next: bool = False
+    has_previous: bool = False
+    start_cursor: str = field(init=False)
+    end_cursor: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start_cursor", self.cursors[0] if self.cursors else "")
+        object.__setattr__(self, "end_cursor", self.cursors[-1] if self.cursors else "")
+
+
+def cut(
+    listing: Listing,
+    window: Window,
+    start: Values | None = None,
+    own: Callable[[Row], bool] | None = None,
+) -> Cut:
+    """Cut a window out of a listing.
+
+    `start` is where the cursor stands in the listing's order, and `own` tells the cursor's own row,
+    both if the order's keys are not the cursor's values. That row may be gone: the page begins with
+    the first row behind its place.
+    """
+    start = window.cursor if start is None else start
+    own = own or (lambda row: row[: len(window.cursor)] == window.cursor)
+    down = window.descending
+    rows = [*listing.rows(start, window.limit + 2, descending=down)]
+    passed: Row | None = None
+    if window.cursor:
+        if rows and own(rows[0]):
+            passed = rows.pop(0)
+        else:
+            passed = _passed(listing.rows(start, 2, descending=not down), rows)
+    beyond = rows[window.limit] if len(rows) > window.limit else None
+    rows = rows[: window.limit]
+    if window.forward:
+        return Cut(rows, passed, beyond)
+    return Cut(rows[::-1], beyond, passed)
+
+
+def _passed(found: Sequence[Row], rows: Sequence[Row]) -> Row | None:
+    """The nearest row before the cursor's place; the search may have met the first one after."""
+    return next((row for row in found if not rows or row != rows[0]), None)
+
+
+def page(cut: Cut, cursors: Sequence[str], record: Callable[[Row], Record]) -> Page:
+    """Make the page of a cut (decision 18)."""
+    return Page(
+        [record(row) for row in cut.rows],
+        cursors,
+        has_next=cut.following is not None,
+        has_previous=cut.previous is not None,
+    )

@@ -1,0 +1,164 @@
+"""What a reader of the liquidity provision stream gets (spec 4.4; decision 24). No shell here.
+
+First the provisions that are there, then those that each new generation of the catalog changed. A
+generation is asked once for all readers. A provision's newest state is told at least once; to a
+reader that connects while a generation is changing, perhaps twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterator,
+    Sequence,
+)
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+
+from api.core.broadcast import Mailbox, TooSlowError
+from api.core.errors import FailedError, Reason, UnavailableError
+from api.core.metrics import Metrics
+from api.core.snapshots import Snapshots
+from api.core.workers import Cancellation, Workers
+from api.queries.liquidity import BATCH, ProvisionFilter, changed_provisions, current_provisions
+from api.queries.pagination import Record
+from transforms.blocks import BlockRange
+
+STOPPING = "the server is about to stop: connect again"
+TOO_SLOW = "the reader is too slow: connect again"
+
+Encoding = Callable[[Record], bytes]
+"""How one shell writes a provision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Provisions in one encoding; all readers of that encoding share it."""
+
+    provisions: Sequence[tuple[Record, bytes]]
+    size: int
+
+    def batches(self, wanted: ProvisionFilter) -> Iterator[list[bytes]]:
+        """The provisions that a reader wants, as many at once as go into one message."""
+        matching = (encoded for record, encoded in self.provisions if wanted.matches(record))
+        while batch := list(islice(matching, BATCH)):
+            yield batch
+
+
+class Change:
+    """The provisions that a generation changed, each encoded once for all readers."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+        self._told: dict[Encoding, Told] = {}
+
+    def told(self, encode: Encoding) -> Told:
+        """The change in an encoding."""
+        if encode not in self._told:
+            encoded = [encode(record) for record in self._records]
+            provisions = [*zip(self._records, encoded, strict=True)]
+            self._told[encode] = Told(provisions, sum(map(len, encoded)))
+        return self._told[encode]
+
+
+class ProvisionFeed:
+    """The readers of one process. `buffer` is how many bytes may wait for one of them."""
+
+    def __init__(
+        self, snapshots: Snapshots, workers: Workers, metrics: Metrics, buffer: int
+    ) -> None:
+        self._snapshots = snapshots
+        self._workers = workers
+        self._metrics = metrics
+        self._buffer = buffer
+        self._readers: dict[Encoding, set[Mailbox[Told]]] = {}
+        self._stopping = False
+        current = snapshots.current
+        self._told: Collection[BlockRange] = frozenset(current.catalog.segments if current else ())
+
+    def stop(self) -> None:
+        """Tell every reader that this is the end."""
+        self._stopping = True
+        for mailboxes in self._readers.values():
+            for mailbox in mailboxes:
+                mailbox.close()
+
+    async def tell(self) -> None:
+        """Pass on what the newest generation changed since the last call."""
+        encodings = [*self._readers]
+        change = await self._workers.run(lambda job: self._change(job, encodings))
+        for encode, mailboxes in self._readers.items():
+            for mailbox in mailboxes:
+                mailbox.put(change.told(encode))
+
+    async def batches(
+        self, wanted: ProvisionFilter, encode: Encoding, *, snapshot: bool
+    ) -> AsyncGenerator[list[bytes]]:
+        """Yield encoded provisions for one reader, message by message, until it must go.
+
+        This never ends by itself: the error that it raises in the end says why.
+        """
+        self._metrics.streams_opened.inc()
+        try:
+            with self._subscribed(encode) as mailbox:
+                if snapshot:
+                    async for batch in self._present(wanted, encode):
+                        yield batch
+                async for told in mailbox.items():
+                    for batch in told.batches(wanted):
+                        yield batch
+            raise UnavailableError(STOPPING)
+        except TooSlowError:
+            self._metrics.streams_dropped.inc()
+            raise FailedError(Reason.STREAM_FAILED, TOO_SLOW) from None
+        finally:
+            self._metrics.streams_closed.inc()
+
+    @contextmanager
+    def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[Told]]:
+        mailbox: Mailbox[Told] = Mailbox(self._buffer)
+        if self._stopping:
+            mailbox.close()
+        mailboxes = self._readers.setdefault(encode, set())
+        mailboxes.add(mailbox)
+        try:
+            yield mailbox
+        finally:
+            mailboxes.remove(mailbox)
+
+    async def _present(
+        self, wanted: ProvisionFilter, encode: Encoding
+    ) -> AsyncIterator[list[bytes]]:
+        """Yield the provisions that are there, a batch at a time, all of one generation."""
+
+        def following(batches: Iterator[list[Record]]) -> list[bytes] | None:
+            batch = next(batches, None)
+            return None if batch is None else [encode(record) for record in batch]
+
+        with ExitStack() as held:
+            batches = await self._workers.run(lambda _: self._open(wanted, held))
+            while not self._stopping:
+                batch = await self._workers.run(lambda _: following(batches))
+                if batch is None:
+                    return
+                yield batch
+
+    def _open(self, wanted: ProvisionFilter, held: ExitStack) -> Iterator[list[Record]]:
+        reading = held.enter_context(self._snapshots.reading())
+        return current_provisions(reading, wanted)
+
+    def _change(self, cancellation: Cancellation, encodings: Collection[Encoding]) -> Change:
+        with (
+            self._snapshots.reading() as reading,
+            cancellation.interrupting(reading.interrupt),
+        ):
+            change = Change(changed_provisions(reading, self._told))
+            # Here, and not on the event loop, which others wait for.
+            for encode in encodings:
+                change.told(encode)
+            self._told = frozenset(reading.snapshot.catalog.segments)
+            return change

@@ -1,0 +1,123 @@
+"""One chain's archive in a store: where everything lies, and how it is read.
+
+<chain id>/<table>/<zip name>            a published ZIP, never overwritten
+<chain id>/<table>/<zip name>.sha256     its hash, for `sha256sum -c` in the same folder
+<chain id>/index.json                    the root of the index (see `exporters.archive.shards`)
+<chain id>/index/<first block>.json      a shard of it
+<chain id>/index/<first block>.sha256    its hashes, for `sha256sum -c` in the chain's folder
+<chain id>/index/<first block>.html      its ZIPs as a page
+<chain id>/index.html                    the chain's page
+<chain id>/ledger.json                   which files were replaced, and why
+chains.json, index.html                  the chains of the store
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from exporters.archive.entries import Entry
+from exporters.archive.index import Root, parse_root
+from exporters.archive.shards import Shard, shard_path
+from exporters.stores.store import LostRaceError, Store
+from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.sources import ObjectSource
+from transforms.blocks import BlockRange
+from transforms.errors import BusyError
+from transforms.objects import ObjectInfo
+
+# Parsing costs more than reading: a root of 75,000 segments takes a third of a second. Equal bytes
+# are an equal index, so nothing can be stale.
+_parsed_root = lru_cache(maxsize=4)(parse_root)
+_parsed_shard = lru_cache(maxsize=8)(Shard.parse)
+_ATTEMPTS = 100
+_LONGEST_PAUSE_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The archive of `chain_id` in `store`."""
+
+    store: Store
+    chain_id: str
+
+    def key(self, path: str) -> str:
+        """The object's key for a path below the chain's folder."""
+        return f"{self.chain_id}/{path}"
+
+    def place(self, path: str) -> str:
+        """The path's full address, for a person."""
+        return self.store.describe(self.key(path))
+
+    def root(self) -> Root:
+        """Read the root of the index; that of an archive without one is empty."""
+        data = self.read("index.json")
+        return _parsed_root(data, self.place("index.json")) if data else Root(self.chain_id)
+
+    def shard(self, number: int) -> Shard:
+        """Read a shard of the index; one that is absent is empty."""
+        data = self.read(shard_path(number))
+        if data is None:
+            return Shard(self.chain_id, number)
+        return _parsed_shard(data, self.place(shard_path(number)))
+
+    def entries(self, table: str, blocks: BlockRange) -> Iterator[Entry]:
+        """Yield the published ZIPs of a table that hold any of these blocks, by first block.
+
+        Reads the root and only the shards that such ZIPs can be in.
+        """
+        for summary in self.root().shards:
+            if summary.reaches(blocks):
+                for entry in self.shard(summary.number).entries:
+                    if entry.table == table and entry.blocks.overlaps(blocks):
+                        yield entry
+
+    def parts(self, table: str, blocks: BlockRange) -> Iterator[PartRef]:
+        """Yield what `entries` found as parts to splice from; only directories of ZIPs are read."""
+        for entry in self.entries(table, blocks):
+            yield from read_parts(self.source(entry))
+
+    def source(self, entry: Entry) -> ObjectSource:
+        """The bytes of a published ZIP; their version is their SHA-256, whatever the store."""
+        info = ObjectInfo(self.key(entry.path), entry.bytes, entry.sha256)
+        return ObjectSource(self.store, info)
+
+    def read(self, path: str) -> bytes | None:
+        """Read a whole small object below the chain's folder, or None where it is absent."""
+        return read_small(self.store, self.key(path))
+
+
+def read_small(store: Store, key: str) -> bytes | None:
+    """Read an object that fits in memory, or None where it is absent."""
+    try:
+        return store.read(key)
+    except FileNotFoundError:
+        return None
+
+
+def update(
+    store: Store, key: str, change: Callable[[bytes | None], bytes], content_type: str
+) -> bool:
+    """Change a small object by compare-and-swap; return whether it had to be written.
+
+    `change` gets the present bytes (None: absent) and is called again when another writer was
+    faster; what it reads by itself is then at least as new as what it replaces. Raises `BusyError`
+    when others win all the time.
+    """
+    for attempt in range(_ATTEMPTS):
+        # The version first: bytes newer than it only make the swap fail.
+        held = store.head(key)
+        before = store.read(key) if held else None
+        after = change(before)
+        if after == before:
+            return False
+        try:
+            store.put_if_match(key, after, held.version if held else None, content_type)
+        except LostRaceError:
+            time.sleep(random.uniform(0, min(0.01 * attempt, _LONGEST_PAUSE_SECONDS)))
+        else:
+            return True
+    raise BusyError(f"others keep changing {store.describe(key)}: try again later")

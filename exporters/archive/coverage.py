@@ -1,0 +1,57 @@
+"""Arithmetic of block ranges that may overlap: what is covered, what is common, what is missing.
+
+A coverage is a tuple of ranges, ascending, that neither overlap nor join. Pure values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from transforms.blocks import BlockRange
+
+Coverage = tuple[BlockRange, ...]
+
+
+def union(ranges: Iterable[BlockRange]) -> Coverage:
+    """The blocks that lie in any of the ranges."""
+    merged: list[BlockRange] = []
+    for blocks in sorted(ranges):
+        if merged and blocks.first <= merged[-1].last + 1:
+            merged[-1] = BlockRange(merged[-1].first, max(merged[-1].last, blocks.last))
+        else:
+            merged.append(blocks)
+    return tuple(merged)
+
+
+def intersection(one: Coverage, other: Coverage) -> Coverage:
+    """The blocks that lie in both."""
+    common: list[BlockRange] = []
+    i = j = 0
+    while i < len(one) and j < len(other):
+        first, last = max(one[i].first, other[j].first), min(one[i].last, other[j].last)
+        if first <= last:
+            common.append(BlockRange(first, last))
+        if one[i].last < other[j].last:
+            i += 1
+        else:
+            j += 1
+    return tuple(common)
+
+
+def difference(one: Coverage, other: Coverage) -> Coverage:
+    """The blocks of `one` that do not lie in `other`."""
+    left: list[BlockRange] = []
+    j = 0
+    for blocks in one:
+        first = blocks.first
+        while j < len(other) and other[j].last < first:
+            j += 1
+        k = j
+        while k < len(other) and other[k].first <= blocks.last:
+            if first < other[k].first:
+                left.append(BlockRange(first, other[k].first - 1))
+            first = other[k].last + 1
+            k += 1
+        if first <= blocks.last:
+            left.append(BlockRange(first, blocks.last))
+    return tuple(left)

@@ -1,0 +1,146 @@
+"""One ZIP as the index describes it, and its JSON form (see `exporters.archive.shards`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from transforms.blocks import BlockRange
+from transforms.tables.registry import Column, TableSchema
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSource:
+    """A segment that a ZIP was made of: its blocks and schema version, its id and ZIP's SHA-256."""
+
+    blocks: BlockRange
+    version: int
+    segment_id: str | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Csv:
+    """One CSV inside a ZIP: rows without the header, length in bytes, SHA-256 of the text."""
+
+    name: str
+    version: int
+    blocks: BlockRange
+    rows: int
+    bytes: int
+    sha256: str
+    schema: TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One published ZIP: its place below the chain's folder, its length in bytes, its SHA-256."""
+
+    table: str
+    path: str
+    bytes: int
+    sha256: str
+    segments: tuple[SegmentSource, ...]
+    members: tuple[Csv, ...]
+
+    @property
+    def blocks(self) -> BlockRange:
+        """From the first segment's first block to the last one's last."""
+        return BlockRange(self.segments[0].blocks.first, self.segments[-1].blocks.last)
+
+    @property
+    def rows(self) -> int:
+        """The rows of all CSVs in it."""
+        return sum(member.rows for member in self.members)
+
+    @property
+    def is_window(self) -> bool:
+        """Whether it repeats the rows of several single-segment ZIPs."""
+        return len(self.segments) > 1
+
+
+def range_json(blocks: BlockRange) -> Json:
+    """A range as `{"from", "to"}`."""
+    return {"from": blocks.first, "to": blocks.last}
+
+
+def range_of(found: Json) -> BlockRange:
+    """The range that `range_json` wrote."""
+    return BlockRange(found["from"], found["to"])
+
+
+def entry_json(entry: Entry) -> Json:
+    """The entry as JSON values; columns are left to `schemas_json`."""
+    return {
+        "table": entry.table,
+        **range_json(entry.blocks),
+        "path": entry.path,
+        "bytes": entry.bytes,
+        "sha256": entry.sha256,
+        "rows": entry.rows,
+        "schema_versions": sorted({member.version for member in entry.members}),
+        "segments": [_segment_json(segment) for segment in entry.segments],
+        "members": [_csv_json(member) for member in entry.members],
+    }
+
+
+def entry_of(found: Json, columns: Mapping[str, tuple[Column, ...]]) -> Entry:
+    """The entry that `entry_json` wrote; `columns` by fingerprint."""
+    segments = (
+        SegmentSource(range_of(item), item["version"], item.get("id"), item.get("sha256"))
+        for item in found["segments"]
+    )
+    members = (_csv_of(item, found["table"], columns) for item in found["members"])
+    identity = (found["table"], found["path"], found["bytes"], found["sha256"])
+    return Entry(*identity, tuple(segments), tuple(members))
+
+
+def schemas_json(entries: Iterable[Entry]) -> Json:
+    """The columns of every CSV, each list once, under its fingerprint."""
+    schemas = {
+        member.schema.fingerprint: member.schema.columns
+        for entry in entries
+        for member in entry.members
+    }
+    return {
+        fingerprint: [{"name": column.name, "type": column.type} for column in columns]
+        for fingerprint, columns in sorted(schemas.items())
+    }
+
+
+def columns_of(found: Json) -> dict[str, tuple[Column, ...]]:
+    """The columns that `schemas_json` wrote, by fingerprint."""
+    return {
+        fingerprint: tuple(Column(column["name"], column["type"]) for column in columns)
+        for fingerprint, columns in found.items()
+    }
+
+
+def _csv_of(found: Json, table: str, columns: Mapping[str, tuple[Column, ...]]) -> Csv:
+    schema = TableSchema(table, columns[found["schema"]])
+    facts = (found["rows"], found["bytes"], found["sha256"])
+    return Csv(found["name"], found["schema_version"], range_of(found), *facts, schema)
+
+
+def _segment_json(segment: SegmentSource) -> Json:
+    known = {"id": segment.segment_id, "sha256": segment.sha256}
+    return {
+        **range_json(segment.blocks),
+        "version": segment.version,
+        **{name: value for name, value in known.items() if value is not None},
+    }
+
+
+def _csv_json(member: Csv) -> Json:
+    return {
+        "name": member.name,
+        "schema_version": member.version,
+        **range_json(member.blocks),
+        "rows": member.rows,
+        "bytes": member.bytes,
+        "sha256": member.sha256,
+        "schema": member.schema.fingerprint,
+    }

@@ -1,0 +1,87 @@
+"""What an archive holds of each table, and how far it is complete. Pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from exporters.archive.coverage import Coverage, difference, intersection, union
+from exporters.archive.entries import Entry
+from transforms.blocks import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class TableSums:
+    """What is there of one table. Rows and bytes are those of single-segment ZIPs.
+
+    Windows repeat these rows, so they are counted apart. `covered` counts both kinds, `windowed`
+    the windows only.
+    """
+
+    zips: int = 0
+    rows: int = 0
+    bytes: int = 0
+    windows: int = 0
+    window_bytes: int = 0
+    covered: Coverage = ()
+    windowed: Coverage = ()
+
+
+def total(parts: Iterable[TableSums]) -> TableSums:
+    """The sums over several shards of one table."""
+    parts = tuple(parts)
+    return TableSums(
+        sum(part.zips for part in parts),
+        sum(part.rows for part in parts),
+        sum(part.bytes for part in parts),
+        sum(part.windows for part in parts),
+        sum(part.window_bytes for part in parts),
+        union(run for part in parts for run in part.covered),
+        union(run for part in parts for run in part.windowed),
+    )
+
+
+def sums_of(entries: Iterable[Entry]) -> TableSums:
+    """The sums over the entries of one table."""
+    held = list(entries)
+    singles = [entry for entry in held if not entry.is_window]
+    windows = [entry for entry in held if entry.is_window]
+    return TableSums(
+        len(singles),
+        sum(entry.rows for entry in singles),
+        sum(entry.bytes for entry in singles),
+        len(windows),
+        sum(entry.bytes for entry in windows),
+        union(entry.blocks for entry in held),
+        union(entry.blocks for entry in windows),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """How far an archive goes. `held` is the run from its first to its last block."""
+
+    held: BlockRange | None
+    complete: Coverage
+    gaps: Coverage
+
+    @property
+    def until(self) -> int | None:
+        """The last block up to which nothing is missing, from the first one on."""
+        if self.held and self.complete and self.complete[0].first == self.held.first:
+            return self.complete[0].last
+        return None
+
+
+def completeness(tables: Mapping[str, TableSums]) -> Completeness:
+    """Where all 15 tables are there, and where one of them is missing."""
+    covered = union(run for sums in tables.values() for run in sums.covered)
+    if not covered:
+        return Completeness(None, (), ())
+    held = BlockRange(covered[0].first, covered[-1].last)
+    each = (tables[table].covered if table in tables else () for table in HISTORY_TABLES)
+    whole: Coverage = (held,)
+    complete = reduce(intersection, each, whole)
+    return Completeness(held, complete, difference(whole, complete))

@@ -1,0 +1,1 @@
+"""The export of one table over a range: planned, found, checked, laid out, streamed."""

@@ -1,0 +1,125 @@
+"""Wider ZIPs out of narrower ones: parts joined as they lie, without inflating (spec 2.8.7).
+
+Only directories are read. Later parts of a CSV give up their header run, CRC-32s combine, lengths
+add up. A spliced ZIP carries the same private fields, so it serves as a bigger part in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from isal import isal_zlib
+
+from exporters.exports.plan import ExportPlan, NotHeldError, missing_blocks
+from exporters.names import NameStyle, csv_name, zip_name
+from exporters.zips.container import Member, directory, local_header
+from exporters.zips.layout import Layout, LayoutMember, Slice
+from exporters.zips.parts import PartRef
+from exporters.zips.runs import STREAM_END, Run
+from transforms.blocks import BlockRange
+from transforms.errors import IntegrityError
+
+
+@dataclass(frozen=True, slots=True)
+class CsvParts:
+    """One CSV to be: its name, the version and blocks that name stands for, its parts in order."""
+
+    name: str
+    version: int
+    blocks: BlockRange
+    parts: Sequence[PartRef]
+
+
+def cover(blocks: BlockRange, available: Iterable[PartRef]) -> tuple[PartRef, ...]:
+    """The fewest of the parts available that join into exactly `blocks`, ascending.
+
+    Raises `NotHeldError` naming the blocks where no choice of parts joins.
+    """
+    inside = [
+        p for p in available if blocks.first <= p.blocks.first and p.blocks.last <= blocks.last
+    ]
+    # How many parts it takes from a block to the end, and the first of them.
+    best: dict[int, tuple[int, PartRef | None]] = {blocks.last + 1: (0, None)}
+    for part in sorted(inside, key=lambda part: part.blocks, reverse=True):
+        count = best.get(part.blocks.last + 1, (None,))[0]
+        if count is not None and count + 1 < best.get(part.blocks.first, (len(inside) + 1,))[0]:
+            best[part.blocks.first] = (count + 1, part)
+    if blocks.first not in best:
+        raise NotHeldError(_no_cover(blocks, [part.blocks for part in inside]))
+    return tuple(_followed(best, blocks.first))
+
+
+def layout_export(
+    plan: ExportPlan, available: Iterable[PartRef], style: NameStyle = NameStyle.SPEC
+) -> Layout:
+    """Lay out the ZIP of a plan from parts of its table, narrow or wide.
+
+    Raises `NotHeldError` where parts are missing, `IntegrityError` where they contradict the plan.
+    """
+    parts = list(available)
+    spans = []
+    for span in plan.spans:
+        name = csv_name(plan.chain_id, plan.table, span.version, span.blocks, style)
+        chosen = cover(span.blocks, parts)
+        if chosen[0].member.header.crc32 != isal_zlib.crc32(span.schema.header):
+            raise IntegrityError(
+                f"{chosen[0].source.name} does not have the columns that segment "
+                f"{span.segments[0]} has now: make it again"
+            )
+        spans.append(CsvParts(name, span.version, span.blocks, chosen))
+    return layout_zip(zip_name(plan.chain_id, plan.table, plan.blocks, style), spans)
+
+
+def layout_zip(name: str, spans: Sequence[CsvParts]) -> Layout:
+    """Lay out a ZIP called `name` with one CSV for each span; no part's data is read.
+
+    Raises `IntegrityError` where parts of one CSV differ in their header line.
+    """
+    chunks: list[bytes | Slice] = []
+    members: list[Member] = []
+    for span in spans:
+        _check_headers(span)
+        member = _joined(span, members[-1].end if members else 0)
+        bodies = (part.body for part in span.parts[1:] if part.member.body.deflated)
+        chunks += (local_header(member), span.parts[0].runs, *bodies, STREAM_END)
+        members.append(member)
+    chunks.append(directory(members))
+    described = (_described(span, member) for span, member in zip(spans, members, strict=True))
+    return Layout(name, tuple(described), tuple(chunks))
+
+
+def _joined(span: CsvParts, offset: int) -> Member:
+    body = sum((part.member.body for part in span.parts), start=Run())
+    rows = sum(part.member.rows for part in span.parts)
+    return Member(span.name, offset, span.parts[0].member.header, body, rows)
+
+
+def _described(span: CsvParts, member: Member) -> LayoutMember:
+    whole = member.whole
+    sizes = (member.rows, whole.plain, whole.deflated)
+    return LayoutMember(member.name, span.version, span.blocks, *sizes, whole.crc32)
+
+
+def _check_headers(span: CsvParts) -> None:
+    first = span.parts[0]
+    expected = (first.member.header.plain, first.member.header.crc32)
+    for part in span.parts:
+        if (part.member.header.plain, part.member.header.crc32) != expected:
+            raise IntegrityError(
+                f"{span.name} cannot be spliced: {part.source.name} has other columns than "
+                f"{first.source.name}"
+            )
+
+
+def _followed(best: dict[int, tuple[int, PartRef | None]], block: int) -> Iterator[PartRef]:
+    part = best[block][1]
+    while part is not None:
+        yield part
+        part = best[part.blocks.last + 1][1]
+
+
+def _no_cover(blocks: BlockRange, present: list[BlockRange]) -> str:
+    missing = ", ".join(map(str, missing_blocks(sorted(present), blocks)))
+    what = f"no part holds {missing}" if missing else "the parts there overlap but do not join"
+    return f"blocks {blocks} cannot be put together: {what}"

@@ -1,0 +1,102 @@
+"""One ZIP to publish, and the proof that it holds what is said of it (spec 2.8)."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporters.archive.entries import Csv, Entry, SegmentSource
+from exporters.names import CsvName, parse_csv_name
+from exporters.stores.store import content_sha256
+from exporters.zips.container import Member
+from exporters.zips.inflate import read_csv
+from exporters.zips.layout import Layout
+from exporters.zips.reader import read_members
+from exporters.zips.sources import ByteSource, LocalSource
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.errors import IntegrityError
+from transforms.tables.registry import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class PublishItem:
+    """A local single-segment ZIP, or the layout of a wider one, and what must be in it.
+
+    `schemas` has the columns of each CSV in order, `rows` the rows of all of them, `csv_sha256` the
+    hash of each where it is known already.
+    """
+
+    table: str
+    content: Path | Layout
+    segments: tuple[SegmentSource, ...]
+    schemas: tuple[TableSchema, ...]
+    rows: int
+    csv_sha256: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The ZIP's name."""
+        return self.content.name
+
+    @property
+    def path(self) -> str:
+        """Where it goes, below the chain's folder."""
+        return f"{self.table}/{self.name}"
+
+    @property
+    def blocks(self) -> BlockRange:
+        """From the first segment's first block to the last one's last."""
+        return BlockRange(self.segments[0].blocks.first, self.segments[-1].blocks.last)
+
+
+def proven_entry(item: PublishItem, chain_id: str, zip_file: Path) -> Entry:
+    """The index entry of an item that lies in `zip_file`, inflated once and compared with it.
+
+    Raises `IntegrityError` where the ZIP is damaged or holds anything else than the item says:
+    other CSVs, blocks, columns, rows or text.
+    """
+    source = LocalSource.open(zip_file)
+    members = read_members(source)
+    names = [parse_csv_name(member.name) for member in members]
+    _check_names(item, chain_id, names)
+    rows = sum(member.rows for member in members)
+    if rows != item.rows:
+        raise _other(item, f"{rows} rows instead of {item.rows}")
+    csvs = tuple(
+        _proven_csv(item, source, member, name, number)
+        for number, (member, name) in enumerate(zip(members, names, strict=True))
+    )
+    return Entry(item.table, item.path, source.size, content_sha256(zip_file), item.segments, csvs)
+
+
+def _check_names(item: PublishItem, chain_id: str, names: Sequence[CsvName]) -> None:
+    strange = [name for name in names if (name.chain_id, name.table) != (chain_id, item.table)]
+    if strange:
+        raise _other(item, f"{strange[0].table} of chain {strange[0].chain_id}")
+    runs = list(contiguous_runs(name.blocks for name in names))
+    if runs != [item.blocks] or len(names) != len(item.schemas):
+        what = ", ".join(str(name.blocks) for name in names)
+        raise _other(item, f"CSVs over blocks {what}, not {len(item.schemas)} over {item.blocks}")
+
+
+def _proven_csv(
+    item: PublishItem, source: ByteSource, member: Member, name: CsvName, number: int
+) -> Csv:
+    schema = item.schemas[number]
+    if member.header.crc32 != zlib.crc32(schema.header):
+        raise _other(item, f"other columns than {', '.join(schema.names)} in {member.name}")
+    digest = hashlib.sha256()
+    for block in read_csv(source, member):
+        digest.update(block)
+    sha256 = digest.hexdigest()
+    if item.csv_sha256 and item.csv_sha256[number] != sha256:
+        raise _other(item, f"{member.name} with SHA-256 {sha256}, not {item.csv_sha256[number]}")
+    facts = (member.rows, member.whole.plain, sha256)
+    return Csv(member.name, name.version, name.blocks, *facts, schema)
+
+
+def _other(item: PublishItem, what: str) -> IntegrityError:
+    return IntegrityError(f"{item.name} is not published: it holds {what}; load its segments again")

@@ -1,0 +1,96 @@
+"""Wider ZIPs, each over the same number of consecutive segments, spliced from the single ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from exporters.archive.archive import Archive
+from exporters.archive.coverage import difference
+from exporters.archive.entries import Entry
+from exporters.archive.shards import SHARD_BLOCKS, shard_number
+from exporters.exports.plan import ExportPlan, HeldSegment, NotHeldError, plan_export
+from exporters.exports.splice import layout_export
+from exporters.names import NameStyle
+from exporters.publishing.request import PublishItem
+from exporters.zips.layout import Layout
+from exporters.zips.parts import PartRef, read_parts
+from transforms.blocks import BlockRange
+from transforms.errors import ConfigError
+from transforms.segments.names import SegmentName
+
+Window = tuple[Entry, ...]
+"""The entries of the single-segment ZIPs that a window joins, ascending."""
+
+
+def due_windows(archive: Archive, table: str, size: int) -> Iterator[Window]:
+    """Yield the windows of `size` segments of a table that are not published yet, ascending.
+
+    A window's segments follow each other without a gap. It starts right after the window before it,
+    or where a run of segments starts; segments that do not fill one wait for more. The same archive
+    always gives the same windows. Raises `ConfigError` for a size below 2.
+    """
+    if size < 2:
+        raise ConfigError(f"a window of {size} segments is none: use 2 or more, or no windows")
+    sums = archive.root().tables[table]
+    for run in difference(sums.covered, sums.windowed):
+        singles = _singles(archive, table, run)
+        while len(window := tuple(islice(singles, size))) == size:
+            yield window
+
+
+def windows_over(archive: Archive, table: str, blocks: BlockRange) -> Iterator[Window]:
+    """Yield the published windows that hold any of these blocks: what a replacement makes stale."""
+    for entry in archive.entries(table, blocks):
+        if entry.is_window:
+            yield tuple(_singles(archive, table, entry.blocks))
+
+
+def window_item(
+    archive: Archive, window: Sequence[Entry], style: NameStyle = NameStyle.SPEC
+) -> PublishItem:
+    """A window as something to publish. Reads the directories of its ZIPs, not their data.
+
+    Raises `NotHeldError` where its segments do not join.
+    """
+    plan, parts = _planned(archive, window)
+    return PublishItem(
+        plan.table,
+        layout_export(plan, parts, style),
+        tuple(segment for entry in window for segment in entry.segments),
+        tuple(span.schema for span in plan.spans),
+        sum(entry.rows for entry in window),
+    )
+
+
+def spliced_window(archive: Archive, window: Entry) -> Layout:
+    """A published window, laid out again from the single ZIPs that are published now.
+
+    Raises `NotHeldError` where they are not all there.
+    """
+    singles = tuple(_singles(archive, window.table, window.blocks))
+    if not singles:
+        raise NotHeldError(f"no single-segment ZIP of {window.table} lies in {window.blocks}")
+    return layout_export(*_planned(archive, singles))
+
+
+def _planned(archive: Archive, window: Sequence[Entry]) -> tuple[ExportPlan, list[PartRef]]:
+    table = window[0].table
+    held = (
+        HeldSegment(
+            SegmentName(archive.chain_id, entry.segments[0].version, entry.blocks),
+            {table: entry.members[0].schema},
+        )
+        for entry in window
+    )
+    plan = plan_export(held, table, BlockRange(window[0].blocks.first, window[-1].blocks.last))
+    return plan, [part for entry in window for part in read_parts(archive.source(entry))]
+
+
+def _singles(archive: Archive, table: str, run: BlockRange) -> Iterator[Entry]:
+    """The single-segment ZIPs inside a run, ascending, from the shards alone."""
+    for number in range(shard_number(run), run.last // SHARD_BLOCKS + 1):
+        for entry in archive.shard(number).entries:
+            inside = run.first <= entry.blocks.first and entry.blocks.last <= run.last
+            if entry.table == table and inside and not entry.is_window:
+                yield entry

@@ -1,0 +1,1 @@
+"""Where objects live: one protocol over a folder or a bucket prefix."""

@@ -1,0 +1,183 @@
+"""A folder as a store: create-only by hard link, compare-and-swap by rename under a short lock.
+
+A new file is written in a hidden folder on the same file system, synced, and only then given its
+name, so nobody ever sees half of it, also after a power cut. The file system must know hard links
+and `flock`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from exporters.stores.folder_tree import (
+    LOCK,
+    describe_file,
+    make_folder,
+    outdate,
+    sweep,
+    walk,
+)
+from exporters.stores.store import (
+    SCRATCH,
+    LostRaceError,
+    PutResult,
+    checked_key,
+    conflict,
+    content_chunks,
+    content_sha256,
+)
+from transforms.errors import ConfigError, IntegrityError
+from transforms.files import new_file, sync_file
+from transforms.objects import ObjectInfo
+
+
+class FolderStore:
+    """The files below `root`; the first write makes the folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        self._scratch = self._root / SCRATCH
+        self._swept = False
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the files whose key starts with `prefix`. A missing root is a `ConfigError`."""
+        if not self._root.is_dir():
+            raise ConfigError(f"the folder {self._root} does not exist: create it or name another")
+        yield from walk(self._root, "", prefix)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """Describe one file, or None where there is none."""
+        try:
+            found = self._path(key).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return describe_file(key, found) if stat.S_ISREG(found.st_mode) else None
+
+    def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return `length` bytes from `start`; past the end there are none."""
+        with self._present(key).open("rb") as file:
+            file.seek(start)
+            return file.read() if length is None else file.read(length)
+
+    def fetch(self, key: str, path: Path) -> None:
+        """Copy the whole file to `path`, which stays as it was if that fails."""
+        with self._present(key).open("rb") as file, new_file(path, durable=False) as copy:
+            shutil.copyfileobj(file, copy)
+
+    def describe(self, key: str = "") -> str:
+        """The file's path."""
+        return str(self._root / key)
+
+    def put_if_absent(
+        self,
+        key: str,
+        source: Path | bytes,
+        *,
+        content_type: str,  # noqa: ARG002 - a folder keeps no headers
+        sha256: str,
+        immutable: bool,  # noqa: ARG002
+    ) -> PutResult:
+        """Create the file, or find the same bytes there; see `exporters.stores.store.Store`."""
+        target = self._path(key)
+        if not target.exists():
+            with self._staged(source, sha256) as staged:
+                try:
+                    return self._link(staged, target)
+                except FileExistsError:
+                    pass  # another writer was faster: its bytes decide below
+        held = content_sha256(target)
+        if held != sha256:
+            raise conflict(str(target), held, sha256)
+        return PutResult.IDENTICAL
+
+    def put_if_match(
+        self,
+        key: str,
+        data: Path | bytes,
+        expected_version: str | None,
+        content_type: str,  # noqa: ARG002
+    ) -> str:
+        """Replace the file if it has `expected_version`; see `exporters.stores.store.Store`."""
+        target = self._path(key)
+        with self._staged(data, None) as staged, self._locked():
+            held = self.head(key)
+            if (held and held.version) != expected_version:
+                raise LostRaceError(f"{target} was changed by another writer: read it again")
+            if held is None:
+                try:
+                    self._link(staged, target)
+                except FileExistsError as error:  # by put_if_absent, which takes no lock
+                    raise LostRaceError(f"{target} was created by another writer") from error
+            else:
+                outdate(staged, target)
+                staged.replace(target)
+                sync_file(target.parent)
+            return describe_file(key, target.stat()).version
+
+    def delete(self, key: str) -> None:
+        """Remove the file if it is there."""
+        target = self._path(key)
+        target.unlink(missing_ok=True)
+        if target.parent.is_dir():
+            sync_file(target.parent)
+
+    def _path(self, key: str) -> Path:
+        return self._root / checked_key(key)
+
+    def _present(self, key: str) -> Path:
+        path = self._path(key)
+        if not path.is_file():
+            raise FileNotFoundError(errno.ENOENT, "There is no such object", str(path))
+        return path
+
+    def _link(self, staged: Path, target: Path) -> PutResult:
+        make_folder(target.parent)
+        os.link(staged, target)
+        sync_file(target.parent)
+        return PutResult.CREATED
+
+    @contextmanager
+    def _staged(self, content: Path | bytes, sha256: str | None) -> Iterator[Path]:
+        """Copy `content` to a synced hidden file that is gone afterwards, whatever happens."""
+        self._make_scratch()
+        staged = self._scratch / uuid.uuid4().hex
+        digest = hashlib.sha256()
+        try:
+            with staged.open("xb") as file:
+                for chunk in content_chunks(content):
+                    digest.update(chunk)
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            if sha256 not in (None, digest.hexdigest()):
+                raise IntegrityError(
+                    f"{content if isinstance(content, Path) else 'the content'} hashes to "
+                    f"{digest.hexdigest()}, not to {sha256} as announced: it was not stored"
+                )
+            yield staged
+        finally:
+            staged.unlink(missing_ok=True)
+
+    def _make_scratch(self) -> None:
+        """Make the hidden folder, or sweep from it, once, what killed writers left behind."""
+        if not self._scratch.is_dir():
+            make_folder(self._scratch)
+        elif not self._swept:
+            sweep(self._scratch)
+        self._swept = True
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the store's lock: for a comparison and a rename, never for a copy."""
+        with (self._scratch / LOCK).open("wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield

@@ -1,0 +1,62 @@
+"""Folders as trees of objects: listed in the order of keys, made to survive a power cut."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from exporters.stores.store import SCRATCH
+from transforms.files import sync_file
+from transforms.objects import ObjectInfo
+
+LOCK = "lock"
+"""The name of the lock file among the unfinished files."""
+
+_ABANDONED_SECONDS = 24 * 3600
+
+
+def describe_file(key: str, found: os.stat_result) -> ObjectInfo:
+    """A file as an object; its version is its time and size."""
+    return ObjectInfo(key, found.st_size, f"{found.st_mtime_ns}-{found.st_size}")
+
+
+def walk(folder: Path, above: str, prefix: str) -> Iterator[ObjectInfo]:
+    """Yield files in the order of their whole keys, holding one folder's names at a time."""
+    with os.scandir(folder) as entries:
+        # A folder sorts as its key begins, with its slash: "a-b" comes before "a/".
+        names = sorted(above + entry.name + ("/" if entry.is_dir() else "") for entry in entries)
+    for name in names:
+        if name.endswith("/"):
+            if name != f"{SCRATCH}/" and (name.startswith(prefix) or prefix.startswith(name)):
+                yield from walk(folder / name[len(above) :], name, prefix)
+        elif name.startswith(prefix):
+            # A name that leads nowhere (any more) is no object.
+            with suppress(FileNotFoundError):
+                yield describe_file(name, (folder / name[len(above) :]).stat())
+
+
+def sweep(scratch: Path) -> None:
+    """Delete what killed writers left behind; a living one touches its file all the time."""
+    oldest = time.time() - _ABANDONED_SECONDS
+    for left in scratch.iterdir():
+        with suppress(FileNotFoundError):  # its writer has just finished
+            if left.name != LOCK and left.stat().st_mtime < oldest:
+                left.unlink()
+
+
+def outdate(staged: Path, target: Path) -> None:
+    """Give `staged` a later time than `target`: two writes in one clock tick must differ."""
+    later = max(staged.stat().st_mtime_ns, target.stat().st_mtime_ns + 1)
+    os.utime(staged, ns=(later, later))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, each name synced, so that it survives a power cut."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_file(folder.parent)

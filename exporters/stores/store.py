@@ -1,0 +1,134 @@
+"""Where published objects live: one small protocol over a folder or a bucket prefix (spec 2.8).
+
+Objects are created and never overwritten; the few files that change (indexes, pages) change by
+compare-and-swap. `exporters.stores.folder` and `exporters.stores.s3` implement the protocol, and
+one contract test suite runs against both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from transforms.errors import BusyError, ConfigError, ConflictError
+from transforms.objects import ObjectReader
+
+CHUNK_BYTES = 8 * 2**20
+"""How many bytes of an object or a file are held in memory at a time."""
+
+SCRATCH = ".strata-scratch"
+"""The hidden folder of a folder store; keys may not begin with it in any store."""
+
+_KEY_PART = re.compile(r"[^/\\\x00-\x1f]+")
+
+
+class LostRaceError(BusyError):
+    """Another writer changed the object first: read it again and try once more."""
+
+
+class PutResult(Enum):
+    """What a create-only write found."""
+
+    CREATED = "created"
+    IDENTICAL = "identical"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """How to reach a bucket; what is left out comes from boto3's default chain.
+
+    `multipart_bytes` is the size above which an object goes up in parts.
+    """
+
+    endpoint: str | None = None
+    region: str | None = None
+    attempts: int = 5
+    multipart_bytes: int = 256 * 2**20
+
+
+class Store(ObjectReader, Protocol):
+    """Read access, plus the three writes that cannot lose anybody's data.
+
+    Every write is atomic: a reader sees the old object or the new one, whole. Errors of the machine
+    (disk full, lost connection) pass through as `OSError` and leave no object behind.
+    """
+
+    def put_if_absent(
+        self, key: str, source: Path | bytes, *, content_type: str, sha256: str, immutable: bool
+    ) -> PutResult:
+        """Create an object whose bytes hash to `sha256`, or find the same bytes already there.
+
+        `immutable` lets caches keep it for a year. Raises `ConflictError` where other bytes stand,
+        `IntegrityError` where `source` does not hash to `sha256`.
+        """
+        ...
+
+    def put_if_match(
+        self, key: str, data: Path | bytes, expected_version: str | None, content_type: str
+    ) -> str:
+        """Replace the object if it still has `expected_version` (None: if absent).
+
+        Returns the new version. Raises `LostRaceError` where the version is another one by now;
+        that may be this very write, if its answer got lost on the way.
+        """
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove an object; an absent one is no error."""
+        ...
+
+
+def checked_key(key: str) -> str:
+    """Return `key` if it is a plain relative path. Raises `ConfigError`."""
+    parts = key.split("/")
+    if parts[0] == SCRATCH or any(
+        part in (".", "..") or not _KEY_PART.fullmatch(part) for part in parts
+    ):
+        raise ConfigError(f"{key!r} is not a plain key: names joined by single slashes")
+    return key
+
+
+def content_chunks(content: Path | bytes) -> Iterator[bytes]:
+    """Yield the bytes of a local file, or `content` itself, in bounded pieces."""
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+def content_size(content: Path | bytes) -> int:
+    """The number of bytes of a local file or of `content` itself."""
+    return len(content) if isinstance(content, bytes) else content.stat().st_size
+
+
+def content_sha256(content: Path | bytes) -> str:
+    """The SHA-256 of a local file or of bytes, in hex."""
+    digest = hashlib.sha256()
+    for chunk in content_chunks(content):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def object_sha256(reader: ObjectReader, key: str) -> str:
+    """Read a stored object to its end and hash it. Raises `FileNotFoundError`."""
+    digest = hashlib.sha256()
+    start = 0
+    while chunk := reader.read(key, start, CHUNK_BYTES):
+        digest.update(chunk)
+        start += len(chunk)
+    return digest.hexdigest()
+
+
+def conflict(place: str, held: str, offered: str) -> ConflictError:
+    """The error of a create-only write that found other bytes; both hashes are hex SHA-256."""
+    return ConflictError(
+        f"{place} already holds other bytes: sha256 {held} stands there, {offered} was offered. "
+        "Nothing was changed; to put the new bytes there, replace the file and give the reason"
+    )

@@ -1,0 +1,1 @@
+"""Reading an archive back and comparing everything with everything."""

@@ -1,0 +1,26 @@
+"""The keys of the assets: what checks, jobs and other assets name them by."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+WAREHOUSE = "warehouse"
+"""The group of what lies in the warehouse."""
+ARCHIVE = "archive"
+"""The group of what is published."""
+
+CURRENT_STATE = dg.AssetKey([WAREHOUSE, "current_state"])
+VOLUMES = dg.AssetKey([WAREHOUSE, "volumes"])
+CAPTURES = dg.AssetKey([WAREHOUSE, "spam_captures"])
+INDEX = dg.AssetKey([ARCHIVE, "index"])
+WINDOWS = dg.AssetKey([ARCHIVE, "windows"])
+
+
+def table_key(table: str) -> dg.AssetKey:
+    """The asset of a history table in the warehouse."""
+    return dg.AssetKey([WAREHOUSE, table])
+
+
+def export_key(table: str) -> dg.AssetKey:
+    """The asset of a table's published exports."""
+    return dg.AssetKey([ARCHIVE, table])

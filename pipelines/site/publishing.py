@@ -1,0 +1,167 @@
+"""Publishing loaded segments, whoever asked for it: Dagster or the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from exporters.archive.archive import Archive
+from exporters.archive.entries import Entry, SegmentSource
+from exporters.archive.shards import shard_number
+from exporters.publishing.publish import PublishReport, publish_zips
+from exporters.publishing.replace import Correction
+from exporters.publishing.request import PublishItem
+from exporters.publishing.windows import due_windows, window_item, windows_over
+from pipelines.site.site import Site
+from pipelines.site.unfinished import noted, settle
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.receipts import LoadedSegment, Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class PublishOutcome:
+    """The archive's entries of the segments in question, and what was done to get there."""
+
+    archive: Archive
+    entries: tuple[Entry, ...]
+    report: PublishReport
+
+
+def publish_segments(
+    site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
+) -> PublishOutcome:
+    """Publish each of the tables of each of the segments (loaded, ascending, at least one).
+
+    What the archive holds already is left alone. ZIPs that cannot be published are in the report,
+    the others go on. The parts that waited for it are gone afterwards.
+    """
+    catalog = site.loaded_catalog()
+    archive = site.archive(catalog.chain_id)
+    receipts = [r for r in site.receipts(segments) if r.table in tables]
+    known = {(entry.table, entry.blocks): entry for entry in _entries(archive, segments, tables)}
+    missing = [receipt for receipt in receipts if not _is_held(receipt, known)]
+    items = (_item(site, receipt, catalog.segments[receipt.blocks]) for receipt in missing)
+    with noted(site.notes, map(shard_number, segments)):
+        report = publish_zips(archive, items, scratch=site.scratch())
+    entries = tuple(_entries(archive, segments, tables)) if missing else tuple(known.values())
+    for entry in entries:
+        site.stage.remove(archive.chain_id, entry.table, entry.blocks)
+    return PublishOutcome(archive, entries, report)
+
+
+def publish_windows(site: Site) -> PublishReport:
+    """Publish the wider ZIPs that have become due; none where the window setting is 0."""
+    catalog = site.warehouse.catalog()
+    if catalog is None or not site.settings.window:
+        return PublishReport()
+    archive = site.archive(catalog.chain_id)
+    items = (
+        window_item(archive, window, site.settings.names)
+        for table in HISTORY_TABLES
+        for window in due_windows(archive, table, site.settings.window)
+    )
+    with noted(site.notes, (shard.number for shard in archive.root().shards)):
+        return publish_zips(archive, items, scratch=site.scratch())
+
+
+def replace_published(
+    site: Site, segments: Sequence[BlockRange], tables: Sequence[str], correction: Correction
+) -> list[PublishReport]:
+    """Publish segments (loaded, ascending) anew, other bytes that stand there notwithstanding.
+
+    Every replaced file is recorded in the ledger with the reason; files that are right already stay
+    as they are. Wider ZIPs over replaced blocks follow. The index is not trusted: an object that
+    was removed by hand comes back.
+    """
+    catalog = site.loaded_catalog()
+    archive = site.archive(catalog.chain_id)
+    receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
+    items = (_item(site, receipt, catalog.segments[receipt.blocks]) for receipt in receipts)
+    with noted(site.notes, map(shard_number, segments)):
+        singles = publish_zips(archive, items, correction=correction, scratch=site.scratch())
+        windows = publish_zips(
+            archive,
+            _windows_over(site, archive, segments, tables),
+            correction=correction,
+            scratch=site.scratch(),
+        )
+    for receipt in receipts:
+        site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
+    return [singles, windows]
+
+
+def _windows_over(
+    site: Site, archive: Archive, segments: Sequence[BlockRange], tables: Sequence[str]
+) -> Iterator[PublishItem]:
+    for table in tables:
+        for run in contiguous_runs(segments):
+            for window in windows_over(archive, table, run):
+                yield window_item(archive, window, site.settings.names)
+
+
+def settle_archive(site: Site) -> int:
+    """Finish what killed publishers left half done; returns how many there were."""
+    catalog = site.warehouse.catalog()
+    return settle(site.notes, site.archive(catalog.chain_id)) if catalog else 0
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """One table's single-segment ZIPs: their number, rows and bytes, and the newest of them."""
+
+    table: str
+    zips: int
+    rows: int
+    bytes: int
+    newest: Entry
+
+
+def published_tables(site: Site, segments: Collection[BlockRange]) -> list[PublishedTable]:
+    """What the archive has of these segments, by table; reads their shards once."""
+    if not segments:
+        return []
+    hull = BlockRange(min(segments).first, max(segments).last)
+    archive = site.archive(site.loaded_catalog().chain_id)
+    found: dict[str, PublishedTable] = {}
+    for summary in archive.root().shards:
+        if summary.reaches(hull):
+            for entry in archive.shard(summary.number).entries:
+                if not entry.is_window and entry.blocks in segments:
+                    found[entry.table] = _counted(found.get(entry.table), entry)
+    return [found[table] for table in sorted(found)]
+
+
+def _counted(before: PublishedTable | None, entry: Entry) -> PublishedTable:
+    zips, rows, size = (before.zips, before.rows, before.bytes) if before else (0, 0, 0)
+    return PublishedTable(entry.table, zips + 1, rows + entry.rows, size + entry.bytes, entry)
+
+
+def _entries(
+    archive: Archive, segments: Sequence[BlockRange], tables: Iterable[str]
+) -> Iterator[Entry]:
+    """What the archive has of exactly these segments: single-segment ZIPs, by table."""
+    wanted = frozenset(segments)
+    hull = BlockRange(segments[0].first, segments[-1].last)
+    for table in tables:
+        for entry in archive.entries(table, hull):
+            if not entry.is_window and entry.blocks in wanted:
+                yield entry
+
+
+def _is_held(receipt: Receipt, known: Mapping[tuple[str, BlockRange], Entry]) -> bool:
+    entry = known.get((receipt.table, receipt.blocks))
+    return entry is not None and entry.members[0].sha256 == receipt.sha256
+
+
+def _item(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishItem:
+    """A part as something to publish; rendered from the warehouse again where it is missing."""
+    path = site.stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
+    if not path.exists():
+        site.stage_part(receipt)
+    source = SegmentSource(
+        receipt.blocks, receipt.segment.version, segment.segment_id or None, segment.sha256
+    )
+    return PublishItem(
+        receipt.table, path, (source,), (receipt.schema,), receipt.rows, (receipt.sha256,)
+    )

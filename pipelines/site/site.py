@@ -1,0 +1,109 @@
+"""The four places that everything works on, opened from settings. Nothing here knows Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from exporters.archive.archive import Archive
+from exporters.stores.opening import open_store
+from exporters.stores.store import Store
+from exporters.zips.staging import PartStage
+from pipelines.settings import Settings
+from transforms.blocks import BlockRange
+from transforms.errors import ConfigError
+from transforms.segments.source import Source
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.volumes import Progress
+from transforms.warehouse.warehouse import Warehouse
+
+
+def ignore(_bytes: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Source, warehouse, waiting parts and archive of one chain; each is opened when first used.
+
+    `progress` is called with the CSV bytes that were just loaded and proven.
+    """
+
+    settings: Settings
+    progress: Progress = ignore
+
+    def watched(self, progress: Progress) -> Site:
+        """The same site, with somebody watching loads."""
+        return replace(self, progress=progress)
+
+    @cached_property
+    def source(self) -> Source:
+        """Where the segments come from."""
+        return Source(open_store(self.settings.source))
+
+    @cached_property
+    def warehouse(self) -> Warehouse:
+        """The typed tables."""
+        return Warehouse(self.settings.warehouse)
+
+    @cached_property
+    def store(self) -> Store:
+        """Where the archive lies."""
+        return open_store(self.settings.archive)
+
+    def archive(self, chain_id: str) -> Archive:
+        """The archive of a chain."""
+        return Archive(self.store, chain_id)
+
+    def loaded_catalog(self) -> Catalog:
+        """The warehouse's catalog. Raises `ConfigError` where nothing is loaded."""
+        catalog = self.warehouse.catalog()
+        if catalog is None:
+            raise ConfigError(f"{self.warehouse.root} holds nothing yet: load segments first")
+        return catalog
+
+    def receipts(self, segments: Sequence[BlockRange]) -> Sequence[Receipt]:
+        """The receipts of loaded segments, ascending; kept for the next one who asks the same.
+
+        All assets of a run ask for the same segments, of a generation that never changes.
+        """
+        asked = (self.warehouse.current.resolve(), tuple(segments))
+        if asked not in self._answer:
+            self._answer.clear()
+            self._answer[asked] = tuple(self.warehouse.receipts(segments))
+        return self._answer[asked]
+
+    @cached_property
+    def _answer(self) -> dict[tuple[Path, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
+        return {}
+
+    @property
+    def notes(self) -> Path:
+        """Where publishers note what they are about (see `pipelines.site.unfinished`)."""
+        return self.stage.root / "publishing"
+
+    @cached_property
+    def stage(self) -> PartStage:
+        """The proven CSVs that wait to be published."""
+        return PartStage(self.settings.warehouse.absolute() / "parts", self.settings.names)
+
+    def stage_part(self, receipt: Receipt) -> None:
+        """Render a loaded table of a segment from the warehouse as a waiting part."""
+        with self.warehouse.render(receipt.blocks, receipt.table) as table:
+            self.stage.write(
+                receipt.segment, receipt.schema, table.header, table.body, receipt.rows
+            )
+
+    def scratch(self) -> Path:
+        """A folder for unfinished ZIPs, on the file system of the parts."""
+        self.stage.scratch.mkdir(parents=True, exist_ok=True)
+        return self.stage.scratch
+
+    def sweep(self) -> None:
+        """Remove what killed processes left, and what only long outdated catalogs name."""
+        for _ in self.stage.sweep():
+            pass
+        self.warehouse.sweep()

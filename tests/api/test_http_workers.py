@@ -1,0 +1,111 @@
+"""Threads, queue, time limit and interruption, without a server around them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+from starlette.types import Message
+
+from api.core.errors import CancelledError, DeadlineError, UnavailableError
+from api.core.workers import Cancellation, Workers
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    found = Workers("test", threads=1, queue=1)
+    yield found
+    found.close()
+
+
+class _Blocked:
+    """A job that works until it is interrupted or released."""
+
+    def __init__(self) -> None:
+        self.began = threading.Event()
+        self.go = threading.Event()
+        self.interrupted = threading.Event()
+
+    def __call__(self, cancellation: Cancellation) -> str:
+        with cancellation.interrupting(self._interrupt):
+            self.began.set()
+            self.go.wait(10)
+        return "done"
+
+    def _interrupt(self) -> None:
+        self.interrupted.set()
+        self.go.set()
+
+
+async def _leaves() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def _stays() -> Message:
+    await asyncio.Event().wait()
+    return {}
+
+
+def test_a_job_returns_its_result_or_raises_its_own_error(workers: Workers) -> None:
+    async def run() -> None:
+        assert await workers.run(lambda _: 42) == 42
+        with pytest.raises(KeyError):
+            await workers.run(lambda _: dict[str, int]()["x"], seconds=5, receive=_stays)
+
+    asyncio.run(run())
+
+
+def test_a_full_queue_refuses_at_once_and_takes_work_again_later(workers: Workers) -> None:
+    async def run() -> None:
+        first, second = _Blocked(), _Blocked()
+        running = [asyncio.create_task(workers.run(job)) for job in (first, second)]
+        await asyncio.to_thread(first.began.wait, 10)
+        with pytest.raises(UnavailableError):
+            await workers.run(lambda _: None)
+        first.go.set()
+        second.go.set()
+        assert await asyncio.gather(*running) == ["done", "done"]
+        assert await workers.run(lambda _: "again") == "again"
+
+    asyncio.run(run())
+
+
+def test_a_job_beyond_its_time_is_interrupted_and_its_place_is_free_when_it_ends(
+    workers: Workers,
+) -> None:
+    async def run() -> None:
+        job = _Blocked()
+        with pytest.raises(DeadlineError):
+            await workers.run(job, seconds=0.01)
+        assert await asyncio.to_thread(job.interrupted.wait, 10)
+        assert await workers.run(lambda _: "next") == "next"
+        assert workers.pending == 0
+
+    asyncio.run(run())
+
+
+def test_a_job_whose_client_left_is_interrupted(workers: Workers) -> None:
+    async def run() -> None:
+        job = _Blocked()
+        with pytest.raises(CancelledError):
+            await workers.run(job, seconds=10, receive=_leaves)
+        assert await asyncio.to_thread(job.interrupted.wait, 10)
+
+    asyncio.run(run())
+
+
+def test_a_job_that_waited_too_long_never_starts(workers: Workers) -> None:
+    async def run() -> None:
+        first, second = _Blocked(), _Blocked()
+        running = asyncio.create_task(workers.run(first))
+        await asyncio.to_thread(first.began.wait, 10)
+        with pytest.raises(DeadlineError):
+            await workers.run(second, seconds=0.01)
+        first.go.set()
+        await running
+        assert await workers.run(lambda _: "next") == "next"
+        assert not second.began.is_set()
+
+    asyncio.run(run())

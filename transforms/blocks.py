@@ -1,0 +1,68 @@
+"""Block ranges: inclusive runs of heights (spec 2.8). Pure values: no I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from transforms.errors import SegmentError
+
+_KEY_WIDTH = 9
+_MAX_BLOCK = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BlockRange:
+    """An inclusive run of blocks, `first..last`, both heights."""
+
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if self.first < 0 or self.last < self.first or self.last > _MAX_BLOCK:
+            raise SegmentError(f"{self.first} to {self.last} is not a run of blocks")
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+    @property
+    def key(self) -> str:
+        """The Dagster partition key, `000001001-000002000`: it sorts as text like the blocks do."""
+        return f"{self.first:0{_KEY_WIDTH}d}-{self.last:0{_KEY_WIDTH}d}"
+
+    @classmethod
+    def from_key(cls, key: str) -> BlockRange:
+        """The range a partition key stands for."""
+        first, _, last = key.partition("-")
+        return cls(int(first), int(last))
+
+    def overlaps(self, other: BlockRange) -> bool:
+        """Whether a block lies in both."""
+        return self.first <= other.last and other.first <= self.last
+
+    def joins(self, following: BlockRange) -> bool:
+        """Whether `following` starts right after this range."""
+        return following.first == self.last + 1
+
+
+def contiguous_runs(ranges: Iterable[BlockRange]) -> Iterator[BlockRange]:
+    """Merge ranges that join into the longest runs, ascending. Overlaps must be gone already."""
+    run: BlockRange | None = None
+    for blocks in sorted(ranges):
+        if run is not None and run.joins(blocks):
+            run = BlockRange(run.first, blocks.last)
+            continue
+        if run is not None:
+            yield run
+        run = blocks
+    if run is not None:
+        yield run
+
+
+def gaps_between(runs: Iterable[BlockRange]) -> Iterator[BlockRange]:
+    """The spans of missing blocks between runs that ascend."""
+    previous: BlockRange | None = None
+    for run in runs:
+        if previous is not None:
+            yield BlockRange(previous.last + 1, run.first - 1)
+        previous = run

@@ -1,0 +1,64 @@
+"""Files and links that appear whole or not at all, also after a power cut."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+TEMP_SUFFIX = ".tmp"
+
+
+@contextmanager
+def new_file(
+    path: Path, scratch: Path | None = None, *, durable: bool = True
+) -> Iterator[BinaryIO]:
+    """Open a file that takes the name `path`, replacing what is there, when the block succeeds.
+
+    Until then it lies in `scratch` (default: beside `path`), which must be on the same file system;
+    a killed process leaves garbage only there. `durable` makes file and name survive a power cut.
+    """
+    scratch = scratch or path.parent
+    for folder in (path.parent, scratch):
+        folder.mkdir(parents=True, exist_ok=True)
+    temp = scratch / f"{path.name}.{uuid4().hex}{TEMP_SUFFIX}"
+    try:
+        with temp.open("xb") as file:
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        temp.replace(path)
+        if durable:
+            sync_file(path.parent)
+    finally:
+        temp.unlink(missing_ok=True)
+
+
+def sync_file(path: Path) -> None:
+    """Make a file's bytes, or a folder's names, survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def commit_file(finished: Path, place: Path) -> None:
+    """Move a finished file to its place: whole or not at all, whatever happens."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    sync_file(finished)
+    finished.replace(place)
+    sync_file(place.parent)
+
+
+def swap_link(link: Path, target: Path) -> None:
+    """Let the symbolic link `link` name `target`, which lies below its folder, from now on."""
+    fresh = link.with_name(f".{link.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target.relative_to(link.parent))
+    fresh.replace(link)
+    sync_file(link.parent)

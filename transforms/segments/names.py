@@ -1,0 +1,51 @@
+"""Segment names (spec 2.8, segment file names). Pure values: no I/O here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from transforms.blocks import BlockRange
+from transforms.errors import SegmentError
+
+# Plain digits, and no more of them than the columns of the records hold (32 and 64 bits).
+_FILE_NAME = re.compile(
+    r"(?P<chain>.+)-(?P<version>[0-9]{1,9})-(?P<first>[0-9]{1,19})-(?P<last>[0-9]{1,19})\.zip"
+)
+# The chain id becomes a folder and part of file names, so it must be a plain name.
+_CHAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentName:
+    """What a segment's file name says: `<chain id>-<schema version>-<from>-<to>.zip`."""
+
+    chain_id: str
+    version: int
+    blocks: BlockRange
+
+    @classmethod
+    def parse(cls, file_name: str) -> SegmentName:
+        """Read a file name; a chain id may hold `-` and digits, the last three numbers count.
+
+        Raises `SegmentError` where the name is not of that form.
+        """
+        match = _FILE_NAME.fullmatch(file_name)
+        if match is None:
+            raise SegmentError(
+                f"{file_name!r} is not named <chain id>-<schema version>-<from>-<to>.zip"
+            )
+        if not _CHAIN_ID.fullmatch(match["chain"]):
+            raise SegmentError(
+                f"the chain id {match['chain']!r} in {file_name!r} is not a plain name"
+            )
+        blocks = BlockRange(int(match["first"]), int(match["last"]))
+        return cls(match["chain"], int(match["version"]), blocks)
+
+    @property
+    def file_name(self) -> str:
+        """The segment's ZIP name, numbers unpadded."""
+        return f"{self.chain_id}-{self.version}-{self.blocks}.zip"
+
+    def __str__(self) -> str:
+        return f"segment {self.blocks}"

@@ -1,0 +1,223 @@
+"""One segment's ZIP: integrity before use, and its tables as files (spec 2.8, decisions 7 and 8).
+
+Everything that can be known to be wrong without reading rows is found here and named.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transforms.errors import SegmentError
+from transforms.segments.names import SegmentName
+from transforms.tables.dialect import header_names
+from transforms.tables.registry import HISTORY_TABLES, TableSchema, schema_of
+
+MAX_INFLATED_BYTES = 32 * 2**30
+"""The bound on what one segment may inflate to: 32 GiB, far above the largest real one."""
+
+_CHUNK = 1 << 20
+_MAX_HEADER_BYTES = 1 << 16
+_METADATA = "metadata.json"
+_MAX_METADATA_BYTES = 1 << 20
+# PostgreSQL's names have at most 63 bytes.
+_ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]{0,62})")
+_FOLDERS = ("history/", "currentstate/")
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """One table of one segment as a local CSV file: `bytes` long, its header line included."""
+
+    segment: SegmentName
+    schema: TableSchema
+    path: Path
+    header_bytes: int
+    bytes: int
+    sha256: str
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return self.schema.table
+
+
+class SegmentZip:
+    """A segment's ZIP, open for reading. Raises `SegmentError` for all that is wrong with it."""
+
+    def __init__(
+        self, path: Path, name: SegmentName, max_inflated_bytes: int = MAX_INFLATED_BYTES
+    ) -> None:
+        self.name = name
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+            raise SegmentError(
+                f"{name.file_name} is not a whole ZIP file ({error}): fetch it again"
+            ) from error
+        try:
+            self._entries = self._checked_entries(max_inflated_bytes)
+            self.previous_id = self._checked_metadata()
+        except SegmentError:
+            self._zip.close()
+            raise
+
+    def __enter__(self) -> SegmentZip:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+
+    def tables(self, folder: str) -> tuple[str, ...]:
+        """The tables of a folder, `history` or `currentstate`, sorted."""
+        return tuple(sorted(table for kind, table in self._entries if kind == folder))
+
+    def inflated_bytes(self, folder: str) -> int:
+        """How many bytes the tables of a folder hold."""
+        return sum(info.file_size for (kind, _), info in self._entries.items() if kind == folder)
+
+    def extract(self, folder: str, table: str, into: Path) -> TableFile:
+        """Write one table's CSV to a file below `into`, checked as far as bytes go.
+
+        Its CRC, header, encoding (UTF-8, no NUL byte) and last line feed are right afterwards.
+        """
+        info = self._entries[folder, table]
+        path = into / f"{folder}-{table}-{self.name.blocks.key}.csv"
+        digest = hashlib.sha256()
+        head = b""
+        with path.open("wb") as file:
+            for chunk in self._checked_text(info):
+                if len(head) < _MAX_HEADER_BYTES:
+                    head += chunk[:_MAX_HEADER_BYTES]
+                digest.update(chunk)
+                file.write(chunk)
+        line = head[: head.find(b"\n") + 1]
+        schema = self._schema(table, line)
+        return TableFile(self.name, schema, path, len(line), info.file_size, digest.hexdigest())
+
+    def check(self, folder: str) -> None:
+        """Read a folder's entries only to prove their CRCs."""
+        for (kind, _), info in self._entries.items():
+            if kind == folder:
+                for _chunk in self._chunks(info):
+                    pass
+
+    def _schema(self, table: str, line: bytes) -> TableSchema:
+        if not line:
+            raise SegmentError(f"{self._where(table)} has no header line")
+        try:
+            return schema_of(table, self.name.version, header_names(line))
+        except SegmentError as error:
+            raise SegmentError(f"{self.name.file_name}: {error}") from error
+
+    def _where(self, entry: str) -> str:
+        return f"{self.name.file_name}: {entry}"
+
+    def _chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        try:
+            with self._zip.open(info) as file:
+                size = 0
+                while chunk := file.read(_CHUNK):
+                    size += len(chunk)
+                    yield chunk
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+            raise SegmentError(
+                f"{self._where(info.filename)} cannot be inflated ({error}): fetch the file again"
+            ) from error
+        if size != info.file_size:
+            raise SegmentError(
+                f"{self._where(info.filename)} ends after {size} of {info.file_size} bytes: "
+                "fetch the file again"
+            )
+
+    def _checked_text(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        offset, last = 0, b""
+        for chunk in self._chunks(info):
+            if b"\0" in chunk:
+                at = offset + chunk.index(b"\0")
+                raise SegmentError(f"{self._where(info.filename)} has a NUL byte at byte {at}")
+            try:
+                decoder.decode(chunk)
+            except UnicodeDecodeError as error:
+                at = offset + error.start
+                raise SegmentError(
+                    f"{self._where(info.filename)} is not UTF-8 near byte {at}: {error.reason}"
+                ) from error
+            offset, last = offset + len(chunk), chunk
+            yield chunk
+        if not last.endswith(b"\n"):
+            raise SegmentError(
+                f"{self._where(info.filename)} does not end with a line feed: it is cut short"
+            )
+
+    def _checked_entries(self, bound: int) -> dict[tuple[str, str], zipfile.ZipInfo]:
+        entries: dict[tuple[str, str], zipfile.ZipInfo] = {}
+        total = 0
+        for info in self._zip.infolist():
+            self._check_storage(info)
+            total += info.file_size
+            match = _ENTRY.fullmatch(info.filename)
+            if info.filename == _METADATA or info.filename in _FOLDERS:
+                continue
+            if match is None:
+                raise SegmentError(
+                    f"{self.name.file_name} holds an entry {info.filename[:80]!r} that is neither "
+                    "history/<table>, currentstate/<table> nor metadata.json"
+                )
+            key = (match["folder"], match["table"])
+            if key in entries:
+                raise SegmentError(f"{self._where(info.filename)} is in the ZIP twice")
+            entries[key] = info
+        if total > bound:
+            raise SegmentError(
+                f"{self.name.file_name} would inflate to {total} bytes, over the bound of {bound}"
+            )
+        missing = [table for table in HISTORY_TABLES if ("history", table) not in entries]
+        if missing:
+            raise SegmentError(
+                f"{self.name.file_name} lacks the table {', '.join(missing)}: "
+                "a table without rows must still have its header"
+            )
+        return entries
+
+    def _check_storage(self, info: zipfile.ZipInfo) -> None:
+        if info.flag_bits & _ENCRYPTED:
+            raise SegmentError(f"{self._where(info.filename)} is encrypted")
+        if info.compress_type not in _METHODS:
+            raise SegmentError(
+                f"{self._where(info.filename)} is compressed by method {info.compress_type}: "
+                "only stored and deflated entries are read"
+            )
+
+    def _checked_metadata(self) -> str:
+        """Hold `metadata.json`, where there is one, against the file name; give the previous id."""
+        names = [info for info in self._zip.infolist() if info.filename == _METADATA]
+        if not names:
+            return ""
+        if len(names) > 1 or names[0].file_size > _MAX_METADATA_BYTES:
+            raise SegmentError(f"{self._where(_METADATA)} is there twice or too large")
+        try:
+            said: dict[str, Any] = json.loads(b"".join(self._chunks(names[0])))
+            facts = (said["ChainID"], said["DatabaseVersion"], said["HeightFrom"], said["HeightTo"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise SegmentError(
+                f"{self._where(_METADATA)} is not a segment's metadata ({error!r})"
+            ) from error
+        blocks = self.name.blocks
+        if facts != (self.name.chain_id, self.name.version, blocks.first, blocks.last):
+            raise SegmentError(
+                f"{self.name.file_name}: the name contradicts metadata.json, which says chain "
+                f"{facts[0]}, schema version {facts[1]}, blocks {facts[2]} to {facts[3]}"
+            )
+        return str(said.get("PreviousHistorySegmentID") or "")

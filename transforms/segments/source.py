@@ -1,0 +1,70 @@
+"""A segment source: a folder or bucket of segment ZIPs, perhaps with an `index.json` of ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from transforms.errors import ConfigError
+from transforms.objects import ObjectReader
+from transforms.segments.inventory import (
+    NO_INDEX,
+    Inventory,
+    SegmentFile,
+    SourceIndex,
+    take_inventory,
+)
+from transforms.segments.names import SegmentName
+
+_INDEX_KEY = "index.json"
+
+
+class Source:
+    """Read access to the segments of one chain."""
+
+    def __init__(self, reader: ObjectReader) -> None:
+        self._reader = reader
+
+    @property
+    def reader(self) -> ObjectReader:
+        """The folder or bucket, for what lies beside the segments."""
+        return self._reader
+
+    def __repr__(self) -> str:
+        return f"Source({self.describe()})"
+
+    def describe(self) -> str:
+        """Name the source for a person."""
+        return self._reader.describe()
+
+    def inventory(self, held: Collection[SegmentName] = ()) -> Inventory:
+        """List the source's segments and refusals; only its top level counts.
+
+        `held` are the segments already loaded. Raises `ConfigError` where `index.json` is not one.
+        """
+        objects = [info for info in self._reader.list() if "/" not in info.key]
+        has_index = any(info.key == _INDEX_KEY for info in objects)
+        return take_inventory(objects, self._index() if has_index else NO_INDEX, held)
+
+    def fetch(self, segment: SegmentFile, path: Path) -> None:
+        """Copy a segment's ZIP to a local file, so that it cannot change while it is read."""
+        self._reader.fetch(segment.info.key, path)
+
+    def _index(self) -> SourceIndex:
+        try:
+            rows: list[dict[str, Any]] = json.loads(self._reader.read(_INDEX_KEY))
+            named = {str(row.get("File") or row.get("file") or ""): row for row in rows}
+            return SourceIndex(
+                {file: str(row.get("HistorySegmentID") or "") for file, row in named.items()},
+                {
+                    file: str(row.get("PreviousHistorySegmentID") or "")
+                    for file, row in named.items()
+                },
+            )
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            where = self._reader.describe(_INDEX_KEY)
+            raise ConfigError(
+                f"{where} is not a JSON list of segments ({error}): correct or remove it"
+            ) from error

@@ -1,0 +1,199 @@
+"""Spam captures in DuckDB: what core nodes said of parties, from files of the segment source.
+
+The counters of spam protection live in a core node's memory, so that no segment holds them. Below
+the warehouse, `spam/current.duckdb` is a link to the newest `spam/<number>.duckdb`, which never
+changes, so that readers keep what they opened. Its tables:
+
+captures        of each party the newest capture of its newest epoch
+files           what was read, so that it is read once
+refused_lines   the quarantine: lines that are no captures, by file and line, with the reason
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from transforms.duck import Connection, attached, read_only_connection, working_connection
+from transforms.files import commit_file, swap_link
+from transforms.objects import ObjectInfo, ObjectReader
+from transforms.scratch import exclusive, scratch_folder
+from transforms.spam.files import PREFIX, SUFFIXES, FoundCapture, RefusedLine, read_captures
+
+_FOLDER = "spam"
+_CURRENT = "current.duckdb"
+_LINES_AT_ONCE = 5000
+_GRACE_SECONDS = 24 * 3600.0
+_TABLES = {
+    "captures": pa.schema(
+        [
+            ("party_id", pa.string()),
+            ("epoch", pa.uint64()),
+            ("height", pa.uint64()),
+            ("file", pa.string()),
+            ("line", pa.int64()),
+            ("statistics", pa.string()),
+        ]
+    ),
+    "refused_lines": pa.schema(
+        [
+            ("file", pa.string()),
+            ("line", pa.int64()),
+            ("reason", pa.string()),
+            ("text", pa.string()),
+        ]
+    ),
+    "files": pa.schema([("file", pa.string()), ("size", pa.int64()), ("version", pa.string())]),
+}
+_NEWEST = """
+    create or replace table fresh.captures as
+    select * from fresh.captures
+    qualify row_number() over (
+        partition by party_id order by epoch desc, height desc, file desc, line desc
+    ) = 1
+    order by party_id
+"""
+
+
+@dataclass(slots=True)
+class CaptureReport:
+    """What a load read: files, captures of parties, and lines (or whole files) refused."""
+
+    files: int = 0
+    captures: int = 0
+    refused: int = 0
+
+
+def captures_link(root: Path) -> Path:
+    """Where the link to the newest file of captures is, if there were ever any."""
+    return root / _FOLDER / _CURRENT
+
+
+def captures_file(root: Path) -> Path | None:
+    """The newest file of captures below a warehouse, None where there were never any."""
+    link = captures_link(root)
+    return link.resolve() if link.exists() else None
+
+
+def new_captures(root: Path, reader: ObjectReader) -> list[ObjectInfo]:
+    """The files of captures in a source that were not read yet, or changed since."""
+    known = {
+        ObjectInfo(key, size, version) for key, size, version in _rows(captures_file(root), "files")
+    }
+    held = (info for info in reader.list(PREFIX) if info.key.endswith(SUFFIXES))
+    return [info for info in held if info not in known]
+
+
+def load_captures(root: Path, reader: ObjectReader, chain_id: str) -> CaptureReport:
+    """Load the captures that are new in a source; bad lines are kept aside with their reason.
+
+    May be killed and run again; one at a time per warehouse, beside any readers. Raises `BusyError`
+    where another load takes too long; errors of the source pass through.
+    """
+    report = CaptureReport()
+    with exclusive(root / _FOLDER / ".lock"):
+        current = captures_file(root)
+        fresh = new_captures(root, reader)
+        if not fresh:
+            return report
+        with scratch_folder(root / "scratch") as scratch:
+            unfinished = scratch / "captures.duckdb"
+            with working_connection(scratch) as con, attached(con, unfinished, "fresh"):
+                _begin(con, current, fresh)
+                for info in fresh:
+                    reader.fetch(info.key, scratch / "capture")
+                    _add(con, info, read_captures(info.key, scratch / "capture", chain_id), report)
+                con.execute(_NEWEST)
+            number = int(current.stem) + 1 if current else 1
+            place = root / _FOLDER / f"{number:08d}.duckdb"
+            commit_file(unfinished, place)
+        swap_link(place.with_name(_CURRENT), place)
+        _sweep(place)
+    return report
+
+
+def refused_lines(root: Path) -> list[RefusedLine]:
+    """The lines that are no captures, by file and line."""
+    return [RefusedLine(*row) for row in sorted(_rows(captures_file(root), "refused_lines"))]
+
+
+def _begin(con: Connection, current: Path | None, fresh: Iterable[ObjectInfo]) -> None:
+    """Make the tables, with what is known already of files that are not read anew."""
+    for table in _TABLES:
+        _append(con, table, [], create=True)
+    if current is None:
+        return
+    again = [info.key for info in fresh]
+    with attached(con, current, "known", "(read_only)"):
+        for table in _TABLES:
+            con.execute(
+                f"insert into fresh.{table} select * from known.{table} "  # noqa: S608 - ours
+                "where not list_contains($1::varchar[], file)",
+                [again],
+            )
+
+
+def _add(
+    con: Connection,
+    info: ObjectInfo,
+    found: Iterator[FoundCapture | RefusedLine],
+    report: CaptureReport,
+) -> None:
+    """Insert what one file has, a few thousand lines at a time."""
+    rows: dict[str, list[dict[str, Any]]] = {"captures": [], "refused_lines": []}
+    for item in found:
+        if isinstance(item, FoundCapture):
+            rows["captures"].append(_capture_row(item))
+        else:
+            rows["refused_lines"].append(asdict(item))
+        for table, waiting in rows.items():
+            if len(waiting) >= _LINES_AT_ONCE:
+                _append(con, table, waiting)
+                waiting.clear()
+        report.captures += isinstance(item, FoundCapture)
+        report.refused += isinstance(item, RefusedLine)
+    for table, waiting in rows.items():
+        _append(con, table, waiting)
+    _append(con, "files", [{"file": info.key, "size": info.size, "version": info.version}])
+    report.files += 1
+
+
+def _capture_row(found: FoundCapture) -> dict[str, Any]:
+    return {
+        "party_id": found.capture.party_id,
+        "epoch": found.capture.epoch,
+        "height": found.height,
+        "file": found.file,
+        "line": found.line,
+        "statistics": json.dumps(found.capture.statistics),
+    }
+
+
+def _append(
+    con: Connection, table: str, rows: list[dict[str, Any]], *, create: bool = False
+) -> None:
+    con.register("rows", pa.Table.from_pylist(rows, schema=_TABLES[table]))
+    what = f"create table fresh.{table} as" if create else f"insert into fresh.{table}"
+    con.execute(f"{what} from rows")
+    con.unregister("rows")
+
+
+def _rows(current: Path | None, table: str) -> list[tuple[Any, ...]]:
+    if current is None:
+        return []
+    with read_only_connection(current, threads=1) as con:
+        return con.execute(f"from {table}").fetchall()
+
+
+def _sweep(place: Path) -> None:
+    """Remove older files once nobody can be about to open them."""
+    horizon = time.time() - _GRACE_SECONDS
+    for path in place.parent.glob("[0-9]*.duckdb"):
+        if path != place and path.stat().st_mtime < horizon:
+            path.unlink(missing_ok=True)

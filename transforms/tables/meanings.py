@@ -1,0 +1,57 @@
+"""What tables and columns mean, and in which unit: the comments of the warehouse's views.
+
+The texts lie in `meanings.json`. A column's own text comes first, then that of the history table
+whose latest rows its table keeps, then what the name means in every table, and last its type.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from transforms.tables.registry import UNKNOWN_TYPE, known_table
+
+_NEWEST_VERSION = 2**31 - 1
+
+
+class _Meanings(NamedTuple):
+    tables: Mapping[str, str]
+    twins: Mapping[str, str]
+    columns: Mapping[str, Mapping[str, str]]
+    names: Mapping[str, str]
+    types: Mapping[str, str]
+
+
+@cache
+def _meanings() -> _Meanings:
+    content = json.loads(files("transforms.tables").joinpath("meanings.json").read_bytes())
+    return _Meanings(**content)
+
+
+def table_meaning(table: str) -> str:
+    """One sentence on what a table holds; the table's name where nothing is known of it."""
+    return _meanings().tables.get(table, f"The network's table {table}.")
+
+
+def column_meaning(table: str, column: str) -> str:
+    """One sentence on what a column means, its unit and what NULL, 0 or empty stand for.
+
+    Never raises: of a column that is known from nowhere it says so.
+    """
+    known = _meanings()
+    for source in (table, known.twins.get(table, "")):
+        if column in known.columns.get(source, {}):
+            return known.columns[source][column]
+    return known.names.get(column) or _by_type(table, column)
+
+
+def _by_type(table: str, column: str) -> str:
+    """The column's name in words and the kind of its values."""
+    known = known_table(table, _NEWEST_VERSION)
+    types = {each.name: each.type for each in known.schema.columns} if known else {}
+    words = column.replace("_", " ").capitalize()
+    # A type without a text of its own is an enum of the network's database.
+    return f"{words}: {_meanings().types.get(types.get(column, UNKNOWN_TYPE), 'a name')}."

@@ -1,0 +1,150 @@
+"""The catalog's views: `main.<table>` typed and friendly, `exact.<table>` as the text of the CSV.
+
+Views name volume files by absolute path, so that the catalog can be opened from any directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transforms.duck import Connection, quote_files, quote_name, quote_text
+from transforms.spam.captures import captures_link
+from transforms.tables.conform import rendered
+from transforms.tables.dialect import select_list
+from transforms.tables.enum_names import enum_names
+from transforms.tables.meanings import column_meaning, table_meaning
+from transforms.tables.registry import Column
+from transforms.warehouse.shapes import Shape, Volume
+
+CAPTURES_VIEW = "main.spam_captures"
+_OWN_COLUMNS = {
+    "_segment": "First block (height) of the segment that the row came from.",
+    "_row": "The row's place in its segment's CSV, from 1.",
+    "_raw": "Column to exact text, of cells that the column's type cannot hold; normally NULL.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table as the catalog shows it: over which volumes, with which columns."""
+
+    name: str
+    volumes: tuple[Volume, ...]
+    shape: Shape
+
+    def source(self, root: Path) -> str:
+        """SQL over the table in all volumes: one reader for each group of equal columns.
+
+        `union_by_name` would open every volume for every view, each time a catalog is written.
+        """
+        groups: dict[frozenset[str], list[Path]] = {}
+        for volume in self.volumes:
+            columns = frozenset(volume.shapes[self.name].columns)
+            groups.setdefault(columns, []).append(root / volume.file)
+        readers = (
+            f"from read_duckdb({quote_files(files)}, hive_partitioning = false, "
+            f"table_name = {quote_text(self.name)})"
+            for files in groups.values()
+        )
+        return f"({' union all by name '.join(readers)})"
+
+
+def create_views(
+    con: Connection, root: Path, history: Sequence[Volume], states: Sequence[Volume]
+) -> None:
+    """Create all views with their comments in the database in use."""
+    con.execute("create schema exact")
+    for table in _tables(history, states):
+        source = table.source(root)
+        columns = table.shape.column_list()
+        labels = _labels(table.name, columns)
+        friendly = [pair for column in columns for pair in _friendly(table.name, column, labels)]
+        own = [(quote_name(name), name) for name in _OWN_COLUMNS]
+        exact = [
+            (rendered(table.name, column, raw=column.name in table.shape.raw), column.name)
+            for column in columns
+        ]
+        exact += [(quote_name(name), name) for name in ("_segment", "_row")]
+        name = quote_name(table.name)
+        for view, columns_sql in ((f"main.{name}", [*friendly, *own]), (f"exact.{name}", exact)):
+            query = f"select {select_list(columns_sql)} from {source}"  # noqa: S608 - quoted
+            con.execute(f"create view {view} as {query}")
+        _comment(con, table, columns)
+    if history:
+        files = quote_files(root / volume.file for volume in history)
+        con.execute(
+            f"create view strata.receipts as from read_duckdb({files}, "
+            "hive_partitioning = false, schema_name = 'strata', table_name = 'receipts')"
+        )
+    _create_capture_views(con, captures_link(root))
+
+
+def _create_capture_views(con: Connection, link: Path) -> None:
+    """Views over the link, so that newer captures are seen at once; none before the first ones."""
+    if not link.exists():
+        return
+    for view, table, text in (
+        (CAPTURES_VIEW, "captures", "What a core node said of each party's spam counters, newest."),
+        ("strata.refused_captures", "refused_lines", "Lines that are no captures, and why."),
+    ):
+        con.execute(
+            f"create view {view} as from read_duckdb({quote_files([link])}, "
+            f"hive_partitioning = false, table_name = '{table}')"
+        )
+        con.execute(f"comment on view {view} is {quote_text(text)}")
+
+
+def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Table]:
+    names = {table for volume in (*history, *states) for table in volume.shapes}
+    for name in sorted(names):
+        held = [volume for volume in history if name in volume.shapes]
+        copies = [volume for volume in states if name in volume.shapes]
+        # A table that a later schema version turned into history keeps its last whole copy, which
+        # has the rows from before; otherwise only the newest copy counts.
+        older = [copy for copy in copies if not held or copy.version < held[-1].version]
+        volumes = (*older[-1:], *held)
+        shape = Shape()
+        for volume in volumes:
+            shape.merge(volume.shapes[name])
+        yield _Table(name, volumes, shape)
+
+
+def _labels(table: str, columns: Sequence[Column]) -> dict[str, str]:
+    """Column of numbers to the column of their names; a CSV's own column of that name stays."""
+    taken = {column.name.lower() for column in columns}
+    numbers = (column.name for column in columns if enum_names(table, column.name))
+    return {name: f"{name}_name" for name in numbers if f"{name}_name" not in taken}
+
+
+def _friendly(table: str, column: Column, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    name = quote_name(column.name)
+    if column.type == "numeric" and (table, column.name) != ("withdrawals", "amount"):
+        yield f"try_cast({name} as decimal(38,10))", column.name
+        return
+    yield name, column.name
+    names = enum_names(table, column.name)
+    if names and column.name in labels:
+        cases = " ".join(f"when {number} then {quote_text(text)}" for number, text in names.items())
+        yield f"case {name} {cases} else {name}::varchar end", labels[column.name]
+
+
+def _comment(con: Connection, table: _Table, columns: Sequence[Column]) -> None:
+    name = quote_name(table.name)
+    kind = "" if table.volumes[-1].kind == "history" else _as_of(table.volumes[-1])
+    for schema, how in (("main", ""), ("exact", " As the exact text of the CSV.")):
+        text = f"{table_meaning(table.name)}{kind}{how}"
+        con.execute(f"comment on view {schema}.{name} is {quote_text(text)}")
+        for column in columns:
+            meaning = quote_text(column_meaning(table.name, column.name))
+            con.execute(f"comment on column {schema}.{name}.{quote_name(column.name)} is {meaning}")
+    for own, meaning in _OWN_COLUMNS.items():
+        con.execute(f"comment on column main.{name}.{own} is {quote_text(meaning)}")
+    for number, label in _labels(table.name, columns).items():
+        text = quote_text(f"The name of {number}; the number itself where it has none.")
+        con.execute(f"comment on column main.{name}.{quote_name(label)} is {text}")
+
+
+def _as_of(volume: Volume) -> str:
+    return f" Current state as of block {volume.blocks.last}."

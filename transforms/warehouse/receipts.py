@@ -1,0 +1,71 @@
+"""What a load leaves on record: per segment, and per table of a segment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from transforms.blocks import BlockRange
+from transforms.objects import ObjectInfo
+from transforms.segments.names import SegmentName
+from transforms.tables.registry import Column, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One table of one segment, proven to render back to its source.
+
+    `bytes` and `sha256` are those of the CSV, header included; `raw_cells` counts, per column, the
+    cells that keep their text because no typed value holds them; `seconds` is the time it took
+    (0 where it was loaded earlier).
+    """
+
+    segment: SegmentName
+    schema: TableSchema
+    rows: int
+    bytes: int
+    sha256: str
+    raw_cells: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return self.schema.table
+
+    @property
+    def blocks(self) -> BlockRange:
+        """The segment's blocks."""
+        return self.segment.blocks
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSegment:
+    """A segment in the warehouse: its file as it was read, its ids, and its history's size.
+
+    `sha256` is that of the segment ZIP; `rows` and `bytes` sum over the history tables.
+    """
+
+    name: SegmentName
+    info: ObjectInfo
+    sha256: str
+    segment_id: str
+    previous_id: str
+    rows: int
+    bytes: int
+
+    @property
+    def blocks(self) -> BlockRange:
+        """The blocks that the segment covers."""
+        return self.name.blocks
+
+
+def dump_columns(schema: TableSchema) -> str:
+    """Write a schema's columns as JSON: `[[name, type], ...]`."""
+    return json.dumps([[column.name, column.type] for column in schema.columns])
+
+
+def parse_columns(table: str, text: str) -> TableSchema:
+    """Read a schema back from its JSON."""
+    return TableSchema(table, tuple(Column(name, kind) for name, kind in json.loads(text)))

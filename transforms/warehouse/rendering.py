@@ -1,0 +1,145 @@
+"""Rendering tables of a volume as CSV bytes: spec 2.8.1-5, the NULL string an option (2.8.3)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import BinaryIO
+
+import duckdb
+
+from transforms.blocks import BlockRange
+from transforms.duck import Connection, quote_name, read_only_connection
+from transforms.errors import ConfigError, IntegrityError, RangeError
+from transforms.lookups.lookup_tables import prove_lookups
+from transforms.tables.dialect import copy_sql
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.records import read_receipts
+from transforms.warehouse.table_load import render_sql
+
+_CHUNK = 1 << 20
+_CURE = "the volume is damaged, remove it and load its segments again"
+_FORBIDDEN_IN_NULL = ',"\r\n'
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedTable:
+    """One table of one segment: its receipt, the header line, the body as a stream of bytes."""
+
+    receipt: Receipt
+    header: bytes
+    body: Iterator[bytes]
+
+
+@contextmanager
+def rendered_table(
+    volume: Path, scratch: Path, blocks: BlockRange, table: str, *, null: str = ""
+) -> Iterator[RenderedTable]:
+    """Render one table of one segment of a volume, as it was dumped, or with another NULL string.
+
+    Raises `RangeError` where the segment has no such table, `ConfigError` for a NULL string that
+    could not be told from a value, `IntegrityError` where other bytes come than were proven.
+    """
+    check_null(null)
+    with _readable(volume, scratch) as con:
+        receipts = read_receipts(
+            con,
+            f"from strata.receipts where first_block = {blocks.first} "
+            f"and last_block = {blocks.last} and table_name = $table",
+            {"table": table},
+        )
+        if not receipts:
+            raise RangeError(f"segment {blocks} has no table {table}")
+        receipt = receipts[0]
+        rendered = scratch / "table.csv"
+        header = _copy(con, receipts, rendered, null)
+    with rendered.open("rb") as stream:
+        body = _stream(stream)
+        yield RenderedTable(
+            receipt, header, _verified(receipt, header, body) if null == "" else body
+        )
+
+
+def check_null(null: str) -> None:
+    """Refuse a NULL string that holds a delimiter, a quote or a line end. Raises `ConfigError`."""
+    if any(char in null for char in _FORBIDDEN_IN_NULL):
+        raise ConfigError(
+            f"the NULL string {null!r} holds a comma, a quote or a line end: "
+            "nothing could tell it from a value"
+        )
+
+
+def volume_digests(volume: Path, scratch: Path) -> Iterator[tuple[Receipt, str]]:
+    """Render all tables of all segments in a volume; yields each receipt with the CSV's SHA-256.
+
+    Raises `IntegrityError` where the volume cannot be read, holds more than its receipts say, or
+    has lookups that do not follow from its tables.
+    """
+    with _readable(volume, scratch) as con:
+        receipts = read_receipts(con, "from strata.receipts order by table_name, first_block", {})
+        for _, group in groupby(receipts, key=lambda receipt: receipt.schema):
+            alike = list(group)
+            rendered = scratch / "table.csv"
+            header = _copy(con, alike, rendered, "")
+            with rendered.open("rb") as stream:
+                for receipt in alike:
+                    digest = hashlib.sha256(header)
+                    left = receipt.bytes - len(header)
+                    while left > 0 and (chunk := stream.read(min(_CHUNK, left))):
+                        digest.update(chunk)
+                        left -= len(chunk)
+                    yield receipt, digest.hexdigest()
+                if stream.read(1):
+                    raise IntegrityError(
+                        f"{volume} renders more rows of table {alike[-1].table} than were loaded: "
+                        f"{_CURE}"
+                    )
+        if wrong := prove_lookups(con, "current"):
+            raise IntegrityError(f"{volume}: {wrong}: {_CURE}")
+
+
+@contextmanager
+def _readable(volume: Path, scratch: Path) -> Iterator[Connection]:
+    """Open a volume; that its bytes cannot be read is an `IntegrityError`."""
+    try:
+        with read_only_connection(volume, threads=1, scratch=scratch) as con:
+            yield con
+    except duckdb.Error as error:
+        # A full disk or memory is no fault of the volume's.
+        if isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error):
+            raise
+        said = str(error).splitlines()[0]
+        raise IntegrityError(f"{volume} cannot be read ({said}): {_CURE}") from error
+
+
+def _copy(con: Connection, receipts: Sequence[Receipt], path: Path, null: str) -> bytes:
+    """Write the bodies of consecutive segments of one schema to a file; returns their header."""
+    schema = receipts[0].schema
+    starts = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.first)
+    raw = any(receipt.raw_cells for receipt in receipts)
+    query = render_sql(quote_name(schema.table), schema, starts, raw=raw)
+    con.execute(copy_sql(query, path, header=False, null=null))
+    names = (f'"{name}"' if name == null else name for name in schema.names)
+    return (",".join(names) + "\n").encode()
+
+
+def _stream(stream: BinaryIO) -> Iterator[bytes]:
+    while chunk := stream.read(_CHUNK):
+        yield chunk
+
+
+def _verified(receipt: Receipt, header: bytes, body: Iterator[bytes]) -> Iterator[bytes]:
+    digest = hashlib.sha256(header)
+    for chunk in body:
+        digest.update(chunk)
+        yield chunk
+    if digest.hexdigest() != receipt.sha256:
+        raise IntegrityError(
+            f"table {receipt.table} of segment {receipt.blocks} no longer renders to the bytes "
+            f"that were loaded (SHA-256 {digest.hexdigest()}, recorded {receipt.sha256}): "
+            f"{_CURE}"
+        )

@@ -1,0 +1,137 @@
+"""Volumes: immutable DuckDB files that hold the typed tables of a run of consecutive segments.
+
+A volume has one table per CSV table (its columns, then `_segment`: the first block of the row's
+segment, `_row`: the row's place in its CSV from 1, `_raw`: texts that no type holds) and the schema
+`strata` with `segments` and `receipts`. Its name says which blocks and which input bytes it holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from transforms.blocks import BlockRange
+from transforms.duck import MEMORY_LIMIT, attached, quote_name, working_connection
+from transforms.lookups.lookup_tables import write_lookups
+from transforms.segments.names import SegmentName
+from transforms.segments.prepare import PreparedSegment
+from transforms.segments.segment_zip import TableFile
+from transforms.tables.conform import conversion
+from transforms.tables.registry import HISTORY_TABLES, Column
+from transforms.warehouse.receipts import LoadedSegment, Receipt
+from transforms.warehouse.records import write_records
+from transforms.warehouse.table_load import PartSink, TableLoader
+
+VOLUME_FORMAT = "1"
+"""Changes when the same input would give other tables, so that names differ too."""
+
+# Below this, DuckDB's default block of 256 KiB would make a volume of small tables mostly padding.
+_SMALL_VOLUME_BYTES = 16 * 2**20
+# CSV bytes that are typed, sorted and proven at once: twice as much spills and is slower.
+_GROUP_BYTES = 128 * 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSettings:
+    """What a load may use: DuckDB threads, DuckDB memory, CSV bytes per volume."""
+
+    threads: int = 1
+    memory_limit: str = MEMORY_LIMIT
+    max_volume_bytes: int = 2 * 2**30
+
+
+Progress = Callable[[int], None]
+"""Called with the CSV bytes that were just loaded and proven."""
+
+
+SORTED = ".sorted.duckdb"
+"""The end of the name of a volume whose rows were sorted all at once, not as they were loaded."""
+
+
+def volume_name(segments: Sequence[tuple[SegmentName, str]], end: str = ".duckdb") -> str:
+    """Name a volume by its segments and their ZIPs' SHA-256: equal input gives an equal name."""
+    digest = hashlib.sha256(VOLUME_FORMAT.encode())
+    for name, sha256 in segments:
+        digest.update(f"\n{name.file_name} {sha256}".encode())
+    blocks = BlockRange(segments[0][0].blocks.first, segments[-1][0].blocks.last)
+    return f"{blocks.key}.{digest.hexdigest()[:16]}{end}"
+
+
+def build_volume(
+    path: Path,
+    segments: Sequence[PreparedSegment],
+    sink: PartSink | None,
+    settings: LoadSettings,
+    progress: Progress,
+) -> list[Receipt]:
+    """Write the tables of consecutive segments to a new DuckDB file, proven; returns the receipts.
+
+    `sink` takes the CSV of the 15 history tables. Raises `SegmentError` naming the segment at
+    fault; the unfinished file is then garbage. Temporary files lie beside `path`.
+    """
+    small = sum(segment.bytes for segment in segments) < _SMALL_VOLUME_BYTES
+    options = "(block_size 16384)" if small else ""
+    receipts: list[Receipt] = []
+    with (
+        working_connection(
+            path.parent, threads=settings.threads, memory_limit=settings.memory_limit
+        ) as con,
+        attached(con, path, "volume", options),
+    ):
+        for table in sorted({table for segment in segments for table in segment.tables}):
+            files = [seg.tables[table] for seg in segments if table in seg.tables]
+            columns = (column for file in files for column in file.schema.columns)
+            con.execute(create_table_sql("volume", table, columns))
+            wanted = sink if table in HISTORY_TABLES else None
+            loader = TableLoader(con, "volume", path.parent, wanted, table)
+            for group in _alike(files):
+                receipts.extend(loader.load(group))
+                progress(sum(file.bytes for file in group))
+        records = [loaded_segment(segment, receipts) for segment in segments]
+        write_records(con, "volume", records, receipts)
+        write_lookups(con, "volume")
+    return receipts
+
+
+def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:
+    """Consecutive files of one schema, as many as DuckDB sorts without spilling."""
+    for _, same in groupby(files, key=lambda file: file.schema):
+        group: list[TableFile] = []
+        size = 0
+        for file in same:
+            if group and size + file.bytes > _GROUP_BYTES:
+                yield group
+                group, size = [], 0
+            group.append(file)
+            size += file.bytes
+        yield group
+
+
+def create_table_sql(volume: str, table: str, columns: Iterable[Column]) -> str:
+    """SQL that creates a volume's table: the CSV's columns by their first types, then our own."""
+    # DuckDB folds case: a name that later segments write otherwise is one column.
+    kept = {column.name.lower(): column for column in reversed([*columns])}
+    listed = [
+        f"{quote_name(column.name)} {conversion(table, column).type}"
+        for column in reversed(kept.values())
+    ]
+    own = ["_segment bigint", "_row bigint", "_raw map(varchar, varchar)"]
+    target = f"{quote_name(volume)}.main.{quote_name(table)}"
+    return f"create table {target} ({', '.join([*listed, *own])})"
+
+
+def loaded_segment(segment: PreparedSegment, receipts: Iterable[Receipt]) -> LoadedSegment:
+    """The record of one segment from what was prepared and loaded."""
+    mine = [receipt for receipt in receipts if receipt.segment == segment.file.name]
+    return LoadedSegment(
+        segment.file.name,
+        segment.file.info,
+        segment.sha256,
+        segment.file.segment_id,
+        segment.previous_id,
+        sum(receipt.rows for receipt in mine),
+        sum(receipt.bytes for receipt in mine),
+    )
