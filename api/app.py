@@ -82,7 +82,7 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
         if operation.path.endswith("}"):
             yield operation.path[: operation.path.rindex("{")], call
     sender = FileSender(service.reading, service.settings.limits.stall_seconds)
-    download = Download(service.downloads, service.parts, sender, service.slots)
+    download = Download(service.downloads, service.exports, sender, service.slots)
     yield "/api/v2/networkhistory/export", download
     page = ArchivePages(service.snapshots, service.store, service.files)
     yield "/", page

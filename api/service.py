@@ -9,6 +9,7 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from api.core.health import Standing
+from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.query_runner import Desk
 from api.core.rate_limit import RateLimiter
@@ -16,8 +17,9 @@ from api.core.settings import ServeSettings
 from api.core.slots import Slots
 from api.core.snapshots import Snapshots
 from api.core.workers import Workers
-from api.queries.part_finder import PartFinder
+from api.queries.export import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
+from exporters.exports.range_export import RangeExporter
 from exporters.stores.opening import open_store
 
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
@@ -40,19 +42,34 @@ class Service:
         self.snapshots = self._closing.enter_context(
             Snapshots.open(settings.places.warehouse, memory_limit=limits.memory)
         )
-        self.parts = PartFinder(settings.places, self.store, limits.rendered_bytes)
+        self.exports = ExportQuery(
+            RangeExporter(
+                settings.places.warehouse.absolute(),
+                self.store,
+                settings.places.names,
+                limits.rendered_bytes,
+            ),
+            self._note_damage,
+        )
         self.standing = Standing(settings, self.snapshots, self.metrics)
         self.queries = Workers("query", limits.threads, limits.queue)
-        self._exports = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE)
+        self._export_workers = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE)
         limiter = RateLimiter(access.rate, access.burst) if access.rate else None
         self.calls = Desk(self.snapshots, self.queries, self.metrics, limits.query_seconds, limiter)
-        self.downloads = Desk(self.snapshots, self._exports, self.metrics, limits.export_seconds)
+        self.downloads = Desk(
+            self.snapshots, self._export_workers, self.metrics, limits.export_seconds
+        )
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
         self.reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")
         self.slots = Slots(limits.streams_per_client)
         self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
         self.feed = ProvisionFeed(self.snapshots, self._streams, self.metrics, limits.stream_buffer)
         self.stopping = asyncio.Event()
+
+    def _note_damage(self, damage: str) -> None:
+        """A copy of a part is damaged: for the log and the counter, whoever asked for it."""
+        self.metrics.damaged.inc()
+        log.warning("%s", damage)
 
     def stop(self) -> None:
         """End the streams, which never end by themselves, and ask for no more requests."""
@@ -74,7 +91,7 @@ class Service:
             for loop in loops:
                 loop.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
-            for workers in (self.queries, self._exports, self.files, self._streams):
+            for workers in (self.queries, self._export_workers, self.files, self._streams):
                 workers.close()
             self.reading.shutdown(wait=False, cancel_futures=True)
             self._closing.close()

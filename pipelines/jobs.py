@@ -6,7 +6,6 @@ import dagster as dg
 
 from pipelines.assets import keys
 from pipelines.retries import healed_by_time
-from pipelines.site.exporting import plan_range
 from pipelines.site.site import Site
 from pipelines.site.verifying import verify_site
 
@@ -66,10 +65,16 @@ def write_export(
     context: dg.OpExecutionContext, config: ExportRange, site: dg.ResourceParam[Site]
 ) -> None:
     """Splice the ZIP of a range from the archive's parts (spec 2.8 and 4.1)."""
+    warnings: list[str] = []
+
+    def warn(text: str) -> None:
+        context.log.warning(text)
+        warnings.append(text)
+
     with healed_by_time(context.retry_number):
-        layout = plan_range(site, config.table, config.from_block, config.to_block).layout
+        asked = (config.table, config.from_block, config.to_block)
+        layout = site.export(*asked, None, warn).layout
         path = Path(config.out) / layout.name
-        path.parent.mkdir(parents=True, exist_ok=True)
         layout.write(path)
     context.add_output_metadata(
         {
@@ -77,6 +82,7 @@ def write_export(
             "bytes": layout.size,
             "members": [member.name for member in layout.members],
             "rows": sum(member.rows for member in layout.members),
+            "warnings": warnings,
         }
     )
 

@@ -117,8 +117,13 @@ class MortalStore:
     def head(self, key: str) -> ObjectInfo | None:
         return self._store.head(key)
 
-    def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
-        return self._store.read(key, start, length)
+    def read(
+        self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
+    ) -> bytes:
+        return self._store.read(key, start, length, version=version)
+
+    def path(self, key: str) -> Path | None:
+        return self._store.path(key)
 
     def fetch(self, key: str, path: Path) -> None:
         self._store.fetch(key, path)

@@ -44,6 +44,14 @@ def working_connection(
 
 
 @contextmanager
+def file_connection() -> Iterator[Connection]:
+    """Open an in-memory DuckDB, of one thread, for queries that name the files they read."""
+    with duckdb.connect(":memory:", config=_config(1, None, None)) as con:
+        _set_up(con)
+        yield con
+
+
+@contextmanager
 def read_only_connection(
     path: Path, *, threads: int | None = None, scratch: Path | None = None
 ) -> Iterator[Connection]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
+from transforms.errors import BusyError
+
 TEMP_SUFFIX = ".tmp"
 
 
@@ -36,6 +38,17 @@ def new_file(
             sync_file(path.parent)
     finally:
         temp.unlink(missing_ok=True)
+
+
+def file_version(found: os.stat_result) -> str:
+    """Text that changes when a file is written or replaced: its time, its size, its inode."""
+    return f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
+
+
+def check_version(descriptor: int, version: str, place: str) -> None:
+    """Raise `BusyError` where an open file has another `file_version`."""
+    if file_version(os.fstat(descriptor)) != version:
+        raise BusyError(f"{place} was replaced while it was read: read it again")
 
 
 def sync_file(path: Path) -> None:

@@ -34,8 +34,13 @@ class ObjectReader(Protocol):
         """Describe one object, or None where it is absent."""
         ...
 
-    def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
-        """Return `length` bytes from `start` (default: to the end). Raises `FileNotFoundError`."""
+    def read(
+        self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
+    ) -> bytes:
+        """Return `length` bytes from `start` (default: to the end). Raises `FileNotFoundError`.
+
+        With `version`, raises `BusyError` where the object has another one by now.
+        """
         ...
 
     def fetch(self, key: str, path: Path) -> None:

@@ -16,18 +16,17 @@ from api.http.answers import envelope, failure, method_not_allowed
 from api.http.file_answers import FileContent, FileSender
 from api.http.query_strings import parse_query
 from api.http.request_parameters import read_export
-from api.queries.export import layout_question
-from api.queries.part_finder import PartFinder
+from api.queries.export import ExportQuery
 from exporters.zips.layout import Layout
 from transforms.errors import IntegrityError
 
 
 class Download:
-    """`GET` and `HEAD` of the export; `parts` are found, or rendered, at the desk."""
+    """`GET` and `HEAD` of the export."""
 
-    def __init__(self, desk: Desk, parts: PartFinder, sender: FileSender, slots: Slots) -> None:
+    def __init__(self, desk: Desk, exports: ExportQuery, sender: FileSender, slots: Slots) -> None:
         self._desk = desk
-        self._parts = parts
+        self._exports = exports
         self._sender = sender
         self._slots = slots
 
@@ -40,7 +39,7 @@ class Download:
         try:
             request = read_export(parse_query(scope["query_string"]))
             with self._slots.taken(client_key(scope)):
-                question = layout_question(request, self._parts)
+                question = self._exports.of(request)
                 layout, _ = await self._desk.ask(question, self._desk.seconds, receive)
                 await self._sender.send(_content(layout), scope, receive, send)
         except IntegrityError:

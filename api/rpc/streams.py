@@ -13,7 +13,6 @@ from contextlib import aclosing, asynccontextmanager
 from api.core.errors import ApiError, Code
 from api.core.logs import log
 from api.core.read_ahead import Blocks
-from api.queries.export import layout_question
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import LIQUIDITY_PROVISION
 from api.queries.pagination import Record
@@ -64,7 +63,7 @@ class Streams:
 
     async def _send_export(self, request: ExportNetworkHistory, call: Call) -> None:
         desk = self._service.downloads
-        question = layout_question(request, self._service.parts)
+        question = self._service.exports.of(request)
         layout, _ = await desk.ask(question, call.seconds(desk.seconds))
         blocks = Blocks(self._service.reading, layout.read())
         # The first block before the metadata: damage found by then comes before the file's name.

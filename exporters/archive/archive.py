@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from exporters.archive.entries import Entry
 from exporters.archive.index import Root, parse_root
-from exporters.archive.shards import Shard, shard_path
+from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_path, table_entries
 from exporters.stores.store import LostRaceError, Store
-from exporters.zips.parts import PartRef, read_parts
-from exporters.zips.sources import ObjectSource
+from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
 from transforms.blocks import BlockRange
 from transforms.errors import BusyError
 from transforms.objects import ObjectInfo
@@ -35,6 +35,7 @@ _parsed_root = lru_cache(maxsize=4)(parse_root)
 _parsed_shard = lru_cache(maxsize=8)(Shard.parse)
 _ATTEMPTS = 100
 _LONGEST_PAUSE_SECONDS = 0.2
+_READERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +76,42 @@ class Archive:
                     if entry.table == table and entry.blocks.overlaps(blocks):
                         yield entry
 
-    def parts(self, table: str, blocks: BlockRange) -> Iterator[PartRef]:
-        """Yield what `entries` found as parts to splice from; only directories of ZIPs are read."""
-        for entry in self.entries(table, blocks):
-            yield from read_parts(self.source(entry))
+    def entries_inside(self, table: str, blocks: BlockRange) -> Iterator[Entry]:
+        """Yield the published ZIPs of a table that hold no other blocks, by first block.
 
-    def source(self, entry: Entry) -> ObjectSource:
-        """The bytes of a published ZIP; their version is their SHA-256, whatever the store."""
-        info = ObjectInfo(self.key(entry.path), entry.bytes, entry.sha256)
-        return ObjectSource(self.store, info)
+        Costs what the range costs: the root is not read, and of shards only what the table has.
+        """
+        numbers = range(blocks.first // SHARD_BLOCKS, blocks.last // SHARD_BLOCKS + 1)
+        for entries in self._read_several(partial(self._table_entries, table), numbers):
+            for entry in entries:
+                inside = entry.blocks
+                if blocks.first <= inside.first and inside.last <= blocks.last:
+                    yield entry
+
+    def _table_entries(self, table: str, number: int) -> tuple[Entry, ...]:
+        path = shard_path(number)
+        data = self.read(path)
+        return table_entries(data, table, self.place(path)) if data else ()
+
+    def _read_several(
+        self, read: Callable[[int], tuple[Entry, ...]], numbers: Sequence[int]
+    ) -> Iterator[tuple[Entry, ...]]:
+        """Read shards in order; those of a distant store several at a time."""
+        if self.store.path(self.key("index")) is not None or len(numbers) == 1:
+            yield from map(read, numbers)
+            return
+        with ThreadPoolExecutor(_READERS) as pool:
+            yield from pool.map(read, numbers)
+
+    def source(self, entry: Entry, state: str | None = None) -> ByteSource:
+        """The bytes of a published ZIP; their version is their SHA-256, whatever the store.
+
+        With `state`, the store's own version of the object, only that one is read.
+        """
+        key = self.key(entry.path)
+        if (path := self.store.path(key)) is not None:
+            return LocalSource(path, entry.bytes, entry.sha256, state or "")
+        return ObjectSource(self.store, ObjectInfo(key, entry.bytes, entry.sha256), state)
 
     def read(self, path: str) -> bytes | None:
         """Read a whole small object below the chain's folder, or None where it is absent."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from exporters.zips.runs import Run
 from transforms.blocks import BlockRange
 from transforms.tables.registry import Column, TableSchema
 
@@ -24,7 +25,11 @@ class SegmentSource:
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """One CSV inside a ZIP: rows without the header, length in bytes, SHA-256 of the text."""
+    """One CSV inside a ZIP: rows without the header, length in bytes, SHA-256 of the text.
+
+    `runs` are its header run and its body runs, so that it can be spliced without a look into the
+    ZIP; None in an index of before.
+    """
 
     name: str
     version: int
@@ -33,6 +38,7 @@ class Csv:
     bytes: int
     sha256: str
     schema: TableSchema
+    runs: tuple[Run, Run] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,19 @@ def columns_of(found: Json) -> dict[str, tuple[Column, ...]]:
 def _csv_of(found: Json, table: str, columns: Mapping[str, tuple[Column, ...]]) -> Csv:
     schema = TableSchema(table, columns[found["schema"]])
     facts = (found["rows"], found["bytes"], found["sha256"])
-    return Csv(found["name"], found["schema_version"], range_of(found), *facts, schema)
+    runs = _runs_of(found["runs"]) if "runs" in found else None
+    return Csv(found["name"], found["schema_version"], range_of(found), *facts, schema, runs)
+
+
+def _runs_of(found: Json) -> tuple[Run, Run]:
+    return Run(*found["header"]), Run(*found["body"])
+
+
+def _runs_json(runs: tuple[Run, Run] | None) -> Json:
+    if runs is None:
+        return {}
+    header, body = ([run.deflated, run.plain, run.crc32] for run in runs)
+    return {"runs": {"header": header, "body": body}}
 
 
 def _segment_json(segment: SegmentSource) -> Json:
@@ -143,4 +161,5 @@ def _csv_json(member: Csv) -> Json:
         "bytes": member.bytes,
         "sha256": member.sha256,
         "schema": member.schema.fingerprint,
+        **_runs_json(member.runs),
     }

@@ -13,7 +13,9 @@ added within `format` 1; a reader ignores those it does not know.
     zips        table, from, to, path, bytes, sha256, rows, schema_versions,
                 segments [from, to, version, id?, sha256?]: the segments it was made of (a ZIP of
                     more than one is a window: it repeats the rows of their single ZIPs),
-                members [name, schema_version, from, to, rows, bytes, sha256, schema]: its CSVs
+                members [name, schema_version, from, to, rows, bytes, sha256, schema, runs?]: its
+                    CSVs; runs [header, body]: deflated bytes, plain bytes and CRC-32 of its header
+                    run and of its body runs, all that splicing needs to know
 
 `<chain id>/index.json`, the root:
 
@@ -29,19 +31,25 @@ added within `format` 1; a reader ignores those it does not know.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from exporters.archive.entries import Entry, Json, columns_of, entry_json, entry_of, schemas_json
 from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError, SegmentError
+from transforms.tables.registry import Column
 
 FORMAT = 1
 SHARD_BLOCKS = 20_000
 
 _Parsed = TypeVar("_Parsed")
 _LINE = ",\n"
+# How a shard that `json_lines` wrote begins, where its columns begin, and where they end.
+_HEAD = f'{{\n"format":{FORMAT},\n'.encode()
+_SCHEMAS = b'\n"schemas":{\n'
+_ZIPS = b'\n},\n"zips":['
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, SegmentError)
 
 
@@ -89,6 +97,37 @@ class Shard:
             return cls(found["chain_id"], found["from"] // SHARD_BLOCKS, entries)
 
         return parsed(data, place, read)
+
+
+def table_entries(data: bytes, table: str, place: str) -> tuple[Entry, ...]:
+    """The entries of one table in a shard, without parsing those of the others.
+
+    As `Shard.to_bytes` writes it, each entry and each list of columns is a line of its own; a shard
+    that somebody formatted otherwise is parsed as a whole. Raises `IntegrityError`.
+    """
+    start, end = data.find(_SCHEMAS), data.find(_ZIPS)
+    if not (data.startswith(_HEAD) and 0 < start < end):
+        return tuple(e for e in Shard.parse(data, place).entries if e.table == table)
+    lines = _lines_from(data, f'\n{{"table":{_dumps(table)},'.encode(), end)
+    try:
+        columns = _columns(data[start + len(_SCHEMAS) : end])
+        return tuple(entry_of(item, columns) for item in json.loads(b"[%s]" % b",".join(lines)))
+    except _UNREADABLE as error:
+        raise _unreadable(place, error) from error
+
+
+def _lines_from(data: bytes, begin: bytes, at: int) -> Iterator[bytes]:
+    """The lines that begin with these bytes (a line feed first), without the comma at their end."""
+    while (at := data.find(begin, at)) >= 0:
+        end = data.find(b"\n", at + 1)
+        yield data[at + 1 : end].rstrip(b",")
+        at = end
+
+
+@lru_cache(maxsize=64)
+def _columns(schemas: bytes) -> Mapping[str, tuple[Column, ...]]:
+    """The columns by fingerprint: neighbouring shards have the same, written alike."""
+    return columns_of(json.loads(b"{%s}" % schemas))
 
 
 def shard_number(blocks: BlockRange) -> int:
@@ -139,7 +178,11 @@ def parsed(data: bytes, place: str, read: Callable[[Json], _Parsed]) -> _Parsed:
             )
         return read(found)
     except _UNREADABLE as error:
-        raise IntegrityError(
-            f"{place} is no index of format {FORMAT} ({error!r}): restore it from a copy, or "
-            "delete it and publish the segments of its blocks again"
-        ) from error
+        raise _unreadable(place, error) from error
+
+
+def _unreadable(place: str, error: Exception) -> IntegrityError:
+    return IntegrityError(
+        f"{place} is no index of format {FORMAT} ({error!r}): restore it from a copy, or "
+        "delete it and publish the segments of its blocks again"
+    )

@@ -68,6 +68,15 @@ def export_range(first: int, last: int) -> BlockRange:
     return BlockRange(first, last)
 
 
+def check_table(table: str) -> None:
+    """Raise `InvalidExportError` where `table` is none of the 15 that are exported."""
+    if table not in HISTORY_TABLES:
+        raise InvalidExportError(
+            f"{table!r} is no table of the network's history: choose one of "
+            f"{', '.join(HISTORY_TABLES)}"
+        )
+
+
 def plan_export(held: Iterable[HeldSegment], table: str, blocks: BlockRange) -> ExportPlan:
     """Plan the export of `table` over `blocks` from the segments held (of one chain, any order).
 
@@ -75,11 +84,7 @@ def plan_export(held: Iterable[HeldSegment], table: str, blocks: BlockRange) -> 
     message names the nearest boundaries. Raises `NotHeldError` where segments are missing: the
     message names the blocks.
     """
-    if table not in HISTORY_TABLES:
-        raise InvalidExportError(
-            f"{table!r} is no table of the network's history: choose one of "
-            f"{', '.join(HISTORY_TABLES)}"
-        )
+    check_table(table)
     segments = sorted(held, key=lambda segment: segment.blocks)
     _check_aligned([segment.blocks for segment in segments], blocks)
     _check_held(segments, table, blocks)

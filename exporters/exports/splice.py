@@ -6,11 +6,12 @@ add up. A spliced ZIP carries the same private fields, so it serves as a bigger 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from isal import isal_zlib
 
+from exporters.exports.cover import Candidate, cheapest_cover
 from exporters.exports.plan import ExportPlan, NotHeldError, missing_blocks
 from exporters.names import NameStyle, csv_name, zip_name
 from exporters.zips.container import Member, directory, local_header
@@ -39,15 +40,10 @@ def cover(blocks: BlockRange, available: Iterable[PartRef]) -> tuple[PartRef, ..
     inside = [
         p for p in available if blocks.first <= p.blocks.first and p.blocks.last <= blocks.last
     ]
-    # How many parts it takes from a block to the end, and the first of them.
-    best: dict[int, tuple[int, PartRef | None]] = {blocks.last + 1: (0, None)}
-    for part in sorted(inside, key=lambda part: part.blocks, reverse=True):
-        count = best.get(part.blocks.last + 1, (None,))[0]
-        if count is not None and count + 1 < best.get(part.blocks.first, (len(inside) + 1,))[0]:
-            best[part.blocks.first] = (count + 1, part)
-    if blocks.first not in best:
+    found = cheapest_cover(blocks, (Candidate(part.blocks, 1, part) for part in inside))
+    if found is None:
         raise NotHeldError(_no_cover(blocks, [part.blocks for part in inside]))
-    return tuple(_followed(best, blocks.first))
+    return found
 
 
 def layout_export(
@@ -110,13 +106,6 @@ def _check_headers(span: CsvParts) -> None:
                 f"{span.name} cannot be spliced: {part.source.name} has other columns than "
                 f"{first.source.name}"
             )
-
-
-def _followed(best: dict[int, tuple[int, PartRef | None]], block: int) -> Iterator[PartRef]:
-    part = best[block][1]
-    while part is not None:
-        yield part
-        part = best[part.blocks.last + 1][1]
 
 
 def _no_cover(blocks: BlockRange, present: list[BlockRange]) -> str:

@@ -95,7 +95,8 @@ def _proven_csv(
     if item.csv_sha256 and item.csv_sha256[number] != sha256:
         raise _other(item, f"{member.name} with SHA-256 {sha256}, not {item.csv_sha256[number]}")
     facts = (member.rows, member.whole.plain, sha256)
-    return Csv(member.name, name.version, name.blocks, *facts, schema)
+    runs = (member.header, member.body)
+    return Csv(member.name, name.version, name.blocks, *facts, schema, runs)
 
 
 def _other(item: PublishItem, what: str) -> IntegrityError:

@@ -36,7 +36,7 @@ from exporters.stores.store import (
     content_sha256,
 )
 from transforms.errors import ConfigError, IntegrityError
-from transforms.files import new_file, sync_file
+from transforms.files import check_version, new_file, sync_file
 from transforms.objects import ObjectInfo
 
 
@@ -62,9 +62,13 @@ class FolderStore:
             return None
         return describe_file(key, found) if stat.S_ISREG(found.st_mode) else None
 
-    def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
+    def read(
+        self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
+    ) -> bytes:
         """Return `length` bytes from `start`; past the end there are none."""
         with self._present(key).open("rb") as file:
+            if version is not None:
+                check_version(file.fileno(), version, self.describe(key))
             file.seek(start)
             return file.read() if length is None else file.read(length)
 
@@ -76,6 +80,10 @@ class FolderStore:
     def describe(self, key: str = "") -> str:
         """The file's path."""
         return str(self._root / key)
+
+    def path(self, key: str) -> Path:
+        """The file, whether or not it is there."""
+        return self._path(key)
 
     def put_if_absent(
         self,

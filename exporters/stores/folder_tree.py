@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from exporters.stores.store import SCRATCH
-from transforms.files import sync_file
+from transforms.files import file_version, sync_file
 from transforms.objects import ObjectInfo
 
 LOCK = "lock"
@@ -19,8 +19,8 @@ _ABANDONED_SECONDS = 24 * 3600
 
 
 def describe_file(key: str, found: os.stat_result) -> ObjectInfo:
-    """A file as an object; its version is its time and size."""
-    return ObjectInfo(key, found.st_size, f"{found.st_mtime_ns}-{found.st_size}")
+    """A file as an object; see `file_version`."""
+    return ObjectInfo(key, found.st_size, file_version(found))
 
 
 def walk(folder: Path, above: str, prefix: str) -> Iterator[ObjectInfo]:

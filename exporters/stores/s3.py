@@ -88,9 +88,13 @@ class S3Store:
         found = self._head(key)
         return ObjectInfo(key, found["ContentLength"], found["ETag"]) if found else None
 
-    def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
+    def read(
+        self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
+    ) -> bytes:
         """Return `length` bytes from `start`; past the end there are none."""
-        return b"" if length == 0 else self._read(key, start, length, {})
+        if length == 0:
+            return b""
+        return self._read(key, start, length, {"IfMatch": version} if version else {})
 
     def fetch(self, key: str, path: Path) -> None:
         """Download the whole object to `path`, which stays as it was if that fails."""
@@ -104,6 +108,9 @@ class S3Store:
     def describe(self, key: str = "") -> str:
         """The object's `s3://` address."""
         return f"s3://{self._bucket}/{self._prefix}{key}"
+
+    def path(self, key: str) -> None:
+        """None: an object is no local file."""
 
     def put_if_absent(
         self, key: str, source: Path | bytes, *, content_type: str, sha256: str, immutable: bool

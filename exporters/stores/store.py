@@ -58,6 +58,10 @@ class Store(ObjectReader, Protocol):
     (disk full, lost connection) pass through as `OSError` and leave no object behind.
     """
 
+    def path(self, key: str) -> Path | None:
+        """The local file of an object, where the store has one."""
+        ...
+
     def put_if_absent(
         self, key: str, source: Path | bytes, *, content_type: str, sha256: str, immutable: bool
     ) -> PutResult:

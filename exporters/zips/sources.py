@@ -1,4 +1,4 @@
-"""Where bytes that already lie somewhere are read from: a local file, or an object in a store."""
+"""Where bytes that already lie somewhere are read from: a local file, a store, or memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from transforms.errors import IntegrityError
+from transforms.errors import BusyError, IntegrityError
+from transforms.files import check_version, file_version
 from transforms.objects import ObjectInfo, ObjectReader
 
 
@@ -29,23 +30,29 @@ class ByteSource(Protocol):
         """Opaque text that changes when the bytes do: a hash, an ETag, a file's time and size."""
         ...
 
-    @property
-    def path(self) -> Path | None:
-        """The local file, where there is one: the kernel can copy that by itself."""
-        ...
-
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset`; fewer only where the bytes end."""
+        ...
+
+    def descriptor(self) -> int | None:
+        """A descriptor of the local file, which the caller closes; None where there is no file.
+
+        The kernel can copy from it by itself.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSource:
-    """A local file, as long as it was when it was opened."""
+    """A local file, as long as it was when it was opened.
+
+    With `state`, a `file_version`, no other file is read in its place: that is a `BusyError`.
+    """
 
     path: Path
     size: int
     version: str
+    state: str = ""
 
     @classmethod
     def open(cls, path: Path, version: str = "") -> LocalSource:
@@ -53,8 +60,8 @@ class LocalSource:
 
         Raises `FileNotFoundError`.
         """
-        stat = path.stat()
-        return cls(path, stat.st_size, version or f"{stat.st_mtime_ns}-{stat.st_size}")
+        found = path.stat()
+        return cls(path, found.st_size, version or file_version(found))
 
     @property
     def name(self) -> str:
@@ -63,19 +70,31 @@ class LocalSource:
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset`."""
-        descriptor = os.open(self.path, os.O_RDONLY)
+        descriptor = self.descriptor()
         try:
             return os.pread(descriptor, length, offset)
         finally:
             os.close(descriptor)
 
+    def descriptor(self) -> int:
+        """A descriptor of the file."""
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            if self.state:
+                check_version(descriptor, self.state, self.name)
+        except BusyError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectSource:
-    """An object in a store."""
+    """An object in a store; with `state`, its version there, no other bytes are read."""
 
     reader: ObjectReader
     info: ObjectInfo
+    state: str | None = None
 
     @property
     def name(self) -> str:
@@ -89,17 +108,36 @@ class ObjectSource:
 
     @property
     def version(self) -> str:
-        """The store's version of it."""
+        """What its bytes are known by, wherever they lie."""
         return self.info.version
-
-    @property
-    def path(self) -> Path | None:
-        """None: an object is no local file."""
-        return None
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset`."""
-        return self.reader.read(self.info.key, offset, length)
+        return self.reader.read(self.info.key, offset, length, version=self.state)
+
+    def descriptor(self) -> None:
+        """None: an object is no local file."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """Bytes that were read from `name` already."""
+
+    name: str
+    data: bytes
+    version: str = ""
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        return len(self.data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset`."""
+        return self.data[offset : offset + length]
+
+    def descriptor(self) -> None:
+        """None: these bytes are in no file."""
 
 
 def read_exactly(source: ByteSource, offset: int, length: int) -> bytes:

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from exporters.exports.range_export import RangeExport
 from exporters.names import NameStyle
-from exporters.zips.staging import PartStage
 from pipelines.commands.display import Screen, size_text
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
-from pipelines.site.exporting import RangeExport, plan_range, render_range
+from transforms.warehouse.holdings import CatalogHoldings
 
 
 @click.command("export", short_help="Write one table over a range of blocks as a ZIP.")
@@ -61,20 +61,25 @@ def command(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     style = NameStyle(name_style) if name_style else site.settings.names
+    warnings: list[str] = []
+
+    def warn(text: str) -> None:
+        warnings.append(text)
+        screen.say(f"warning: {text}")
+
     with tempfile.TemporaryDirectory(prefix="strata-export-") as folder:
         if null:
-            stage = PartStage(Path(folder), style, durable=False)
-            export = render_range(site, table, first, last, null, stage)
+            asked = (CatalogHoldings(site.warehouse.root), table, first, last, null)
+            export = site.exporter.export_with_null(*asked, Path(folder), style=style)
         else:
-            export = plan_range(site, table, first, last, style)
+            export = site.export(table, first, last, style, warn)
         layout = export.layout
         path = None if out is None or dry_run else out / layout.name
         if path is not None:
             with screen.progress("writing", layout.size) as advance:
-                layout.write(path)
-                advance(layout.size)
+                layout.write(path, progress=advance)
         _tell(screen, export, path)
-    screen.document(_facts(export, path))
+    screen.document({**_facts(export, path), "warnings": warnings})
 
 
 def _tell(screen: Screen, export: RangeExport, path: Path | None) -> None:

@@ -8,6 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from exporters.archive.archive import Archive
+from exporters.exports.part_search import Warn
+from exporters.exports.range_export import RangeExport, RangeExporter
+from exporters.names import NameStyle
 from exporters.stores.opening import open_store
 from exporters.stores.store import Store
 from exporters.zips.staging import PartStage
@@ -16,6 +19,7 @@ from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
 from transforms.segments.source import Source
 from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.holdings import CatalogHoldings
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.volumes import Progress
 from transforms.warehouse.warehouse import Warehouse
@@ -89,6 +93,19 @@ class Site:
     def stage(self) -> PartStage:
         """The proven CSVs that wait to be published."""
         return PartStage(self.settings.warehouse.absolute() / "parts", self.settings.names)
+
+    @cached_property
+    def exporter(self) -> RangeExporter:
+        """What exports ranges of blocks."""
+        return RangeExporter(self.warehouse.root, self.store, self.settings.names)
+
+    def export(
+        self, table: str, first: int, last: int, style: NameStyle | None, warn: Warn
+    ) -> RangeExport:
+        """Lay out one table over a range, every part proven; see `RangeExporter.export`."""
+        return self.exporter.export(
+            CatalogHoldings(self.warehouse.root), table, first, last, style=style, warn=warn
+        )
 
     def stage_part(self, receipt: Receipt) -> None:
         """Render a loaded table of a segment from the warehouse as a waiting part."""

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from exporters.zips.staging import PartStage
+from exporters.zips.layout import Layout
 from pipelines.settings import Settings
-from pipelines.site.exporting import plan_range, render_range
 from pipelines.site.publishing import (
     publish_segments,
     publish_windows,
@@ -32,6 +31,7 @@ from tests.segments_kit import (
     table_rows,
 )
 from transforms.errors import ConfigError, RangeError
+from transforms.warehouse.holdings import CatalogHoldings
 
 FEW = ("blocks", "orders")  # most tests need no more of the 15 tables
 ALL = blocks(0, 1, 2, 3)
@@ -72,6 +72,22 @@ def only_member(path: Path) -> bytes:
     with zipfile.ZipFile(path) as archive:
         (name,) = archive.namelist()
         return archive.read(name)
+
+
+def exported(site: Site, table: str, first: int, last: int) -> Layout:
+    """The ZIP of a range, of which every copy must be sound."""
+    warnings: list[str] = []
+    layout = site.export(table, first, last, None, warnings.append).layout
+    assert not warnings
+    return layout
+
+
+def exported_with_null(
+    site: Site, table: str, first: int, last: int, null: str, folder: Path
+) -> Layout:
+    """The ZIP of a range with another NULL string."""
+    holdings = CatalogHoldings(site.warehouse.root)
+    return site.exporter.export_with_null(holdings, table, first, last, null, folder).layout
 
 
 def test_a_segment_is_published_when_all_its_tables_are(site: Site) -> None:
@@ -169,7 +185,7 @@ def test_a_range_is_exported_from_archive_and_warehouse_alike(
         publish_segments(site, blocks(*published), ["blocks"])
     path = tmp_path / "range.zip"
 
-    layout = plan_range(site, "blocks", 1, 40).layout
+    layout = exported(site, "blocks", 1, 40)
     layout.write(path)
 
     assert path.stat().st_size == layout.size
@@ -188,8 +204,7 @@ def test_a_range_is_exported_with_another_null_string(tmp_path: Path, null: str)
     site = Site(settings)
     load(site)
 
-    stage = PartStage(tmp_path / "stage", durable=False)
-    layout = render_range(site, "orders", 1, 20, null, stage).layout
+    layout = exported_with_null(site, "orders", 1, 20, null, tmp_path / "stage")
     layout.write(tmp_path / layout.name)
 
     (header, first_rows), (_, second_rows) = (decode(entry_bytes(p, "orders")) for p in sources)
@@ -200,7 +215,7 @@ def test_a_range_is_exported_with_another_null_string(tmp_path: Path, null: str)
 
 def test_a_null_string_that_could_be_a_value_is_refused(site: Site, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="comma, a quote or a line end"):
-        render_range(site, "orders", 1, 40, "a,b", PartStage(tmp_path / "stage"))
+        exported_with_null(site, "orders", 1, 40, "a,b", tmp_path / "stage")
 
 
 def test_a_window_wider_than_the_range_does_not_hide_what_the_range_needs(
@@ -210,7 +225,7 @@ def test_a_window_wider_than_the_range_does_not_hide_what_the_range_needs(
     publish_segments(wide, ALL, ["blocks"])
     assert publish_windows(wide).created == 1
 
-    plan_range(wide, "blocks", 11, 30).layout.write(tmp_path / "range.zip")
+    exported(wide, "blocks", 11, 30).write(tmp_path / "range.zip")
 
     expected = expected_member(loaded.sources[1:3], "blocks")
     assert only_member(tmp_path / "range.zip") == expected
@@ -229,7 +244,7 @@ def test_a_range_that_cannot_be_is_refused_in_words(
     site: Site, table: str, first: int, last: int, said: str
 ) -> None:
     with pytest.raises(RangeError, match=said):
-        plan_range(site, table, first, last)
+        exported(site, table, first, last)
 
 
 def test_nothing_can_be_published_from_an_empty_warehouse(site: Site, tmp_path: Path) -> None:

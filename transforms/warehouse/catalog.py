@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from transforms.blocks import BlockRange
 from transforms.duck import attached, quote_text, read_only_connection, working_connection
+from transforms.errors import ConfigError
 from transforms.files import commit_file, swap_link
 from transforms.scratch import exclusive, scratch_folder
 from transforms.warehouse.catalog_views import create_views
@@ -97,6 +98,14 @@ def _outside(
 def generation_path(root: Path, generation: int) -> Path:
     """Where a generation's file lies."""
     return root / _FOLDER / f"{generation:08d}.duckdb"
+
+
+def current_generation(root: Path) -> Path:
+    """The file of the newest generation. Raises `ConfigError` where nothing was ever loaded."""
+    current = root / CURRENT
+    if not current.exists():
+        raise ConfigError(f"{root} holds no catalog yet: load segments first")
+    return current.resolve()
 
 
 def read_catalog(root: Path) -> Catalog | None:

@@ -1,0 +1,264 @@
+"""Finding sound copies of the parts that an export needs (spec 4.1).
+
+The fewest published ZIPs are taken that hold the range, and for segments that no sound one holds
+the part that waits to be published, or one that is rendered now. A copy that is damaged or missing
+is named in a warning and another is taken; only where none is sound is that an error.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from exporters.archive.archive import Archive
+from exporters.archive.entries import Entry
+from exporters.exports.copies import (
+    Copy,
+    DamagedCopyError,
+    local_part,
+    published_copy,
+    published_parts,
+)
+from exporters.exports.cover import Candidate, cheapest_cover
+from exporters.exports.plan import ExportPlan, HeldSegment, Span, plan_export
+from exporters.exports.proofs import Proofs
+from exporters.exports.rendered import RenderedParts
+from exporters.exports.splice import CsvParts, layout_zip
+from exporters.names import NameStyle, csv_name, zip_name
+from exporters.stores.store import content_sha256
+from exporters.zips.layout import Layout
+from exporters.zips.parts import PartRef
+from exporters.zips.sources import ByteSource, LocalSource
+from exporters.zips.staging import PartStage
+from transforms.blocks import BlockRange
+from transforms.errors import IntegrityError, RangeError
+from transforms.files import file_version
+from transforms.warehouse.holdings import Holdings
+from transforms.warehouse.receipts import Receipt
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+Warn = Callable[[str], object]
+
+_READERS = 8
+_CHUNK = 32
+# Opening a copy to prove it takes about as long as reading so many bytes of it.
+_OPENING_BYTES = 32 * 1024
+# No number of published ZIPs is dearer than a part that must be looked for on the disk.
+_LOCAL_COST = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlaces:
+    """Where the parts of one chain can lie, and what was proven of them."""
+
+    archive: Archive
+    waiting: PartStage
+    rendered: RenderedParts
+    proofs: Proofs
+
+
+@dataclass(slots=True)
+class PartSearch:
+    """The search for the parts of segments with these `receipts` of one table, which ascend.
+
+    `warn` is told of each copy that is damaged, and how to put it right; `check` is called now and
+    then, and raises where nobody waits any more.
+    """
+
+    places: PartPlaces
+    holdings: Holdings
+    receipts: Sequence[Receipt]
+    warn: Warn
+    check: Callable[[], object]
+    _damaged: dict[str, tuple[BlockRange, str]] = field(default_factory=dict)
+    _published: dict[str, tuple[PartRef, ...]] = field(default_factory=dict)
+    _made_room: bool = False
+
+    def lay_out(self, plan: ExportPlan, style: NameStyle, prove_bytes: int | None) -> Layout:
+        """The ZIP of a plan from sound copies.
+
+        Those of the first `prove_bytes` bytes (None: all) are proven now, the others before their
+        first byte is read. Raises `IntegrityError` where a part is sound nowhere.
+        """
+        entries = list(self.places.archive.entries_inside(plan.table, plan.blocks))
+        while True:
+            found = [self._parts(span, entries) for span in plan.spans]
+            if all(found) and self._are_sound([p for parts in found for p in parts], prove_bytes):
+                break
+        spans = [
+            CsvParts(_csv_name(plan, span, style), span.version, span.blocks, parts)
+            for span, parts in zip(plan.spans, found, strict=True)
+        ]
+        return layout_zip(zip_name(plan.chain_id, plan.table, plan.blocks, style), spans)
+
+    def find_equal(self, copy: Copy, reason: Exception) -> ByteSource:
+        """The bytes of a copy that cannot be read, put together anew from other copies.
+
+        Raises `IntegrityError` where that does not give the very same bytes.
+        """
+        self._note(copy.name, copy.blocks, str(reason))
+        plan = self._plan(copy.blocks)
+        for style in NameStyle:
+            name = zip_name(plan.chain_id, plan.table, plan.blocks, style)
+            if name == copy.name.rpartition("/")[2]:
+                path = self.places.rendered.joined(name)
+                self.lay_out(plan, style, None).write(path, durable=False)
+                found = path.stat()
+                if content_sha256(path) == copy.version:
+                    return LocalSource(path, found.st_size, copy.version, file_version(found))
+        raise IntegrityError(
+            f"{reason}. No other copy has the very same bytes, so what was sent of the ZIP cannot "
+            "be completed: ask for it again"
+        )
+
+    def _plan(self, blocks: BlockRange) -> ExportPlan:
+        table = self.receipts[0].table
+        held = (HeldSegment(r.segment, {table: r.schema}) for r in self._within(blocks))
+        return plan_export(held, table, blocks)
+
+    def _within(self, blocks: BlockRange) -> Sequence[Receipt]:
+        start = bisect_left(self.receipts, blocks.first, key=lambda r: r.blocks.first)
+        stop = bisect_right(self.receipts, blocks.last, key=lambda r: r.blocks.first)
+        return self.receipts[start:stop]
+
+    def _parts(self, span: Span, entries: Sequence[Entry]) -> Sequence[PartRef]:
+        """The parts of a span; none where a copy turned out to be damaged on the way."""
+        self.check()
+        chosen = self._choose(span, entries)
+        if not self._open([entry for entry, _ in chosen if entry is not None]):
+            return ()
+        return [
+            self._published[entry.path][number] if entry else self._local(span.segments[number])
+            for entry, number in chosen
+        ]
+
+    def _choose(self, span: Span, entries: Sequence[Entry]) -> Sequence[tuple[Entry | None, int]]:
+        """The fewest published CSVs that hold a span, as entry and number of the CSV in it.
+
+        A segment that none of them holds comes without an entry, as its number in the span.
+        """
+        inside, columns = span.blocks, span.schema.columns
+        published: Iterator[Candidate[tuple[Entry | None, int]]] = (
+            Candidate(csv.blocks, 1, (entry, number))
+            for entry in entries
+            if not self._damaged or self.places.archive.place(entry.path) not in self._damaged
+            for number, csv in enumerate(entry.members)
+            if inside.first <= csv.blocks.first
+            and csv.blocks.last <= inside.last
+            and csv.schema.columns == columns
+        )
+        local: Iterator[Candidate[tuple[Entry | None, int]]] = (
+            Candidate(blocks, _LOCAL_COST, (None, number))
+            for number, blocks in enumerate(span.segments)
+        )
+        found = cheapest_cover(inside, [*published, *local])
+        assert found is not None
+        return found
+
+    def _open(self, entries: Sequence[Entry]) -> bool:
+        """Know the parts of published ZIPs; whether all of them could be read."""
+        unknown = [entry for entry in entries if entry.path not in self._published]
+        dark = [entry for entry in unknown if entry.members[0].runs is None]
+        for entry in unknown:
+            if entry.members[0].runs is not None:
+                self._published[entry.path] = self._parts_of(entry)
+        for entry, parts in zip(dark, self._on_each(self._parts_of, dark), strict=True):
+            if parts is not None:
+                self._published[entry.path] = parts
+        return all(entry.path in self._published for entry in dark)
+
+    def _parts_of(self, entry: Entry) -> tuple[PartRef, ...]:
+        archive = self.places.archive
+        copy = published_copy(archive, entry, self.places.proofs, self.find_equal)
+        return published_parts(archive, entry, copy)
+
+    def _are_sound(self, parts: Sequence[PartRef], prove_bytes: int | None) -> bool:
+        """Prove the copies of parts from the first on; whether all of these are sound."""
+        copies = {id(part.source): part.source for part in parts}
+        wanted: list[Copy] = []
+        left = float("inf") if prove_bytes is None else prove_bytes
+        for copy in copies.values():
+            left -= copy.size + _OPENING_BYTES
+            if left < 0 and wanted:
+                break
+            if isinstance(copy, Copy):
+                wanted.append(copy)
+        return None not in self._on_each(_proven, wanted)
+
+    def _on_each(
+        self, work: Callable[[_Item], _Result], items: Sequence[_Item]
+    ) -> list[_Result | None]:
+        """Work on copies, several at a time; one that is damaged is noted and gives None."""
+
+        def tried(some: Sequence[_Item]) -> list[_Result | None]:
+            self.check()
+            results: list[_Result | None] = []
+            for item in some:
+                try:
+                    results.append(work(item))
+                except DamagedCopyError as damage:
+                    self._note(damage.place, damage.blocks, str(damage))
+                    results.append(None)
+            return results
+
+        if len(items) <= 1:
+            return tried(items)
+        chunks = [items[at : at + _CHUNK] for at in range(0, len(items), _CHUNK)]
+        with ThreadPoolExecutor(_READERS) as pool:
+            return [result for results in pool.map(tried, chunks) for result in results]
+
+    def _local(self, blocks: BlockRange) -> PartRef:
+        """The part of a segment that waits to be published, else rendered from its volume."""
+        (receipt,) = self._within(blocks)
+        waiting = self.places.waiting
+        path = waiting.path(receipt.segment.chain_id, receipt.table, blocks)
+        if str(path) not in self._damaged:
+            try:
+                return self._local_part(path, receipt)
+            except FileNotFoundError:
+                pass
+            except DamagedCopyError as damage:
+                self._note(damage.place, blocks, str(damage))
+        return self._rendered(receipt)
+
+    def _rendered(self, receipt: Receipt) -> PartRef:
+        rendered, blocks = self.places.rendered, receipt.blocks
+        self.check()
+        if not self._made_room:
+            rendered.make_room()
+            self._made_room = True
+        try:
+            volume = self.holdings.volume(blocks)
+            try:
+                return self._local_part(rendered.part(volume, receipt), receipt)
+            except DamagedCopyError:
+                return self._local_part(rendered.part(volume, receipt, again=True), receipt)
+        except (IntegrityError, RangeError) as error:
+            damages = [text for held, text in self._damaged.values() if held.overlaps(blocks)]
+            raise IntegrityError(
+                f"{receipt.table} of segment {blocks} is sound nowhere: "
+                f"{'; '.join([*damages, str(error)])}"
+            ) from error
+
+    def _local_part(self, path: Path, receipt: Receipt) -> PartRef:
+        return local_part(path, receipt, self.places.proofs, self.find_equal)
+
+    def _note(self, place: str, blocks: BlockRange, damage: str) -> None:
+        if place not in self._damaged:
+            self._damaged[place] = (blocks, damage)
+            self.warn(f"{damage}. The rows are taken from another copy")
+
+
+def _proven(copy: Copy) -> bool:
+    copy.prove()
+    return True
+
+
+def _csv_name(plan: ExportPlan, span: Span, style: NameStyle) -> str:
+    return csv_name(plan.chain_id, plan.table, span.version, span.blocks, style)

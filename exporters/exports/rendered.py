@@ -1,0 +1,74 @@
+"""Parts that were rendered from their volumes for an export, as they lay nowhere else.
+
+Nothing is lost with them: they may be deleted at any time and are rendered again.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporters.names import NameStyle
+from exporters.zips.staging import PartStage
+from transforms.scratch import scratch_folder
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.rendering import rendered_table
+
+RENDERED_BYTES = 20 * 2**30
+"""How many bytes of rendered parts are kept by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedParts:
+    """The folder `rendered` of a warehouse. `most_bytes` bounds it between two exports."""
+
+    warehouse: Path
+    style: NameStyle = NameStyle.SPEC
+    most_bytes: int = RENDERED_BYTES
+
+    @property
+    def folder(self) -> Path:
+        """Where they lie: below the name of their volume, which says what is in it."""
+        return self.warehouse / "rendered"
+
+    def part(self, volume: Path, receipt: Receipt, *, again: bool = False) -> Path:
+        """The ZIP of one table of one segment, rendered now unless it is there.
+
+        Raises `IntegrityError` where the volume is damaged: what it renders is held against the
+        receipt.
+        """
+        stage = PartStage(self.folder / volume.stem, self.style, durable=False)
+        path = stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
+        if again or not path.exists():
+            with (
+                scratch_folder(self.warehouse / "scratch") as scratch,
+                rendered_table(volume, scratch, receipt.blocks, receipt.table) as text,
+            ):
+                stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows)
+        return path
+
+    def joined(self, name: str) -> Path:
+        """Where a ZIP that is spliced again from its parts belongs."""
+        return self.folder / "joined" / name
+
+    def make_room(self) -> None:
+        """Remove the oldest beyond the bound, and what killed processes left."""
+        files = sorted(_files(self.folder))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in files:
+            if total <= self.most_bytes:
+                return
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """Every file with its time and size, unless another process removes it just now."""
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            found = path.stat()
+            if stat.S_ISREG(found.st_mode):
+                yield found.st_mtime, found.st_size, path

@@ -1,0 +1,205 @@
+"""A history as large as that of the network's mainnet, made in a minute: for costs that must not
+grow with it.
+
+The warehouse knows every segment and has a receipt for each table; its volumes hold no rows. The
+archive's index has every ZIP; those of one table are there, each with a few rows of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+
+from exporters.archive.entries import Csv, Entry, SegmentSource, entry_json, schemas_json
+from exporters.archive.shards import SHARD_BLOCKS, json_lines, shard_path
+from exporters.names import csv_name, zip_name
+from exporters.stores.store import content_sha256
+from exporters.zips.part_zip import write_part_zip
+from exporters.zips.parts import read_parts
+from exporters.zips.runs import Run
+from exporters.zips.sources import LocalSource
+from transforms.blocks import BlockRange
+from transforms.duck import attached, working_connection
+from transforms.objects import ObjectInfo
+from transforms.segments.names import SegmentName
+from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
+from transforms.warehouse.catalog import Catalog, advance
+from transforms.warehouse.receipts import LoadedSegment, dump_columns
+from transforms.warehouse.shapes import Shape, Volume
+from transforms.warehouse.volumes import create_table_sql
+
+CHAIN = "bench-chain-0001"
+TABLE = "orders"
+VERSION = 69
+BLOCKS = 300
+"""Blocks of a segment, as on mainnet."""
+VOLUME_SEGMENTS = 100
+ROWS = 20
+_SHA256 = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Where it lies, and how many segments it has."""
+
+    root: Path
+    segments: int
+
+    @property
+    def warehouse(self) -> Path:
+        """The warehouse's folder."""
+        return self.root / "warehouse"
+
+    @property
+    def archive(self) -> Path:
+        """The archive's folder."""
+        return self.root / "archive"
+
+    def zips(self, first: int, count: int) -> list[Path]:
+        """The ZIPs of `count` segments from the segment `first` on, counted from 0."""
+        folder = self.archive / CHAIN / TABLE
+        return [folder / zip_name(CHAIN, TABLE, blocks_of(first + at)) for at in range(count)]
+
+
+def blocks_of(number: int) -> BlockRange:
+    """The blocks of a segment, counted from 0."""
+    return BlockRange(number * BLOCKS + 1, (number + 1) * BLOCKS)
+
+
+def make_history(root: Path, segments: int) -> History:
+    """Write a warehouse and an archive of so many segments below `root`."""
+    schemas = {table: _schema(table) for table in HISTORY_TABLES}
+    _make_warehouse(root / "warehouse", segments, schemas)
+    _make_archive(root / "archive", segments, schemas)
+    return History(root, segments)
+
+
+def _schema(table: str) -> TableSchema:
+    found = known_table(table, VERSION)
+    assert found is not None
+    return found.schema
+
+
+def _make_warehouse(root: Path, segments: int, schemas: dict[str, TableSchema]) -> None:
+    volumes = [*_volumes(root, segments, schemas)]
+    held = (
+        LoadedSegment(name, ObjectInfo(name.file_name, 1, "1"), _SHA256, "", "", 15 * ROWS, 1)
+        for name in (SegmentName(CHAIN, VERSION, blocks_of(number)) for number in range(segments))
+    )
+    content = Catalog(root, 0, tuple(volumes), {segment.blocks: segment for segment in held})
+    advance(root, lambda _: content)
+
+
+def _volumes(root: Path, segments: int, schemas: dict[str, TableSchema]) -> Iterator[Volume]:
+    (root / "volumes").mkdir(parents=True)
+    shapes = {
+        table: Shape({column.name: column.type for column in schema.columns})
+        for table, schema in schemas.items()
+    }
+    for start in range(0, segments, VOLUME_SEGMENTS):
+        stop = min(start + VOLUME_SEGMENTS, segments)
+        blocks = BlockRange(blocks_of(start).first, blocks_of(stop - 1).last)
+        file = f"volumes/{blocks.key}.{start:016x}.duckdb"
+        with (
+            working_connection(root) as con,
+            attached(con, root / file, "volume", "(block_size 16384)"),
+        ):
+            for table, schema in schemas.items():
+                con.execute(create_table_sql("volume", table, schema.columns))
+            _write_receipts(con, start, stop, schemas)
+        yield Volume("history", file, blocks, VERSION, shapes)
+
+
+def _write_receipts(
+    con: duckdb.DuckDBPyConnection, start: int, stop: int, schemas: dict[str, TableSchema]
+) -> None:
+    con.execute("create schema volume.strata")
+    columns = {table: dump_columns(schema) for table, schema in schemas.items()}
+    con.execute(
+        "create table volume.strata.receipts as "
+        f"select '{CHAIN}' as chain_id, {VERSION}::integer as schema_version, "
+        f"n * {BLOCKS} + 1 as first_block, (n + 1) * {BLOCKS} as last_block, "
+        "t.key as table_name, t.value as columns, "
+        f"{ROWS}::bigint as rows, 1::bigint as bytes, '{_SHA256}' as sha256, '{{}}' as raw_cells "
+        f"from range({start}, {stop}) s(n), "
+        f"unnest(map_entries(cast($${json.dumps(columns)}$$ as json)::map(varchar, varchar))) u(t)"
+        " order by first_block, table_name"
+    )
+
+
+def _make_archive(root: Path, segments: int, schemas: dict[str, TableSchema]) -> None:
+    (root / CHAIN / TABLE).mkdir(parents=True)
+    (root / CHAIN / "index").mkdir()
+    shards: dict[int, list[Entry]] = {}
+    template = {table: _entry(table, schemas[table], _SHA256, 1) for table in HISTORY_TABLES}
+    for number in range(segments):
+        blocks = blocks_of(number)
+        shard = blocks.first // SHARD_BLOCKS
+        for full in [shard - 1] if shard - 1 in shards else []:
+            _write_shard(root, full, shards.pop(full), schemas)
+        for table in HISTORY_TABLES:
+            entry = _moved(template[table], blocks)
+            if table == TABLE:
+                entry = _real_entry(root, schemas[table], number)
+            shards.setdefault(shard, []).append(entry)
+    for number, entries in shards.items():
+        _write_shard(root, number, entries, schemas)
+
+
+def _entry(table: str, schema: TableSchema, sha256: str, size: int) -> Entry:
+    blocks = blocks_of(0)
+    name = csv_name(CHAIN, table, VERSION, blocks)
+    runs = (Run(100, 100, 1), Run(1000, 4000, 1))
+    member = Csv(name, VERSION, blocks, ROWS, 1, sha256, schema, runs)
+    path = f"{table}/{zip_name(CHAIN, table, blocks)}"
+    segment = SegmentSource(blocks, VERSION, None, sha256)
+    return Entry(table, path, size, sha256, (segment,), (member,))
+
+
+def _moved(entry: Entry, blocks: BlockRange) -> Entry:
+    (member,) = entry.members
+    name = csv_name(CHAIN, entry.table, VERSION, blocks)
+    csv = replace(member, name=name, blocks=blocks)
+    path = f"{entry.table}/{zip_name(CHAIN, entry.table, blocks)}"
+    segment = SegmentSource(blocks, VERSION, None, _SHA256)
+    return Entry(entry.table, path, entry.bytes, entry.sha256, (segment,), (csv,))
+
+
+def _real_entry(root: Path, schema: TableSchema, number: int) -> Entry:
+    blocks = blocks_of(number)
+    body = "".join(
+        f"\\x{hashlib.sha256(f'{number} {row}'.encode()).hexdigest()}"
+        + ",x" * (len(schema.columns) - 1)
+        + "\n"
+        for row in range(ROWS)
+    ).encode()
+    path = root / CHAIN / TABLE / zip_name(CHAIN, TABLE, blocks)
+    name = csv_name(CHAIN, TABLE, VERSION, blocks)
+    write_part_zip(path, name, schema.header, [body], ROWS, durable=False)
+    (part,) = read_parts(LocalSource.open(path))
+    text = hashlib.sha256(schema.header + body).hexdigest()
+    runs = (part.member.header, part.member.body)
+    csv = Csv(name, VERSION, blocks, ROWS, part.member.whole.plain, text, schema, runs)
+    segment = SegmentSource(blocks, VERSION, None, _SHA256)
+    size = path.stat().st_size
+    return Entry(TABLE, f"{TABLE}/{path.name}", size, content_sha256(path), (segment,), (csv,))
+
+
+def _write_shard(
+    root: Path, number: int, entries: list[Entry], schemas: dict[str, TableSchema]
+) -> None:
+    some = [next(entry for entry in entries if entry.table == table) for table in schemas]
+    document = {
+        "format": 1,
+        "chain_id": CHAIN,
+        "from": number * SHARD_BLOCKS,
+        "to": (number + 1) * SHARD_BLOCKS - 1,
+        "schemas": schemas_json(some),
+        "zips": [entry_json(entry) for entry in entries],
+    }
+    (root / CHAIN / shard_path(number)).write_bytes(json_lines(document))

@@ -1,0 +1,334 @@
+"""A range asked of each shell while copies of its parts are damaged or gone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZipFile
+
+import dagster as dg
+import duckdb
+import pytest
+
+from api.core.logs import log
+from api.rpc.schema import message_class
+from exporters.names import zip_name
+from pipelines.definitions import definitions
+from pipelines.settings import Settings
+from tests.api.rpc.kit import FailedCallError, client_of, messages, outcome
+from tests.api.server_kit import serving, settings
+from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
+from tests.segments_kit import expected_member
+from transforms.blocks import BlockRange
+
+STRATA = Path(sys.executable).parent / "strata"
+LOGGERS = (log, logging.getLogger("uvicorn.error"))
+TABLE, NUMBER = "orders", 5
+WHOLE = BlockRange(FIRST.first, THIRD.last)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a shell gave: the ZIP, or None; what it warned of; the error's words."""
+
+    content: bytes | None
+    warnings: str
+    error: str = ""
+
+
+Shell = Callable[[Site, Path], Outcome]
+
+
+def environment(site: Site) -> dict[str, str]:
+    return os.environ | {
+        "STRATA_SOURCE": str(site.source_folder),
+        "STRATA_WAREHOUSE": str(site.warehouse.root),
+        "STRATA_ARCHIVE": str(site.root / "archive"),
+    }
+
+
+def strata(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(STRATA), *words]
+    return subprocess.run(
+        command, env=environment(site), cwd=site.root, capture_output=True, text=True, check=False
+    )
+
+
+def by_command(site: Site, folder: Path) -> Outcome:
+    asked = (TABLE, str(WHOLE.first), str(WHOLE.last))
+    done = strata(site, "export", *asked, "--out", str(folder), "--json")
+    if done.returncode:
+        assert not list(folder.glob("*.zip"))
+        return Outcome(None, "", done.stderr)
+    told = json.loads(done.stdout)
+    for warning in told["warnings"]:
+        assert warning in done.stderr.replace("\n", "")
+    return Outcome(Path(told["path"]).read_bytes(), "; ".join(told["warnings"]))
+
+
+def by_job(site: Site, folder: Path) -> Outcome:
+    where = Settings(
+        source=str(site.source_folder),
+        warehouse=site.warehouse.root,
+        archive=str(site.root / "archive"),
+    )
+    wanted = {
+        "table": TABLE,
+        "from_block": WHOLE.first,
+        "to_block": WHOLE.last,
+        "out": str(folder),
+    }
+    done = (
+        definitions(where)
+        .resolve_job_def("export_range")
+        .execute_in_process(
+            run_config={
+                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+                "ops": {"write_export": {"config": wanted}},
+            },
+            raise_on_error=False,
+        )
+    )
+    if not done.success:
+        assert not list(folder.glob("*.zip"))
+        return Outcome(None, "", str(failure_of(done)))
+    (output,) = (e for e in done.all_events if e.event_type_value == "STEP_OUTPUT")
+    found = output.step_output_data.metadata["warnings"].value
+    assert isinstance(found, list)
+    path = folder / zip_name(CHAIN, TABLE, WHOLE)
+    return Outcome(path.read_bytes(), "; ".join(map(str, found)))
+
+
+def failure_of(done: dg.ExecuteInProcessResult) -> object:
+    (failed,) = (e for e in done.all_events if e.event_type_value == "STEP_FAILURE")
+    error = failed.step_failure_data.error
+    return error.cause or error if error else ""
+
+
+def by_rest(site: Site, folder: Path) -> Outcome:
+    del folder
+    asked = f"fromBlock={WHOLE.first}&toBlock={WHOLE.last}&table={NUMBER}"
+    with (
+        records_of(*LOGGERS) as said,
+        serving(settings(site.places)) as served,
+        served.client() as client,
+    ):
+        answer = client.get(f"/api/v2/networkhistory/export?{asked}")
+    if answer.status_code != 200:
+        assert str(site.root) not in answer.text  # paths of a server are nobody's business
+        return Outcome(None, "", "; ".join(said))
+    assert len(answer.content) == int(answer.headers["content-length"])
+    return Outcome(answer.content, "; ".join(said))
+
+
+def by_grpc(site: Site, folder: Path) -> Outcome:
+    del folder
+    asked = message_class("datanode.api.v2.ExportNetworkHistoryRequest")(
+        from_block=WHOLE.first, to_block=WHOLE.last, table=NUMBER
+    )
+    with (
+        records_of(*LOGGERS) as said,
+        serving(settings(site.places, grpc=True)) as served,
+        client_of(served) as rpc,
+    ):
+        found = outcome(lambda: list(messages(rpc.stream("ExportNetworkHistory", asked))))
+    if isinstance(found, FailedCallError):
+        assert str(site.root) not in str(found.body)
+        return Outcome(None, "", "; ".join(said))
+    return Outcome(b"".join(message.data for message in found), "; ".join(said))
+
+
+@contextmanager
+def records_of(*loggers: logging.Logger) -> Iterator[list[str]]:
+    """What is logged, with the words of an exception where there is one."""
+    said: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            error = record.exc_info[1] if record.exc_info else None
+            said.append(f"{record.getMessage()} {error or ''}".strip())
+
+    handler = Kept(logging.WARNING)
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield said
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+
+
+SHELLS: dict[str, Shell] = {
+    "strata export": by_command,
+    "Dagster": by_job,
+    "REST": by_rest,
+    "gRPC": by_grpc,
+}
+every_shell = pytest.mark.parametrize("shell", SHELLS.values(), ids=SHELLS.keys())
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Three segments: the first two published, of the first a waiting copy too; the third waits."""
+    site = small_site(tmp_path_factory.mktemp("site"))
+    site.publish([FIRST, SECOND])
+    shutil.copy(published(site, FIRST), waiting(site, FIRST))
+    return site
+
+
+@pytest.fixture(scope="module")
+def sound(built: Site, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The ZIP as the command writes it while all copies are sound."""
+    site = built.copied(tmp_path_factory.mktemp("sound") / "site")
+    found = by_command(site, tmp_path_factory.mktemp("out"))
+    assert not found.warnings
+    assert found.content is not None
+    with ZipFile(BytesIO(found.content)) as opened:
+        assert opened.testzip() is None
+        (name,) = opened.namelist()
+        segments = sorted(
+            built.source_folder.glob("*.zip"), key=lambda path: int(path.stem.split("-")[-2])
+        )
+        assert opened.read(name) == expected_member(segments, TABLE)
+    return found.content
+
+
+@pytest.fixture
+def site(built: Site, tmp_path: Path) -> Site:
+    return built.copied(tmp_path / "site")
+
+
+def published(site: Site, blocks: BlockRange) -> Path:
+    return site.root / "archive" / CHAIN / TABLE / zip_name(CHAIN, TABLE, blocks)
+
+
+def waiting(site: Site, blocks: BlockRange) -> Path:
+    return site.stage.path(CHAIN, TABLE, blocks)
+
+
+def flip(path: Path) -> None:
+    """Flip one bit in the middle of a file, in place."""
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        (byte,) = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def alter_volume(site: Site) -> None:
+    """Change a cell of the orders in their volume, as a fault of the disk could."""
+    (volume,) = (site.warehouse.root / "volumes").glob("*.duckdb")
+    with duckdb.connect(str(volume)) as con:
+        con.execute("update main.orders set reference = 'x' where _segment = 1 and _row = 1")
+
+
+def _published_flipped(site: Site) -> list[Path]:
+    flip(published(site, FIRST))
+    return [published(site, FIRST)]
+
+
+def _waiting_flipped(site: Site) -> list[Path]:
+    flip(waiting(site, THIRD))
+    return [waiting(site, THIRD)]
+
+
+def _both_flipped(site: Site) -> list[Path]:
+    for path in (published(site, FIRST), waiting(site, FIRST)):
+        flip(path)
+    return [published(site, FIRST), waiting(site, FIRST)]
+
+
+def _published_gone(site: Site) -> list[Path]:
+    published(site, SECOND).unlink()
+    return [published(site, SECOND)]
+
+
+def _published_cut(site: Site) -> list[Path]:
+    path = published(site, SECOND)
+    path.write_bytes(path.read_bytes()[:-1])
+    return [path]
+
+
+FAULTS = {
+    "nothing": lambda _site: [],
+    "a bit of the published ZIP": _published_flipped,
+    "a bit of the waiting part": _waiting_flipped,
+    "a bit of both": _both_flipped,
+    "the published ZIP is gone": _published_gone,
+    "the published ZIP is cut": _published_cut,
+}
+
+
+@every_shell
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_every_shell_gives_the_same_bytes_and_names_what_is_damaged(
+    site: Site, sound: bytes, shell: Shell, fault: Callable[[Site], list[Path]], tmp_path: Path
+) -> None:
+    damaged = fault(site)
+
+    found = shell(site, tmp_path / "out")
+
+    assert found.content == sound
+    assert bool(found.warnings) == bool(damaged)
+    for path in damaged:
+        assert str(path) in found.warnings
+
+
+@every_shell
+def test_where_no_copy_is_sound_the_error_names_part_places_and_remedies(
+    site: Site, shell: Shell, tmp_path: Path
+) -> None:
+    _both_flipped(site)
+    alter_volume(site)
+
+    found = shell(site, tmp_path / "out")
+
+    assert found.content is None
+    for words in (
+        f"{TABLE} of segment {FIRST} is sound nowhere",
+        str(published(site, FIRST)),
+        f"strata publish --replace REASON --table {TABLE} --blocks {FIRST}",
+        str(waiting(site, FIRST)),
+        "delete it",
+        "no longer renders to the bytes that were loaded",
+        "load its segments again",
+    ):
+        assert words in found.error
+
+
+def test_the_remedies_of_the_warnings_work(site: Site, sound: bytes, tmp_path: Path) -> None:
+    _both_flipped(site)
+    _published_gone(site)
+    said = by_command(site, tmp_path / "before").warnings
+    assert "delete it" in said
+
+    waiting(site, FIRST).unlink()
+    for blocks in (FIRST, SECOND):
+        assert f"strata publish --replace REASON --table {TABLE} --blocks {blocks}" in said
+        again = ("publish", "--replace", "a bit flipped", "--table", TABLE, "--blocks", str(blocks))
+        assert strata(site, *again).returncode == 0
+
+    after = by_command(site, tmp_path / "after")
+    assert after.content == sound
+    assert not after.warnings
+
+
+@every_shell
+def test_a_copy_is_read_to_be_proven_once_by_whoever_asks_first(
+    site: Site, sound: bytes, shell: Shell, tmp_path: Path
+) -> None:
+    by_command(site, tmp_path / "first")
+    record = site.warehouse.root / "proofs.sqlite"
+    before = record.read_bytes()
+
+    assert shell(site, tmp_path / "second").content == sound
+    assert record.read_bytes() == before

@@ -1,0 +1,307 @@
+"""The export of a range from copies that are damaged, stale, or go while it is read."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from exporters.archive.shards import Shard
+from exporters.exports.proofs import Proof, Proofs
+from exporters.exports.range_export import RangeExport, RangeExporter
+from exporters.names import zip_name
+from exporters.stores.folder import FolderStore
+from exporters.zips.layout import Layout
+from exporters.zips.staging import PartStage
+from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
+from tests.segments_kit import expected_member
+from transforms.blocks import BlockRange
+from transforms.errors import IntegrityError
+from transforms.files import file_version
+from transforms.warehouse.holdings import CatalogHoldings
+
+WHOLE = (FIRST.first, THIRD.last)
+
+
+@dataclass
+class Asked:
+    """An exporter over a site, and what it warned of."""
+
+    site: Site
+    warnings: list[str] = field(default_factory=list)
+
+    def export(self, prove_bytes: int | None = None, last: int = WHOLE[1]) -> RangeExport:
+        exporter = RangeExporter(
+            self.site.warehouse.root, FolderStore(self.site.root / "archive"), rendered_bytes=0
+        )
+        holdings = CatalogHoldings(self.site.warehouse.root)
+        return exporter.export(
+            holdings,
+            "orders",
+            WHOLE[0],
+            last,
+            prove_bytes=prove_bytes,
+            warn=self.warnings.append,
+        )
+
+    def bytes(self, prove_bytes: int | None = None) -> bytes:
+        return b"".join(self.export(prove_bytes).layout.read())
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Three segments, the first two published."""
+    site = small_site(tmp_path_factory.mktemp("site"))
+    site.publish([FIRST, SECOND])
+    return site
+
+
+@pytest.fixture(scope="module")
+def sound(built: Site, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    asked = Asked(built.copied(tmp_path_factory.mktemp("sound") / "site"))
+    found = asked.bytes()
+    assert not asked.warnings
+    segments = sorted(
+        built.source_folder.glob("*.zip"), key=lambda path: int(path.stem.split("-")[-2])
+    )
+    with ZipFile(BytesIO(found)) as opened:
+        assert opened.read(opened.namelist()[0]) == expected_member(segments, "orders")
+    return found
+
+
+@pytest.fixture
+def asked(built: Site, tmp_path: Path) -> Asked:
+    return Asked(built.copied(tmp_path / "site"))
+
+
+def published(site: Site, blocks: BlockRange) -> Path:
+    return site.root / "archive" / CHAIN / "orders" / zip_name(CHAIN, "orders", blocks)
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+def other(path: Path) -> None:
+    """Put another whole ZIP there, by renaming as publishers do."""
+    fresh = path.with_suffix(".fresh")
+    shutil.copy(path, fresh)
+    flip(fresh)
+    fresh.replace(path)
+
+
+@pytest.mark.parametrize("how", [flip, gone, other])
+@pytest.mark.parametrize("where", ["published", "waiting"])
+@pytest.mark.parametrize("prove_bytes", [None, 0])
+def test_what_changes_after_the_layout_is_replaced_by_the_same_bytes(
+    asked: Asked,
+    sound: bytes,
+    how: Callable[[Path], None],
+    where: str,
+    prove_bytes: int | None,
+) -> None:
+    site = asked.site
+    path = (
+        published(site, SECOND) if where == "published" else site.stage.path(CHAIN, "orders", THIRD)
+    )
+    layout = asked.export(prove_bytes).layout
+
+    how(path)
+
+    assert b"".join(layout.read()) == sound
+    assert str(path) in asked.warnings[0]
+
+
+def test_a_published_part_that_was_waiting_when_it_was_found_is_no_loss(
+    asked: Asked, sound: bytes
+) -> None:
+    layout = asked.export().layout
+    asked.site.publish([THIRD])
+    assert not asked.site.stage.path(CHAIN, "orders", THIRD).exists()
+    assert b"".join(layout.read()) == sound
+
+
+def test_what_was_rendered_and_removed_to_make_room_is_rendered_again(
+    asked: Asked, sound: bytes
+) -> None:
+    published(asked.site, FIRST).unlink()
+    asked.site.stage.path(CHAIN, "orders", THIRD).unlink()
+    layout = asked.export().layout
+    shutil.rmtree(asked.site.warehouse.root / "rendered")
+    assert b"".join(layout.read()) == sound
+
+
+def test_a_rendered_part_that_is_damaged_is_rendered_again(asked: Asked, sound: bytes) -> None:
+    published(asked.site, FIRST).unlink()
+    assert asked.bytes() == sound
+    (path,) = (asked.site.warehouse.root / "rendered").glob("*/*/orders/*.zip")
+    flip(path)
+    assert asked.bytes() == sound
+
+
+def test_where_nothing_is_sound_reading_stops_with_words(asked: Asked, sound: bytes) -> None:
+    layout = asked.export(0).layout
+    flip(published(asked.site, SECOND))
+    for volume in (asked.site.warehouse.root / "volumes").glob("*.duckdb"):
+        volume.unlink()
+    got = bytearray()
+    with pytest.raises(IntegrityError, match="orders of segment 21-40 is sound nowhere"):
+        _read_into(got, layout)
+    assert sound.startswith(bytes(got))
+
+
+@pytest.fixture
+def deflated_otherwise(asked: Asked) -> Asked:
+    """The second segment is published as another deflate level writes it."""
+    site = asked.site
+    shutil.rmtree(site.root / "archive")
+    (receipt,) = site.warehouse.receipts([SECOND], "orders")
+    with site.warehouse.render(SECOND, "orders") as text:
+        stage = PartStage(site.stage.root, level=2, durable=False)
+        stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows)
+    site.publish([SECOND], ["orders"])
+    return asked
+
+
+def test_before_the_first_byte_a_copy_with_other_bytes_of_the_same_text_will_do(
+    deflated_otherwise: Asked, sound: bytes
+) -> None:
+    before = deflated_otherwise.bytes()
+    flip(published(deflated_otherwise.site, SECOND))
+    assert before != sound == deflated_otherwise.bytes()
+
+
+def test_under_way_a_copy_with_other_bytes_of_the_same_text_ends_it_with_words(
+    deflated_otherwise: Asked,
+) -> None:
+    layout = deflated_otherwise.export(0).layout
+    flip(published(deflated_otherwise.site, SECOND))
+    with pytest.raises(IntegrityError, match="No other copy has the very same bytes"):
+        _read_into(bytearray(), layout)
+
+
+def _read_into(got: bytearray, layout: Layout) -> None:
+    for block in layout.read():
+        got += block
+
+
+def test_a_part_with_other_columns_than_the_warehouse_has_is_not_taken(
+    asked: Asked, sound: bytes
+) -> None:
+    archive = asked.site.archive
+    key = archive.key("index/000000000.json")
+    shard = Shard.parse(archive.store.read(key), "shard")
+    (entry,) = (e for e in shard.entries if (e.table, e.blocks) == ("orders", FIRST))
+    schema = replace(entry.members[0].schema, columns=entry.members[0].schema.columns[:-1])
+    stale = replace(entry, members=(replace(entry.members[0], schema=schema),))
+    held = archive.store.head(key)
+    assert held is not None
+    archive.store.put_if_match(key, shard.including([stale]).to_bytes(), held.version, "")
+
+    assert asked.bytes() == sound
+
+
+def test_an_index_of_before_without_runs_gives_the_same_bytes(asked: Asked, sound: bytes) -> None:
+    _change_index(asked.site, lambda text: _without_runs(text))
+    assert asked.bytes() == sound
+    assert not asked.warnings
+
+
+def test_an_index_that_says_other_runs_than_the_zip_has_is_found_out(
+    asked: Asked, sound: bytes
+) -> None:
+    def change(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        at = next(n for n, line in enumerate(lines) if '"path":"orders/' in line)
+        head, _, rest = lines[at].partition('"body":[')
+        number, _, tail = rest.partition(",")
+        lines[at] = f'{head}"body":[{int(number) + 1},{tail}'
+        return "".join(lines)
+
+    _change_index(asked.site, change)
+    assert asked.bytes() == sound
+    assert "has other runs than the index says" in asked.warnings[0]
+
+
+def test_an_index_that_was_formatted_by_somebody_gives_the_same_bytes(
+    asked: Asked, sound: bytes
+) -> None:
+    _change_index(asked.site, lambda text: json.dumps(json.loads(text), indent=3))
+    assert asked.bytes() == sound
+
+
+def _change_index(site: Site, change: Callable[[str], str]) -> None:
+    (path,) = (site.root / "archive" / CHAIN / "index").glob("*.json")
+    path.write_text(change(path.read_text()))
+
+
+def _without_runs(text: str) -> str:
+    return re.sub(r',"runs":\{[^}]*\}', "", text)
+
+
+def test_a_proof_counts_only_for_the_same_state_and_hash(tmp_path: Path) -> None:
+    proofs = Proofs(tmp_path / "proofs.sqlite")
+    proof = Proof("a place", "a state", "a recorded hash", "its own hash")
+    proofs.keep([proof])
+    assert proofs.find("a place", "a state", "a recorded hash") == proof
+    assert proofs.find("a place", "another state", "a recorded hash") is None
+    assert proofs.find("a place", "a state", "another hash") is None
+    assert proofs.find("another place", "a state", "a recorded hash") is None
+    proofs.keep([replace(proof, state="a later state")])
+    assert proofs.find("a place", "a state", "a recorded hash") is None
+    proofs.close()
+    assert proofs.find("a place", "a later state", "a recorded hash") is not None
+
+
+@pytest.mark.parametrize("content", [b"no database at all", b"SQLite format 3\0 but cut"])
+def test_a_record_of_proofs_that_is_damaged_is_made_anew(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "proofs.sqlite"
+    path.write_bytes(content)
+    proof = Proof("a place", "a state", "a recorded hash", "its own hash")
+    Proofs(path).keep([proof])
+    assert Proofs(path).find("a place", "a state", "a recorded hash") == proof
+
+
+def test_where_the_record_cannot_be_written_proofs_last_as_long_as_the_process(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    proofs = Proofs(tmp_path / "file" / "proofs.sqlite")
+    proof = Proof("a place", "a state", "a recorded hash", "its own hash")
+    proofs.keep([proof])
+    assert proofs.find("a place", "a state", "a recorded hash") == proof
+
+
+def test_many_threads_over_two_connections_share_one_record(tmp_path: Path) -> None:
+    one, two = Proofs(tmp_path / "proofs.sqlite"), Proofs(tmp_path / "proofs.sqlite")
+
+    def keep(number: int) -> None:
+        keeper = one if number % 2 else two
+        keeper.keep([Proof(f"place {number}", "state", "recorded", "sha256")])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(keep, range(200)))
+    for number in range(200):
+        assert one.find(f"place {number}", "state", "recorded") is not None
+
+
+def test_a_file_that_is_touched_is_another_state(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    before = file_version(path.stat())
+    path.write_bytes(b"x")
+    assert file_version(path.stat()) != before
