@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from exporters.archive.figures import size_text
 from exporters.names import NameStyle
 from exporters.zips.staging import PartStage
-from pipelines.commands.display import Screen, size_text
+from pipelines.commands.display import Screen
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
 from pipelines.site.exporting import RangeExport, plan_range, render_range
 
