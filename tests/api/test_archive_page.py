@@ -50,3 +50,11 @@ def test_an_empty_warehouse_is_said_to_be_empty() -> None:
     assert "Nothing is loaded yet: run `strata run`" in page.text
     assert "Published untilnothing yet" in page.text
     assert page.elements.count("form") == 0
+
+
+def test_of_many_gaps_the_first_are_listed_and_the_rest_counted() -> None:
+    runs = tuple(BlockRange(start, start + 4) for start in range(10, 1_010, 10))
+    view = ArchiveView("net", runs, 100, Root("net"), completeness({}), [], {}, None, None)
+    text = Page(archive_page(view, ".")).text
+    assert "No segment holds blocks 15 to 19, 25 to 29, " in text
+    assert "505 to 509 and 49 more." in text

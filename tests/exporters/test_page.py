@@ -27,6 +27,7 @@ from exporters.stores.folder import FolderStore
 from tests.archive_kit import CHAIN, THREE, contents, copied_archive, segment_items
 from tests.page_kit import HOSTILE, Page
 from transforms.blocks import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -143,6 +144,14 @@ def test_thousands_of_gaps_make_a_page_that_still_loads() -> None:
     data = chain_page(root, ())
     assert len(data) < 200_000
     assert Page(data).elements.count("rect") < 2_000
+
+
+def test_of_many_gaps_the_first_are_listed_and_the_rest_counted() -> None:
+    runs = tuple(BlockRange(start, start + 4) for start in range(10, 3_010, 10))
+    sums = dict.fromkeys(HISTORY_TABLES, TableSums(covered=runs))
+    text = Page(chain_page(Root(CHAIN, (ShardSummary(0, 1, "aa", sums),)), ())).text
+    assert "missing for blocks 15 to 19, 25 to 29, " in text
+    assert "2,005 to 2,009 and 99 more: see index.json." in text
 
 
 def test_one_missing_block_in_millions_can_be_seen() -> None:
