@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from importlib.resources import files
-from string import Template
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.http.answers import JSON, Answer, method_not_allowed
 from api.http.openapi import document
+from exporters.archive.templating import render
 
 _TYPES = {
     "css": b"text/css; charset=utf-8",
@@ -55,7 +55,6 @@ def assets() -> Mapping[str, ASGIApp]:
         f"/static/{file.name}": Asset(file.read_bytes(), _TYPES[file.name.rpartition(".")[2]])
         for file in folder.joinpath("static").iterdir()
     }
-    page = Template(folder.joinpath("templates", "docs.html").read_text("utf-8"))
-    found["/docs"] = Asset(page.substitute(base=".").encode(), HTML)
+    found["/docs"] = Asset(render("api.http", "docs.html", base="."), HTML)
     found["/openapi.json"] = Asset(document(), JSON)
     return found

@@ -1,45 +1,26 @@
-"""Numbers, sizes and coverage as people read them."""
+"""Sizes, ranges of blocks and bars of coverage as people read them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from exporters.archive.coverage import Coverage, difference, union
-from exporters.archive.markup import Html, tag
-from exporters.archive.sums import TableSums
+from exporters.archive.coverage import Coverage, union
 from transforms.blocks import BlockRange
 
+Mark = tuple[str, int, int]
+"""A piece of a bar: its kind, where it starts and how wide it is, in thousandths of the bar."""
+
 _BAR = 1000
-_THINNEST_GAP = 3  # of the bar's thousand: one missing block in a million must be seen
+_THINNEST = {"gap": 3}  # one missing block in a million must be seen
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
-def coverage_bar(covered: Coverage, held: BlockRange) -> Html:
-    """The blocks of `held` from left to right, what is missing marked."""
-    length = held.last - held.first + 1
-    gaps = difference((held,), covered)
-    marks = union(
-        BlockRange(start, max(start + _THINNEST_GAP, (gap.last - held.first + 1) * _BAR // length))
-        for gap in gaps
-        for start in ((gap.first - held.first) * _BAR // length,)
-    )
-    drawn = [_rectangle("held", 0, _BAR), *(_rectangle("gap", m.first, m.last) for m in marks)]
-    label = f"{len(gaps)} gaps" if gaps else "no gaps"
-    view = f"0 0 {_BAR} 10"
-    return tag(
-        "svg", *drawn, viewBox=view, preserveAspectRatio="none", role="img", aria_label=label
-    )
-
-
-def _rectangle(kind: str, start: int, stop: int) -> Html:
-    return tag("rect", class_=kind, x=str(start), width=str(stop - start), height="10")
-
-
-def sizes_text(tables: Iterable[TableSums]) -> tuple[str, str, str]:
-    """How many ZIPs, rows (those of windows not counted again) and bytes."""
-    held = tuple(tables)
-    zips = sum(sums.zips + sums.windows for sums in held)
-    rows = sum(sums.rows for sums in held)
-    return f"{zips:,}", f"{rows:,}", size_text(sum(sums.bytes + sums.window_bytes for sums in held))
+def size_text(size: int) -> str:
+    """A number of bytes in decimal units: `1.5 MB`."""
+    amount, unit = float(size), 0
+    while amount >= 1000 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1000, unit + 1
+    return f"{size} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
 
 
 def blocks_text(blocks: BlockRange | None) -> str:
@@ -47,11 +28,20 @@ def blocks_text(blocks: BlockRange | None) -> str:
     return "none" if blocks is None else f"{blocks.first:,} to {blocks.last:,}"
 
 
-def size_text(count: int) -> str:
-    """A number of bytes in decimal units."""
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
+def coverage_bar(axis: BlockRange, layers: Mapping[str, Coverage]) -> list[Mark]:
+    """What to draw along `axis`, the last layer on top.
+
+    Runs that touch are drawn as one, so a bar stays small however many there are.
+    """
+    return [
+        (kind, drawn.first, drawn.last - drawn.first + 1)
+        for kind, runs in layers.items()
+        for drawn in union(_thousandths(run, axis, _THINNEST.get(kind, 1)) for run in runs)
+    ]
+
+
+def _thousandths(run: BlockRange, axis: BlockRange, thinnest: int) -> BlockRange:
+    length = axis.last - axis.first + 1
+    start = (run.first - axis.first) * _BAR // length
+    stop = (run.last - axis.first + 1) * _BAR // length
+    return BlockRange(start, max(start + thinnest, stop) - 1)

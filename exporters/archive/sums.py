@@ -60,6 +60,25 @@ def sums_of(entries: Iterable[Entry]) -> TableSums:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """What is there of several tables: ZIPs and bytes with windows, rows counted once."""
+
+    zips: int
+    rows: int
+    bytes: int
+
+
+def totals(tables: Iterable[TableSums]) -> Totals:
+    """Add tables up."""
+    held = tuple(tables)
+    return Totals(
+        sum(sums.zips + sums.windows for sums in held),
+        sum(sums.rows for sums in held),
+        sum(sums.bytes + sums.window_bytes for sums in held),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Completeness:
     """How far an archive goes. `held` is the run from its first to its last block."""
 

@@ -27,21 +27,14 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from exporters.archive.figures import size_text
+
 Advance = Callable[[int], None]
 """Called with the bytes that were just done."""
 
 _PIPE_WIDTH = 10_000
 _MANY = 8  # columns; a wider table is shown cell by cell where it does not fit
 _LINE_SECONDS = 10.0  # between two plain progress lines
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
-
-
-def size_text(size: int) -> str:
-    """A number of bytes for a person: `1.5 MB`; programs get the number itself."""
-    amount, unit = float(size), 0
-    while amount >= 1000 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1000, unit + 1
-    return f"{size} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
 
 
 def _output() -> Console:

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from exporters.archive.figures import size_text
 from exporters.exports.range_export import RangeExport
 from exporters.names import NameStyle
-from pipelines.commands.display import Screen, size_text
+from pipelines.commands.display import Screen
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
 from transforms.warehouse.holdings import CatalogHoldings
 

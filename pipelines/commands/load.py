@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from exporters.archive.figures import size_text
 from pipelines.batches import plan_batches
-from pipelines.commands.display import Screen, size_text
+from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
 from pipelines.site.loading import LoadOutcome, load_segments

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 
 import click
 
+from exporters.archive.figures import size_text
 from exporters.exports.plan import export_range
 from exporters.publishing.publish import PublishReport
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
-from pipelines.commands.display import Screen, size_text
+from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
 from pipelines.site.publishing import (

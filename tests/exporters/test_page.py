@@ -2,56 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from jinja2 import UndefinedError
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.index import Root, ShardSummary
 from exporters.archive.ledger import Replacement, record
-from exporters.archive.markup import Html, joined, tag
 from exporters.archive.page import chain_page, home_page, shard_page
 from exporters.archive.shards import Shard
 from exporters.archive.sums import TableSums
+from exporters.archive.templating import render
 from exporters.publishing.publish import publish_zips
 from exporters.stores.folder import FolderStore
 from tests.archive_kit import CHAIN, THREE, contents, copied_archive, segment_items
+from tests.page_kit import HOSTILE, Page
 from transforms.blocks import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-HOSTILE = "<script>alert('&\"')</script>"
-_EMPTY = {"meta", "link", "br", "hr", "img"}
-
-
-class Page(HTMLParser):
-    """A page as its text, its links and its elements; unbalanced markup is an error."""
-
-    def __init__(self, page: bytes) -> None:
-        super().__init__(convert_charrefs=True)
-        self.links: list[str] = []
-        self.text = ""
-        self.elements: list[str] = []
-        self._open: list[str] = []
-        self.feed(page.decode())
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append(tag)
-        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
-        if tag not in _EMPTY:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -168,14 +146,45 @@ def test_thousands_of_gaps_make_a_page_that_still_loads() -> None:
     assert Page(data).elements.count("rect") < 2_000
 
 
+def test_of_many_gaps_the_first_are_listed_and_the_rest_counted() -> None:
+    runs = tuple(BlockRange(start, start + 4) for start in range(10, 3_010, 10))
+    sums = dict.fromkeys(HISTORY_TABLES, TableSums(covered=runs))
+    text = Page(chain_page(Root(CHAIN, (ShardSummary(0, 1, "aa", sums),)), ())).text
+    assert "missing for blocks 15 to 19, 25 to 29, " in text
+    assert "2,005 to 2,009 and 99 more: see index.json." in text
+
+
 def test_one_missing_block_in_millions_can_be_seen() -> None:
     runs = (BlockRange(1, 5_000_000), BlockRange(5_000_002, 9_000_000))
     root = Root(CHAIN, (ShardSummary(0, 1, "aa", {"orders": TableSums(covered=runs)}),))
     assert b'<rect class="gap" x="555" width="3" height="10">' in chain_page(root, ())
 
 
-def test_text_is_escaped_unless_it_is_markup() -> None:
-    assert tag("p", "a < b & c", class_='"x"') == '<p class="&quot;x&quot;">a &lt; b &amp; c</p>'
-    assert tag("p", Html("<b>"), "<b>") == "<p><b>&lt;b&gt;</p>"
-    assert joined("<", tag("i")) == "&lt;<i></i>"
-    assert isinstance(joined("<"), Html)
+def test_text_is_escaped_in_attributes_and_in_addresses_too(archive: Archive) -> None:
+    entry = replace(archive.shard(0).entries[0], table=HOSTILE, path=f"{HOSTILE}.zip")
+    parsed = Page(shard_page(Shard(CHAIN, 0, (entry,))))
+    assert ("id", HOSTILE) in parsed.attributes
+    assert f"../{HOSTILE}.zip" in map(unquote, parsed.links)
+    assert not {'"', "'", "<", "&"} & set("".join(parsed.links))
+
+
+def test_the_same_index_gives_the_same_bytes_in_every_process(archive: Archive) -> None:
+    code = (
+        "import sys; from exporters.archive.index import parse_root; "
+        "from exporters.archive.page import chain_page; "
+        "sys.stdout.buffer.write(chain_page(parse_root(sys.stdin.buffer.read(), 'stdin'), ()))"
+    )
+    for seed in ("1", "2"):
+        again = subprocess.run(
+            [sys.executable, "-c", code],
+            input=archive.read("index.json"),
+            env={**os.environ, "PYTHONHASHSEED": seed, "TZ": f"UTC+{seed}"},
+            capture_output=True,
+            check=True,
+        )
+        assert again.stdout == archive.read("index.html")
+
+
+def test_a_template_that_names_what_it_was_not_given_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="'chains' is undefined"):
+        render("exporters.archive", "home.html")

@@ -6,28 +6,13 @@ import pytest
 from rich.console import Console
 
 from pipelines.commands import display
-from pipelines.commands.display import Screen, size_text
+from pipelines.commands.display import Screen
 
 
 def screen(*, terminal: bool) -> tuple[Screen, io.StringIO]:
     text = io.StringIO()
     console = Console(file=text, force_terminal=terminal, width=60, highlight=False)
     return Screen(errors=console, output=console), text
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (1_550_000, "1.6 MB"),
-        (2_000_000_000, "2.0 GB"),
-        (3_000_000_000_000_000, "3000.0 TB"),
-    ],
-)
-def test_sizes_are_told_in_units_of_a_thousand(size: int, text: str) -> None:
-    assert size_text(size) == text
 
 
 def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(

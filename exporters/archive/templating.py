@@ -1,0 +1,32 @@
+"""HTML from Jinja2 templates: what is put in is escaped, and equal values give equal bytes.
+
+Templates only lay out; values are prepared in Python. A name that a template misspells is an error.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from exporters.archive.figures import blocks_text, size_text
+
+
+def render(package: str, template: str, **values: object) -> bytes:
+    """A page as UTF-8, from the folder `templates` of `package`, or else from that of this one."""
+    return _environment(package).get_template(template).render(values).encode()
+
+
+@cache
+def _environment(package: str) -> Environment:
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("exporters.archive")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
+    environment.filters |= {"blocks": blocks_text, "number": "{:,}".format, "size": size_text}
+    return environment
