@@ -25,11 +25,12 @@ def cheapest_cover(
 ) -> tuple[_What, ...] | None:
     """The candidates that join into exactly `blocks` at the least cost, ascending; None: none do.
 
-    Candidates that hold other blocks are left out; of several for the same blocks the first wins.
+    Candidates that hold other blocks are left out; where two choices cost the same, the wider
+    candidate comes first.
     """
     # What it costs from a block to the end, and the candidate that comes first.
     best: dict[int, tuple[int, Candidate[_What] | None]] = {blocks.last + 1: (0, None)}
-    for candidate in sorted(candidates, key=lambda one: one.blocks.first, reverse=True):
+    for candidate in sorted(candidates, key=_place, reverse=True):
         held = candidate.blocks
         after = best.get(held.last + 1)
         if after is None or held.first < blocks.first:
@@ -38,6 +39,10 @@ def cheapest_cover(
         if held.first not in best or cost < best[held.first][0]:
             best[held.first] = (cost, candidate)
     return tuple(_followed(best, blocks.first)) if blocks.first in best else None
+
+
+def _place(candidate: Candidate[_What]) -> tuple[int, int]:
+    return (candidate.blocks.first, candidate.blocks.last)
 
 
 def _followed(best: dict[int, tuple[int, Candidate[_What] | None]], block: int) -> Iterator[_What]:

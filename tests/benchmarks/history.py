@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -41,6 +41,7 @@ BLOCKS = 300
 VOLUME_SEGMENTS = 100
 ROWS = 20
 _SHA256 = "0" * 64
+_ANY = BlockRange(777_777_777, 888_888_888)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,39 +136,43 @@ def _write_receipts(
 def _make_archive(root: Path, segments: int, schemas: dict[str, TableSchema]) -> None:
     (root / CHAIN / TABLE).mkdir(parents=True)
     (root / CHAIN / "index").mkdir()
-    shards: dict[int, list[Entry]] = {}
-    template = {table: _entry(table, schemas[table], _SHA256, 1) for table in HISTORY_TABLES}
+    lines = {table: _line(_entry(table, schemas[table])) for table in HISTORY_TABLES}
+    shards: dict[int, list[str]] = {}
     for number in range(segments):
         blocks = blocks_of(number)
-        shard = blocks.first // SHARD_BLOCKS
-        for full in [shard - 1] if shard - 1 in shards else []:
-            _write_shard(root, full, shards.pop(full), schemas)
+        shard = shards.setdefault(blocks.first // SHARD_BLOCKS, [])
         for table in HISTORY_TABLES:
-            entry = _moved(template[table], blocks)
             if table == TABLE:
-                entry = _real_entry(root, schemas[table], number)
-            shards.setdefault(shard, []).append(entry)
+                shard.append(_line(_real_entry(root, schemas[table], number)))
+                continue
+            line = lines[table].replace(str(_ANY.first), str(blocks.first))
+            shard.append(line.replace(str(_ANY.last), str(blocks.last)))
+    some = schemas_json(_entry(table, schema) for table, schema in schemas.items())
     for number, entries in shards.items():
-        _write_shard(root, number, entries, schemas)
+        document = {
+            "format": 1,
+            "chain_id": CHAIN,
+            "from": number * SHARD_BLOCKS,
+            "to": (number + 1) * SHARD_BLOCKS - 1,
+            "schemas": some,
+            "zips": ["entries"],
+        }
+        text = json_lines(document).replace(b'"entries"', ",\n".join(entries).encode())
+        (root / CHAIN / shard_path(number)).write_bytes(text)
 
 
-def _entry(table: str, schema: TableSchema, sha256: str, size: int) -> Entry:
-    blocks = blocks_of(0)
-    name = csv_name(CHAIN, table, VERSION, blocks)
+def _line(entry: Entry) -> str:
+    return json.dumps(entry_json(entry), separators=(",", ":"))
+
+
+def _entry(table: str, schema: TableSchema) -> Entry:
+    """An entry over blocks that are easily replaced in its line."""
+    name = csv_name(CHAIN, table, VERSION, _ANY)
     runs = (Run(100, 100, 1), Run(1000, 4000, 1))
-    member = Csv(name, VERSION, blocks, ROWS, 1, sha256, schema, runs)
-    path = f"{table}/{zip_name(CHAIN, table, blocks)}"
-    segment = SegmentSource(blocks, VERSION, None, sha256)
-    return Entry(table, path, size, sha256, (segment,), (member,))
-
-
-def _moved(entry: Entry, blocks: BlockRange) -> Entry:
-    (member,) = entry.members
-    name = csv_name(CHAIN, entry.table, VERSION, blocks)
-    csv = replace(member, name=name, blocks=blocks)
-    path = f"{entry.table}/{zip_name(CHAIN, entry.table, blocks)}"
-    segment = SegmentSource(blocks, VERSION, None, _SHA256)
-    return Entry(entry.table, path, entry.bytes, entry.sha256, (segment,), (csv,))
+    member = Csv(name, VERSION, _ANY, ROWS, 1, _SHA256, schema, runs)
+    path = f"{table}/{zip_name(CHAIN, table, _ANY)}"
+    segment = SegmentSource(_ANY, VERSION, None, _SHA256)
+    return Entry(table, path, 1100, _SHA256, (segment,), (member,))
 
 
 def _real_entry(root: Path, schema: TableSchema, number: int) -> Entry:
@@ -188,18 +193,3 @@ def _real_entry(root: Path, schema: TableSchema, number: int) -> Entry:
     segment = SegmentSource(blocks, VERSION, None, _SHA256)
     size = path.stat().st_size
     return Entry(TABLE, f"{TABLE}/{path.name}", size, content_sha256(path), (segment,), (csv,))
-
-
-def _write_shard(
-    root: Path, number: int, entries: list[Entry], schemas: dict[str, TableSchema]
-) -> None:
-    some = [next(entry for entry in entries if entry.table == table) for table in schemas]
-    document = {
-        "format": 1,
-        "chain_id": CHAIN,
-        "from": number * SHARD_BLOCKS,
-        "to": (number + 1) * SHARD_BLOCKS - 1,
-        "schemas": schemas_json(some),
-        "zips": [entry_json(entry) for entry in entries],
-    }
-    (root / CHAIN / shard_path(number)).write_bytes(json_lines(document))
