@@ -108,9 +108,6 @@ class MortalStore:
         self._write(key)
         return self._store.put_if_match(key, data, expected_version, content_type)
 
-    def delete(self, key: str) -> None:
-        self._store.delete(key)
-
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._store.list(prefix)
 

@@ -131,13 +131,6 @@ class FolderStore:
                 sync_file(target.parent)
             return describe_file(key, target.stat()).version
 
-    def delete(self, key: str) -> None:
-        """Remove the file if it is there."""
-        target = self._path(key)
-        target.unlink(missing_ok=True)
-        if target.parent.is_dir():
-            sync_file(target.parent)
-
     def _path(self, key: str) -> Path:
         return self._root / checked_key(key)
 

@@ -143,11 +143,6 @@ class S3Store:
             )
         return etag
 
-    def delete(self, key: str) -> None:
-        """Remove the object if it is there."""
-        with self._plain_errors(key):
-            self._client.delete_object(Bucket=self._bucket, Key=self._key(key))
-
     def _key(self, key: str) -> str:
         return self._prefix + checked_key(key)
 

@@ -52,7 +52,7 @@ class S3Options:
 
 
 class Store(ObjectReader, Protocol):
-    """Read access, plus the three writes that cannot lose anybody's data.
+    """Read access, plus the two writes that cannot lose anybody's data.
 
     Every write is atomic: a reader sees the old object or the new one, whole. Errors of the machine
     (disk full, lost connection) pass through as `OSError` and leave no object behind.
@@ -80,10 +80,6 @@ class Store(ObjectReader, Protocol):
         Returns the new version. Raises `LostRaceError` where the version is another one by now;
         that may be this very write, if its answer got lost on the way.
         """
-        ...
-
-    def delete(self, key: str) -> None:
-        """Remove an object; an absent one is no error."""
         ...
 
 
