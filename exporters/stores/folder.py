@@ -113,10 +113,12 @@ class FolderStore:
         data: Path | bytes,
         expected_version: str | None,
         content_type: str,  # noqa: ARG002
+        *,
+        sha256: str | None = None,
     ) -> str:
         """Replace the file if it has `expected_version`; see `exporters.stores.store.Store`."""
         target = self._path(key)
-        with self._staged(data, None) as staged, self._locked():
+        with self._staged(data, sha256) as staged, self._locked():
             held = self.head(key)
             if (held and held.version) != expected_version:
                 raise LostRaceError(f"{target} was changed by another writer: read it again")

@@ -73,12 +73,19 @@ class Store(ObjectReader, Protocol):
         ...
 
     def put_if_match(
-        self, key: str, data: Path | bytes, expected_version: str | None, content_type: str
+        self,
+        key: str,
+        data: Path | bytes,
+        expected_version: str | None,
+        content_type: str,
+        *,
+        sha256: str | None = None,
     ) -> str:
         """Replace the object if it still has `expected_version` (None: if absent).
 
         Returns the new version. Raises `LostRaceError` where the version is another one by now;
-        that may be this very write, if its answer got lost on the way.
+        that may be this very write, if its answer got lost on the way. Raises `IntegrityError`
+        where `data` does not hash to `sha256`, if that is known.
         """
         ...
 

@@ -289,4 +289,6 @@ def test_content_that_is_not_what_was_announced_is_not_stored_in_a_folder(tmp_pa
         store.put_if_absent(
             "x", b"other", content_type="", sha256=sha256(b"announced"), immutable=True
         )
+    with pytest.raises(IntegrityError, match="not stored"):
+        store.put_if_match("x", b"other", None, "", sha256=sha256(b"announced"))
     assert list(store.list()) == []
