@@ -334,6 +334,22 @@ def test_verifying_finds_nothing_where_all_is_well_and_a_zip_that_was_altered(
     assert all(path.name in str(mismatch) for mismatch in found)
 
 
+def test_verifying_counts_the_tables_and_zips_that_it_reads(site: Site) -> None:
+    publish_segments(site, ALL[:2], FEW)
+    catalog = site.warehouse.catalog()
+    assert catalog is not None
+    tables = sum(len(volume.shapes) for volume in catalog.volumes)
+    seen: dict[str, list[tuple[int, int]]] = {}
+
+    found = verify_site(site, lambda what, *step: seen.setdefault(what, []).append(step))
+
+    assert list(found) == []
+    assert list(seen) == ["tables", "ZIPs"]
+    assert sorted(set(seen["tables"])) == [(done, tables) for done in range(tables + 1)]
+    assert seen["tables"] == sorted(seen["tables"])
+    assert seen["ZIPs"] == [(done, 4) for done in range(1, 5)]
+
+
 def test_verifying_finds_what_archive_and_warehouse_disagree_about(
     site: Site, tmp_path: Path
 ) -> None:
@@ -358,5 +374,9 @@ def test_verifying_finds_a_volume_that_is_gone(tmp_path: Path) -> None:
     load(site)
     (volume,) = (site.warehouse.root / "volumes").glob("*.duckdb")
     volume.unlink()
+    steps: list[tuple[int, int]] = []
 
-    assert any("the volume is missing" in str(one) for one in verify_site(site))
+    found = list(verify_site(site, lambda _what, *step: steps.append(step)))
+
+    assert any("the volume is missing" in str(one) for one in found)
+    assert steps[-1][0] == steps[-1][1] > 0
