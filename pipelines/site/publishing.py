@@ -195,8 +195,10 @@ def _item(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishItem:
     One without its recorded hash cannot be told from a damaged one and counts as missing.
     """
     place = (receipt.segment.chain_id, receipt.table, receipt.blocks)
-    if site.stage.sha256(*place) is None:
+    written = site.stage.sha256(*place)
+    if written is None:
         site.stage_part(receipt)
+        written = site.stage.sha256(*place)
     source = SegmentSource(
         receipt.blocks, receipt.segment.version, segment.segment_id or None, segment.sha256
     )
@@ -207,5 +209,5 @@ def _item(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishItem:
         (receipt.schema,),
         receipt.rows,
         (receipt.sha256,),
-        site.stage.sha256(*place) or "",
+        written or "",
     )
