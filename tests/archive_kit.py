@@ -45,9 +45,10 @@ def part_item(
     body = "".join(lines).encode()
     path = folder / (salt or "plain") / zip_name(CHAIN, table, blocks)
     name = csv_name(CHAIN, table, version, blocks)
-    written = write_part_zip(path, name, columns.header, [body], rows, durable=False)
+    part = write_part_zip(path, name, columns.header, [body], rows, durable=False)
+    sha256 = hashlib.sha256(columns.header + body).hexdigest()
     source = SegmentSource(blocks, version, f"Qm{first}", hashlib.sha256(b"%d" % first).hexdigest())
-    return PublishItem(table, path, (source,), (columns,), rows, (written.csv_sha256,))
+    return PublishItem(table, path, (source,), (columns,), rows, (sha256,), part.sha256)
 
 
 def segment_items(
@@ -103,13 +104,16 @@ class MortalStore:
         )
 
     def put_if_match(
-        self, key: str, data: Path | bytes, expected_version: str | None, content_type: str
+        self,
+        key: str,
+        data: Path | bytes,
+        expected_version: str | None,
+        content_type: str,
+        *,
+        sha256: str | None = None,
     ) -> str:
         self._write(key)
-        return self._store.put_if_match(key, data, expected_version, content_type)
-
-    def delete(self, key: str) -> None:
-        self._store.delete(key)
+        return self._store.put_if_match(key, data, expected_version, content_type, sha256=sha256)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._store.list(prefix)

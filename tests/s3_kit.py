@@ -83,6 +83,12 @@ class BucketServer:
         yield store
         store.close()
 
+    def empty(self, store: S3Store) -> None:
+        """Delete everything in a store."""
+        for left in list(store.list()):
+            bucket, _, key = store.describe(left.key).removeprefix("s3://").partition("/")
+            self.client.delete_object(Bucket=bucket, Key=key)
+
     def stop(self) -> None:
         """Kill the server: further requests find nobody."""
         server = self._server._server

@@ -37,7 +37,7 @@ class InterruptedQueryError(StrataError):
     """A query was stopped by `Session.interrupt`, for its time limit or because nobody waits."""
 
 
-class Shelf:
+class SessionPool:
     """The attached files and the sessions over them. Safe to use from many threads."""
 
     def __init__(

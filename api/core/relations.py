@@ -126,7 +126,7 @@ def _read(table: HeldTable, name: str) -> str:
     return read(name.rstrip("@#"))
 
 
-def stretches(
+def row_ranges(
     tables: Iterable[HeldTable], find: Callable[[Lookups], Iterable[Range]]
 ) -> Iterator[tuple[HeldTable, Range | None]]:
     """The tables that may have what `find` looks for, each with the rows among which it is.

@@ -18,7 +18,7 @@ from api.core.errors import UnavailableError
 from api.core.relations import HeldTable
 from transforms.duck import MEMORY_LIMIT
 from transforms.lookups.lookup_tables import Lookups, read_lookups
-from transforms.sessions import Row, Session, Shelf, Value
+from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.spam.captures import captures_file
 from transforms.warehouse.catalog import CURRENT, Catalog, read_catalog
 from transforms.warehouse.shapes import Volume
@@ -119,9 +119,9 @@ class Reading:
 class Snapshots:
     """The newest generation of a warehouse, for all requests of a process."""
 
-    def __init__(self, warehouse: Path, shelf: Shelf) -> None:
+    def __init__(self, warehouse: Path, pool: SessionPool) -> None:
         self._root = warehouse.absolute()
-        self._shelf = shelf
+        self._pool = pool
         self._lock = Lock()
         self._refreshing = Lock()
         self._current: Snapshot | None = None
@@ -137,9 +137,9 @@ class Snapshots:
         """
         with ExitStack() as closing:
             scratch = Path(closing.enter_context(TemporaryDirectory(prefix="strata-")))
-            shelf = Shelf(scratch, threads=threads, memory_limit=memory_limit)
-            closing.callback(shelf.close)
-            snapshots = cls(warehouse, shelf)
+            pool = SessionPool(scratch, threads=threads, memory_limit=memory_limit)
+            closing.callback(pool.close)
+            snapshots = cls(warehouse, pool)
             snapshots.refresh()
             yield snapshots
 
@@ -183,7 +183,7 @@ class Snapshots:
                 raise UnavailableError("nothing is loaded yet: load segments first")
             snapshot.users += 1
         try:
-            with self._shelf.session() as session:
+            with self._pool.session() as session:
                 yield Reading(snapshot, session)
         finally:
             with self._lock:
@@ -201,7 +201,7 @@ class Snapshots:
 
     def _let_go(self, snapshot: Snapshot) -> None:
         for path in snapshot.paths:
-            self._shelf.release(path)
+            self._pool.release(path)
 
     def _open(self, catalog: Catalog, captures: Path | None) -> Snapshot:
         with ExitStack() as undo:
@@ -209,15 +209,15 @@ class Snapshots:
             paths: list[Path] = []
 
             def attach(path: Path) -> str:
-                alias = self._shelf.attach(path)
-                undo.callback(self._shelf.release, path)
+                alias = self._pool.attach(path)
+                undo.callback(self._pool.release, path)
                 paths.append(path)
                 return alias
 
             for volume in catalog.volumes:
                 files[volume.file] = attach(self._root / volume.file)
             spam = attach(captures) if captures is not None else None
-            with self._shelf.session() as session:
+            with self._pool.session() as session:
                 history = [files[volume.file] for volume in catalog.history()]
                 lookups = {file: self._lookups(session, file) for file in history}
                 snapshot = Snapshot(catalog, files, tuple(paths), lookups, captures=spam)

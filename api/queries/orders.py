@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 
 from api.core.errors import InvalidArgumentError, Reason
-from api.core.relations import HeldTable, stretches, union
+from api.core.relations import HeldTable, row_ranges, union
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
 from api.queries.ids import IdError, parse_key
@@ -33,7 +33,7 @@ def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
     held = reading.snapshot.history("orders")
-    places = [*stretches(held, lambda lookups: lookups.rows_of_order(order_id))]
+    places = [*row_ranges(held, lambda lookups: lookups.rows_of_order(order_id))]
     few = _few_rows(reading, places, order_id)
     if len(few) <= _FEW_ROWS:
         return _page_of_few(_versions(few), window)

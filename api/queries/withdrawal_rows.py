@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from api.core.relations import HeldTable, stretches, union
+from api.core.relations import HeldTable, row_ranges, union
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import Values
 from api.queries.listings import MemoryListing, Part, QueryListing, Relation, SequenceListing
 from api.queries.pagination import Listing, Row
 from api.queries.records import WITHDRAWALS
 from transforms.lookups.lookup_tables import LATEST, WITHDRAWALS_LATEST, WITHDRAWALS_OF
-from transforms.lookups.zone_maps import Places
+from transforms.lookups.zone_maps import ZoneMap
 from transforms.sessions import Time, Value
 
 _KEYS = ("vega_time", "id", "party_id")
@@ -56,7 +56,7 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
 def _of_party(reading: Reading, party: str, period: Period) -> Listing:
     """Only the rows are read among which those of the party are."""
     held = reading.snapshot.history("withdrawals")
-    places = [*stretches(held, lambda lookups: lookups.rows_of_party(party))]
+    places = [*row_ranges(held, lambda lookups: lookups.rows_of_party(party))]
     if not places:
         return MemoryListing((), lambda row: row)
     tables = [table for table, _ in places]
@@ -92,7 +92,7 @@ def _of_volumes(reading: Reading, tables: Sequence[HeldTable], period: Period) -
         f"withdrawals near in {files} {filters}",
         lambda _: _relation(tables, filters, placed=True),
     )
-    return _NearListing(listing, near, lookups.time_places, period)
+    return _NearListing(listing, near, lookups.time_map, period)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class _NearListing:
 
     listing: QueryListing
     near: Relation
-    places: Places[int]
+    zone_map: ZoneMap[int]
     period: Period
 
     def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
@@ -109,12 +109,12 @@ class _NearListing:
         edge = self.period.end if descending else self.period.start
         times = [time for time in (*start[:1], edge) if time is not None]
         time = (min if descending else max)(times) if times else None
-        place = self.places.near(time, limit, descending=descending)
+        place = self.zone_map.near(time, limit, descending=descending)
         if place is not None:
             bound: tuple[Value, ...] = (*self.period.bounds, *place)
             listing = QueryListing(self.listing.reading, self.near, bound)
             rows = listing.rows(start, limit, descending=descending)
-            if len(rows) == limit or self.places.reaches_end(place, descending=descending):
+            if len(rows) == limit or self.zone_map.reaches_end(place, descending=descending):
                 return rows
         return self.listing.rows(start, limit, descending=descending)
 

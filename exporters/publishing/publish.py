@@ -35,7 +35,13 @@ class Outcome(Enum):
     CREATED = "created"
     IDENTICAL = "identical"
     REPLACED = "replaced"
-    FAILED = "failed"
+    CONFLICT = "conflict"
+    """Other bytes stand in its place."""
+    DAMAGED = "damaged"
+    """Its own file is not what its item says."""
+
+
+_FAILURES = (Outcome.CONFLICT, Outcome.DAMAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,24 @@ class PublishReport:
             self.created + count(Outcome.CREATED),
             self.identical + count(Outcome.IDENTICAL),
             self.replaced + count(Outcome.REPLACED),
-            (*self.failed, *(item for item in done if item.outcome is Outcome.FAILED)),
+            (*self.failed, *(item for item in done if item.outcome in _FAILURES)),
             self.bytes + sum(p.entry.bytes for p in done if p.entry and p.outcome in written),
+        )
+
+    @property
+    def damaged(self) -> dict[str, str]:
+        """The reasons of the ZIPs whose own files are not what their items say, by name."""
+        return {one.name: one.reason for one in self.failed if one.outcome is Outcome.DAMAGED}
+
+    def after(self, second: PublishReport) -> PublishReport:
+        """The report of both attempts, the second being at the ZIPs damaged in this one."""
+        kept = (one for one in self.failed if one.outcome is not Outcome.DAMAGED)
+        return PublishReport(
+            self.created + second.created,
+            self.identical + second.identical,
+            self.replaced + second.replaced,
+            (*kept, *second.failed),
+            self.bytes + second.bytes,
         )
 
 
@@ -129,8 +151,10 @@ def _publish_one(
             zip_file = Path(folder) / item.name
             item.content.write(zip_file, durable=False)
             return _publish_file(archive, correction, item, zip_file)
-    except (ConflictError, IntegrityError) as error:
-        return Published(item.name, Outcome.FAILED, reason=str(error))
+    except ConflictError as error:
+        return Published(item.name, Outcome.CONFLICT, reason=str(error))
+    except IntegrityError as error:
+        return Published(item.name, Outcome.DAMAGED, reason=str(error))
 
 
 def _publish_file(

@@ -41,4 +41,4 @@ def replace_object(archive: Archive, entry: Entry, zip_file: Path, correction: C
         archive,
         Replacement(entry.path, old, entry.sha256, correction.reason, correction.at),
     )
-    archive.store.put_if_match(key, zip_file, held.version, "application/zip")
+    archive.store.put_if_match(key, zip_file, held.version, "application/zip", sha256=entry.sha256)

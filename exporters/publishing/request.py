@@ -11,11 +11,11 @@ from pathlib import Path
 from exporters.archive.entries import Csv, Entry, SegmentSource
 from exporters.names import CsvName, parse_csv_name
 from exporters.stores.store import content_sha256
-from exporters.zips.container import Member
+from exporters.zips.container import Member, local_header
 from exporters.zips.inflate import read_csv
 from exporters.zips.layout import Layout
 from exporters.zips.reader import read_members
-from exporters.zips.sources import ByteSource, LocalSource
+from exporters.zips.sources import ByteSource, LocalSource, read_exactly
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError
 from transforms.tables.registry import TableSchema
@@ -26,7 +26,7 @@ class PublishItem:
     """A local single-segment ZIP, or the layout of a wider one, and what must be in it.
 
     `schemas` has the columns of each CSV in order, `rows` the rows of all of them, `csv_sha256` the
-    hash of each where it is known already.
+    hash of each and `zip_sha256` that of the ZIP where they are known already.
     """
 
     table: str
@@ -35,6 +35,7 @@ class PublishItem:
     schemas: tuple[TableSchema, ...]
     rows: int
     csv_sha256: tuple[str, ...] = ()
+    zip_sha256: str = ""
 
     @property
     def name(self) -> str:
@@ -58,6 +59,11 @@ def proven_entry(item: PublishItem, chain_id: str, zip_file: Path) -> Entry:
     Raises `IntegrityError` where the ZIP is damaged or holds anything else than the item says:
     other CSVs, blocks, columns, rows or text.
     """
+    # Hashed before it is inflated: a file that is replaced later hashes to something else when the
+    # store copies it, so it is refused there.
+    zip_sha256 = content_sha256(zip_file)
+    if item.zip_sha256 and item.zip_sha256 != zip_sha256:
+        raise _other(item, f"bytes with SHA-256 {zip_sha256}, {item.zip_sha256} were written")
     source = LocalSource.open(zip_file)
     members = read_members(source)
     names = [parse_csv_name(member.name) for member in members]
@@ -69,7 +75,7 @@ def proven_entry(item: PublishItem, chain_id: str, zip_file: Path) -> Entry:
         _proven_csv(item, source, member, name, number)
         for number, (member, name) in enumerate(zip(members, names, strict=True))
     )
-    return Entry(item.table, item.path, source.size, content_sha256(zip_file), item.segments, csvs)
+    return Entry(item.table, item.path, source.size, zip_sha256, item.segments, csvs)
 
 
 def _check_names(item: PublishItem, chain_id: str, names: Sequence[CsvName]) -> None:
@@ -86,6 +92,9 @@ def _proven_csv(
     item: PublishItem, source: ByteSource, member: Member, name: CsvName, number: int
 ) -> Csv:
     schema = item.schemas[number]
+    record = local_header(member)
+    if read_exactly(source, member.offset, len(record)) != record:
+        raise _other(item, f"another record before {member.name} than its directory says")
     if member.header.crc32 != zlib.crc32(schema.header):
         raise _other(item, f"other columns than {', '.join(schema.names)} in {member.name}")
     digest = hashlib.sha256()
@@ -100,4 +109,4 @@ def _proven_csv(
 
 
 def _other(item: PublishItem, what: str) -> IntegrityError:
-    return IntegrityError(f"{item.name} is not published: it holds {what}; load its segments again")
+    return IntegrityError(f"{item.name} is not published: it holds {what}: make it again")

@@ -113,10 +113,12 @@ class FolderStore:
         data: Path | bytes,
         expected_version: str | None,
         content_type: str,  # noqa: ARG002
+        *,
+        sha256: str | None = None,
     ) -> str:
         """Replace the file if it has `expected_version`; see `exporters.stores.store.Store`."""
         target = self._path(key)
-        with self._staged(data, None) as staged, self._locked():
+        with self._staged(data, sha256) as staged, self._locked():
             held = self.head(key)
             if (held and held.version) != expected_version:
                 raise LostRaceError(f"{target} was changed by another writer: read it again")
@@ -130,13 +132,6 @@ class FolderStore:
                 staged.replace(target)
                 sync_file(target.parent)
             return describe_file(key, target.stat()).version
-
-    def delete(self, key: str) -> None:
-        """Remove the file if it is there."""
-        target = self._path(key)
-        target.unlink(missing_ok=True)
-        if target.parent.is_dir():
-            sync_file(target.parent)
 
     def _path(self, key: str) -> Path:
         return self._root / checked_key(key)

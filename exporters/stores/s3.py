@@ -131,10 +131,16 @@ class S3Store:
         raise LostRaceError(f"others keep writing {self.describe(key)}: try again later")
 
     def put_if_match(
-        self, key: str, data: Path | bytes, expected_version: str | None, content_type: str
+        self,
+        key: str,
+        data: Path | bytes,
+        expected_version: str | None,
+        content_type: str,
+        *,
+        sha256: str | None = None,
     ) -> str:
         """Replace the object if it has `expected_version`; see `exporters.stores.store.Store`."""
-        upload = self._upload(key, data, content_sha256(data), content_type, _A_MINUTE)
+        upload = self._upload(key, data, sha256 or content_sha256(data), content_type, _A_MINUTE)
         condition = {"IfMatch": expected_version} if expected_version else {"IfNoneMatch": "*"}
         etag = self._sent(key, upload, condition)
         if etag is None:
@@ -142,11 +148,6 @@ class S3Store:
                 f"{self.describe(key)} was changed by another writer: read it again"
             )
         return etag
-
-    def delete(self, key: str) -> None:
-        """Remove the object if it is there."""
-        with self._plain_errors(key):
-            self._client.delete_object(Bucket=self._bucket, Key=self._key(key))
 
     def _key(self, key: str) -> str:
         return self._prefix + checked_key(key)

@@ -52,7 +52,7 @@ class S3Options:
 
 
 class Store(ObjectReader, Protocol):
-    """Read access, plus the three writes that cannot lose anybody's data.
+    """Read access, plus the two writes that cannot lose anybody's data.
 
     Every write is atomic: a reader sees the old object or the new one, whole. Errors of the machine
     (disk full, lost connection) pass through as `OSError` and leave no object behind.
@@ -73,17 +73,20 @@ class Store(ObjectReader, Protocol):
         ...
 
     def put_if_match(
-        self, key: str, data: Path | bytes, expected_version: str | None, content_type: str
+        self,
+        key: str,
+        data: Path | bytes,
+        expected_version: str | None,
+        content_type: str,
+        *,
+        sha256: str | None = None,
     ) -> str:
         """Replace the object if it still has `expected_version` (None: if absent).
 
         Returns the new version. Raises `LostRaceError` where the version is another one by now;
-        that may be this very write, if its answer got lost on the way.
+        that may be this very write, if its answer got lost on the way. Raises `IntegrityError`
+        where `data` does not hash to `sha256`, if that is known.
         """
-        ...
-
-    def delete(self, key: str) -> None:
-        """Remove an object; an absent one is no error."""
         ...
 
 

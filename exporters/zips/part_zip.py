@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from exporters.zips.container import Member, directory, local_header
 from exporters.zips.runs import DEFAULT_LEVEL, STREAM_END, deflate
@@ -20,27 +20,21 @@ _SPOOL_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PartZip:
-    """A ZIP just written: where, its length and hash, and those of the CSV in it (bytes, hex)."""
+    """A ZIP just written: its only member, and the SHA-256 (hex) of the bytes given to the disk."""
 
-    path: Path
-    zip_bytes: int
-    zip_sha256: str
-    csv_bytes: int
-    csv_sha256: str
     member: Member
+    sha256: str
 
 
 class _HashingFile:
     """Writes through to a file and hashes what passes."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self.sha256 = hashlib.sha256()
-        self.written = 0
+        self.digest = hashlib.sha256()
 
     def write(self, data: bytes) -> int:
-        self.sha256.update(data)
-        self.written += len(data)
+        self.digest.update(data)
         return self._file.write(data)
 
 
@@ -60,13 +54,12 @@ def write_part_zip(
     The same text gives the same bytes. Memory is bounded; `path` appears whole or not at all, and
     whatever `body` raises passes through. `scratch` and `durable` are those of `new_file`.
     """
-    text = hashlib.sha256()
     folder = scratch or path.parent
     folder.mkdir(parents=True, exist_ok=True)
     # What precedes the runs in the ZIP holds their lengths, so they wait in a file without a name.
     with tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(folder)) as spool:
-        header_run = deflate(_hashed([header], text), spool.write, level)
-        body_run = deflate(_hashed(body, text), spool.write, level)
+        header_run = deflate([header], spool.write, level)
+        body_run = deflate(body, spool.write, level)
         member = Member(member_name, 0, header_run, body_run, rows)
         spool.seek(0)
         with new_file(path, scratch, durable=durable) as file:
@@ -75,11 +68,4 @@ def write_part_zip(
             shutil.copyfileobj(spool, out)
             out.write(STREAM_END)
             out.write(directory([member]))
-    hashes = (out.sha256.hexdigest(), text.hexdigest())
-    return PartZip(path, out.written, hashes[0], member.whole.plain, hashes[1], member)
-
-
-def _hashed(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
-    for piece in pieces:
-        digest.update(piece)
-        yield piece
+    return PartZip(member, out.digest.hexdigest())

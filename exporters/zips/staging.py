@@ -1,6 +1,7 @@
 """Parts waiting to be published: a local folder of single-segment ZIPs.
 
-`<root>/<chain id>/<table>/<zip name>`; unfinished files lie in `<root>/unfinished` only.
+`<root>/<chain id>/<table>/<zip name>`, and beside each its hash as it was written, in a file as
+`sha256sum` writes it; unfinished files lie in `<root>/unfinished` only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.runs import DEFAULT_LEVEL
 from exporters.zips.sources import LocalSource
 from transforms.blocks import BlockRange
-from transforms.files import TEMP_SUFFIX
+from transforms.files import TEMP_SUFFIX, new_file
 from transforms.segments.names import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
 
@@ -57,8 +58,9 @@ class PartStage:
             deque(body, maxlen=0)  # the caller proves the text while it is read
             return
         named = (segment.chain_id, schema.table)
-        write_part_zip(
-            self.path(*named, segment.blocks),
+        path = self.path(*named, segment.blocks)
+        part = write_part_zip(
+            path,
             csv_name(*named, segment.version, segment.blocks, self.style),
             header,
             body,
@@ -67,6 +69,10 @@ class PartStage:
             scratch=self.scratch,
             durable=self.durable,
         )
+        # A kill before this line, or a power cut soon after it, leaves a part whose hash is not
+        # known or another one: it counts as damaged and is rendered again.
+        with new_file(_hash_file(path), self.scratch, durable=False) as file:
+            file.write(f"{part.sha256}  {path.name}\n".encode())
 
     def path(self, chain_id: str, table: str, blocks: BlockRange) -> Path:
         """Where the part of a table over `blocks` lies, if it is there."""
@@ -83,9 +89,25 @@ class PartStage:
             return None
         return read_parts(source)[0]
 
+    def sha256(self, chain_id: str, table: str, blocks: BlockRange) -> str | None:
+        """The hash of a part as it was written (hex); None where the part or its hash lacks.
+
+        The part is not read: what it hashes to now may be something else.
+        """
+        path = self.path(chain_id, table, blocks)
+        if not path.exists():
+            return None
+        try:
+            line = _hash_file(path).read_bytes().decode(errors="replace")
+        except FileNotFoundError:
+            return None
+        return line.partition(" ")[0] or None
+
     def remove(self, chain_id: str, table: str, blocks: BlockRange) -> None:
         """Forget a part, for instance once it is published; an absent one is no error."""
-        self.path(chain_id, table, blocks).unlink(missing_ok=True)
+        path = self.path(chain_id, table, blocks)
+        path.unlink(missing_ok=True)
+        _hash_file(path).unlink(missing_ok=True)
 
     def sweep(self, older_than: timedelta = timedelta(hours=1)) -> Iterator[Path]:
         """Delete what killed processes left unfinished, yielding each path.
@@ -97,3 +119,7 @@ class PartStage:
             if path.stat().st_mtime <= limit:
                 path.unlink(missing_ok=True)
                 yield path
+
+
+def _hash_file(part: Path) -> Path:
+    return part.with_name(f"{part.name}.sha256")

@@ -18,8 +18,10 @@ from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TransferSpeedColumn,
@@ -31,6 +33,9 @@ from exporters.archive.figures import size_text
 
 Advance = Callable[[int], None]
 """Called with the bytes that were just done."""
+
+Count = Callable[[str, int, int], None]
+"""Called with what is counted, how many are done, and how many there are (0: not known)."""
 
 _PIPE_WIDTH = 10_000
 _MANY = 8  # columns; a wider table is shown cell by cell where it does not fit
@@ -117,21 +122,54 @@ class Screen:
             task = bar.add_task(label, total=total)
             yield lambda size: bar.advance(task, size)
 
+    @contextmanager
+    def counts(self, label: str) -> Iterator[Count]:
+        """Show how many of several kinds of things are done, a bar for each kind."""
+        if not self.errors.is_terminal:
+            yield _Lines(self, label).count
+            return
+        with Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.errors,
+            transient=True,
+        ) as bar:
+            tasks: dict[str, TaskID] = {}
+
+            def count(what: str, done: int, total: int) -> None:
+                if what not in tasks:
+                    tasks[what] = bar.add_task(f"{label} {what}", total=total or None)
+                bar.update(tasks[what], completed=done)
+
+            yield count
+
 
 @dataclass(slots=True)
 class _Lines:
+    """Progress as plain lines, one every `_LINE_SECONDS` at most."""
+
     screen: Screen
     label: str
-    total: int | None
+    total: int | None = None
     done: int = 0
-    told: float = field(default_factory=time.monotonic)
+    last_line: float = field(default_factory=time.monotonic)
 
     def advance(self, size: int) -> None:
         self.done += size
-        if time.monotonic() - self.told >= _LINE_SECONDS:
-            self.told = time.monotonic()
-            of = f" of {size_text(self.total)}" if self.total else ""
-            self.screen.say(f"{self.label}: {size_text(self.done)}{of}")
+        of = f" of {size_text(self.total)}" if self.total else ""
+        self._line(f"{self.label}: {size_text(self.done)}{of}")
+
+    def count(self, what: str, done: int, total: int) -> None:
+        of = f" of {total:,}" if total else ""
+        self._line(f"{self.label} {what}: {done:,}{of}")
+
+    def _line(self, text: str) -> None:
+        if time.monotonic() - self.last_line >= _LINE_SECONDS:
+            self.last_line = time.monotonic()
+            self.screen.say(text)
 
 
 def _cell(value: object) -> str:

@@ -22,8 +22,8 @@ def command(warehouse: str | None, archive: str | None, as_json: bool) -> int:
     """
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
-    with screen.progress("reading") as advance:
-        findings = list(verify_site(site.watched(advance)))
+    with screen.counts("verifying") as count:
+        findings = list(verify_site(site, count))
     screen.table("findings", ("where", "what"), ((one.place, one.what) for one in findings))
     if not findings:
         screen.show("Everything matches: archive, index, warehouse and sources' hashes.")

@@ -1,20 +1,17 @@
 """What must be true of loaded segments before they are published. Nothing here knows Dagster.
 
-The load has proven every table against its source already; these look at the results from the other
-side, through the catalog that analysts read and the parts that leave the house. Each gives the
-problems it finds as sentences.
+The load has compared every table with its source already, and publishing proves every part; these
+look at the tables as analysts read them, through the catalog. Each gives the problems it finds as
+sentences.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from exporters.zips.inflate import read_csv
-from exporters.zips.staging import PartStage
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange, contiguous_runs, gaps_between
 from transforms.duck import Connection, quote_name
@@ -24,13 +21,12 @@ from transforms.warehouse.receipts import Receipt
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What audits look at: an open catalog, the parts, and the segments in question, ascending.
+    """What audits look at: an open catalog and the segments in question, ascending.
 
     `receipts` are those of the segments, by table; `held` are all segments of the catalog.
     """
 
     con: Connection
-    stage: PartStage
     segments: Sequence[BlockRange]
     held: Sequence[BlockRange]
     receipts: Mapping[str, Sequence[Receipt]]
@@ -50,7 +46,7 @@ def gather(site: Site, wanted: frozenset[BlockRange] | None) -> Iterator[Evidenc
     for receipt in site.receipts(segments):
         receipts.setdefault(receipt.table, []).append(receipt)
     with site.warehouse.connect() as con:
-        yield Evidence(con, site.stage, segments, held, receipts)
+        yield Evidence(con, segments, held, receipts)
 
 
 def row_problems(evidence: Evidence, table: str) -> Iterator[str]:
@@ -88,25 +84,6 @@ def key_problems(evidence: Evidence, table: str) -> Iterator[str]:
             named = ", ".join(f"{name} {cell}" for name, cell in zip(key, row[1:], strict=True))
             blocks = BlockRange(alike[0].blocks.first, alike[-1].blocks.last)
             yield f"blocks {blocks}: {table} has several rows for {named}"
-
-
-def byte_problems(evidence: Evidence, table: str) -> Iterator[str]:
-    """Waiting parts that do not inflate to the very bytes of their source; published ones are gone.
-
-    Raises `IntegrityError` where a part is damaged.
-    """
-    for receipt in evidence.receipts[table]:
-        part = evidence.stage.find(receipt.segment.chain_id, table, receipt.blocks)
-        if part is None:
-            continue
-        digest = hashlib.sha256()
-        for piece in read_csv(part.source, part.member):
-            digest.update(piece)
-        if digest.hexdigest() != receipt.sha256:
-            yield (
-                f"{receipt.segment}: the part of {table} holds other bytes than its source "
-                f"(SHA-256 {digest.hexdigest()}, recorded {receipt.sha256})"
-            )
 
 
 def height_problems(evidence: Evidence, _table: str) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, SegmentSource
@@ -17,6 +19,8 @@ from pipelines.site.unfinished import noted, settle
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import LoadedSegment, Receipt
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +37,17 @@ def publish_segments(
 ) -> PublishOutcome:
     """Publish each of the tables of each of the segments (loaded, ascending, at least one).
 
-    What the archive holds already is left alone. ZIPs that cannot be published are in the report,
-    the others go on. The parts that waited for it are gone afterwards.
+    What the archive holds already is left alone. A waiting part that was damaged is rendered from
+    the warehouse again. ZIPs that cannot be published are in the report, the others go on. The
+    parts that waited for it are gone afterwards.
     """
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [r for r in site.receipts(segments) if r.table in tables]
     known = {(entry.table, entry.blocks): entry for entry in _entries(archive, segments, tables)}
     missing = [receipt for receipt in receipts if not _is_held(receipt, known)]
-    items = (_item(site, receipt, catalog.segments[receipt.blocks]) for receipt in missing)
     with noted(site.notes, map(shard_number, segments)):
-        report = publish_zips(archive, items, scratch=site.scratch())
+        report = _publish_parts(site, archive, missing, catalog.segments)
     entries = tuple(_entries(archive, segments, tables)) if missing else tuple(known.values())
     for entry in entries:
         site.stage.remove(archive.chain_id, entry.table, entry.blocks)
@@ -77,9 +81,8 @@ def replace_published(
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
-    items = (_item(site, receipt, catalog.segments[receipt.blocks]) for receipt in receipts)
     with noted(site.notes, map(shard_number, segments)):
-        singles = publish_zips(archive, items, correction=correction, scratch=site.scratch())
+        singles = _publish_parts(site, archive, receipts, catalog.segments, correction)
         windows = publish_zips(
             archive,
             _windows_over(site, archive, segments, tables),
@@ -154,14 +157,57 @@ def _is_held(receipt: Receipt, known: Mapping[tuple[str, BlockRange], Entry]) ->
     return entry is not None and entry.members[0].sha256 == receipt.sha256
 
 
-def _item(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishItem:
-    """A part as something to publish; rendered from the warehouse again where it is missing."""
-    path = site.stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
-    if not path.exists():
+def _publish_parts(
+    site: Site,
+    archive: Archive,
+    receipts: Sequence[Receipt],
+    segments: Mapping[BlockRange, LoadedSegment],
+    correction: Correction | None = None,
+) -> PublishReport:
+    """Publish parts; those that turn out to be damaged are rendered again, and tried once more.
+
+    Raises `IntegrityError` where the warehouse does not render them either.
+    """
+
+    def publish(those: Iterable[Receipt]) -> PublishReport:
+        items = (_item(site, receipt, segments[receipt.blocks]) for receipt in those)
+        return publish_zips(archive, items, correction=correction, scratch=site.scratch())
+
+    report = publish(receipts)
+    damaged = report.damaged
+    again = [receipt for receipt in receipts if _part(site, receipt).name in damaged]
+    if not again:
+        return report
+    for receipt in again:
+        reason = damaged[_part(site, receipt).name]
+        _log.warning("a waiting part is rendered from the warehouse again: %s", reason)
         site.stage_part(receipt)
+    return report.after(publish(again))
+
+
+def _part(site: Site, receipt: Receipt) -> Path:
+    return site.stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
+
+
+def _item(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishItem:
+    """A part as something to publish; rendered from the warehouse again where it is missing.
+
+    One without its recorded hash cannot be told from a damaged one and counts as missing.
+    """
+    place = (receipt.segment.chain_id, receipt.table, receipt.blocks)
+    written = site.stage.sha256(*place)
+    if written is None:
+        site.stage_part(receipt)
+        written = site.stage.sha256(*place)
     source = SegmentSource(
         receipt.blocks, receipt.segment.version, segment.segment_id or None, segment.sha256
     )
     return PublishItem(
-        receipt.table, path, (source,), (receipt.schema,), receipt.rows, (receipt.sha256,)
+        receipt.table,
+        site.stage.path(*place),
+        (source,),
+        (receipt.schema,),
+        receipt.rows,
+        (receipt.sha256,),
+        written or "",
     )

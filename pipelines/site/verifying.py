@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from exporters.archive.archive import Archive
 from exporters.verifying.verify import verify_archive
@@ -22,22 +23,29 @@ class Mismatch:
         return f"{self.place}: {self.what}"
 
 
-def verify_site(site: Site) -> Iterator[Mismatch]:
+Progress = Callable[[str, int, int], None]
+"""Called with what is being read, how many of it were, and how many there are."""
+
+
+def verify_site(
+    site: Site, progress: Progress = lambda _what, _done, _total: None
+) -> Iterator[Mismatch]:
     """Yield what is wrong; nothing, if all is well. Memory stays bounded, everything is read."""
-    yield from verify_warehouse(site)
+    yield from verify_warehouse(site, partial(progress, "tables"))
     catalog = site.warehouse.catalog()
     if catalog is not None:
         archive = site.archive(catalog.chain_id)
         if not _was_published_to(archive):
             return
-        for finding in verify_archive(archive, scratch=site.scratch()):
+        read = partial(progress, "ZIPs")
+        for finding in verify_archive(archive, progress=read, scratch=site.scratch()):
             yield Mismatch(finding.place, f"{finding.problem.value}: {finding.what}")
         yield from verify_origin(site)
 
 
-def verify_warehouse(site: Site) -> Iterator[Mismatch]:
+def verify_warehouse(site: Site, progress: Callable[[int, int], None]) -> Iterator[Mismatch]:
     """Tables that no longer render to the bytes that were loaded, and missing volumes."""
-    for what, problem in site.warehouse.verify():
+    for what, problem in site.warehouse.verify(progress):
         if problem:
             yield Mismatch(what, problem)
 

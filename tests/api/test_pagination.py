@@ -15,7 +15,7 @@ from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, NUMBER, TIME, CursorFormat
 from api.queries.listings import MemoryListing, QueryListing, Relation
 from api.queries.pagination import Listing, Page, Pagination, Row, Window, cut, page
-from transforms.sessions import Shelf
+from transforms.sessions import SessionPool
 from transforms.warehouse.catalog import Catalog
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("seqNum", NUMBER), extra=1)
@@ -33,10 +33,10 @@ _SIZES = st.integers(1, 6)
 @pytest.fixture(scope="module")
 def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reading]:
     """A connection over no files at all: the rows come with the query."""
-    shelf = Shelf(tmp_path_factory.mktemp("scratch"))
-    with shelf.session() as session:
+    pool = SessionPool(tmp_path_factory.mktemp("scratch"))
+    with pool.session() as session:
         yield Reading(Snapshot(Catalog(Path(), 0, (), {}), {}, ()), session)
-    shelf.close()
+    pool.close()
 
 
 def _in_memory(rows: Sequence[Shown]) -> Listing:

@@ -120,13 +120,19 @@ def test_an_update_that_lost_the_race_starts_from_what_won(tmp_path: Path) -> No
         rivals = 2
 
         def put_if_match(
-            self, key: str, data: Path | bytes, expected_version: str | None, content_type: str
+            self,
+            key: str,
+            data: Path | bytes,
+            expected_version: str | None,
+            content_type: str,
+            *,
+            sha256: str | None = None,
         ) -> str:
             if self.rivals:
                 self.rivals -= 1
                 super().put_if_match(key, b"rival %d" % self.rivals, expected_version, "")
                 raise LostRaceError(key)
-            return super().put_if_match(key, data, expected_version, content_type)
+            return super().put_if_match(key, data, expected_version, content_type, sha256=sha256)
 
     store = Overtaken(FolderStore(tmp_path), -1)
     assert update(store, "x", lambda old: (old or b"nothing") + b" and me", "")

@@ -41,10 +41,9 @@ def bucket(server: BucketServer) -> Iterator[S3Store]:
 
 
 @pytest.fixture
-def store(bucket: S3Store) -> Iterator[S3Store]:
+def store(server: BucketServer, bucket: S3Store) -> Iterator[S3Store]:
     yield bucket
-    for left in list(bucket.list()):
-        bucket.delete(left.key)
+    server.empty(bucket)
 
 
 def put(store: S3Store, key: str, content: bytes | Path) -> PutResult:

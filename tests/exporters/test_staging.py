@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from transforms.warehouse.table_load import PartSink
 
 SEGMENT = SegmentName("testnet-001", 21, BlockRange(1001, 2000))
 ORDERS = TableSchema("orders", (Column("id", "bytea"), Column("size", "bigint")))
+ZIP = "testnet-001/orders/testnet-001-orders-1001-2000.zip"
 KEY = (SEGMENT.chain_id, "orders", SEGMENT.blocks)
 
 
@@ -36,7 +38,7 @@ def test_a_part_lies_under_its_chain_and_table_with_its_published_name(tmp_path:
     stage = stage_of(tmp_path)
     sink: PartSink = stage  # the loader's protocol
     sink.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n", b"3,4\n"], 2)
-    assert files_below(tmp_path) == ["testnet-001/orders/testnet-001-orders-1001-2000.zip"]
+    assert files_below(tmp_path) == [ZIP, f"{ZIP}.sha256"]
     path = stage.path(*KEY)
     check_with_tools(path)
     assert contents(path) == {"testnet-001-orders-21-1001-2000.csv": b"id,size\n1,2\n3,4\n"}
@@ -82,6 +84,21 @@ def test_a_damaged_part_is_not_found_but_refused(tmp_path: Path) -> None:
         stage.find(*KEY)
 
 
+def test_a_part_is_kept_with_its_hash_as_it_was_written(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    assert stage.sha256(*KEY) is None
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1)
+    path = stage.path(*KEY)
+    written = hashlib.sha256(path.read_bytes()).hexdigest()
+    hash_file = tmp_path / f"{ZIP}.sha256"
+    assert hash_file.read_text() == f"{written}  {path.name}\n"
+    path.write_bytes(b"damaged since")
+    assert stage.sha256(*KEY) == written
+    for lost in (b"", None):
+        hash_file.unlink() if lost is None else hash_file.write_bytes(lost)
+        assert stage.sha256(*KEY) is None
+
+
 def test_writing_again_gives_the_same_part_and_other_text_replaces_it(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1)
@@ -121,7 +138,7 @@ def test_only_files_left_alone_for_long_are_swept(tmp_path: Path) -> None:
     os.utime(old, (time.time() - 3700,) * 2)
     assert list(stage.sweep()) == [old]
     assert list(stage.sweep(timedelta(0))) == [new]
-    assert files_below(tmp_path) == ["testnet-001/orders/testnet-001-orders-1001-2000.zip"]
+    assert files_below(tmp_path) == [ZIP, f"{ZIP}.sha256"]
 
 
 def test_the_level_is_a_setting_and_a_wrong_one_says_so(tmp_path: Path) -> None:
@@ -144,7 +161,7 @@ def write_often(root: Path) -> None:
 def test_processes_that_write_the_same_part_at_once_leave_one_whole_part(tmp_path: Path) -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         list(pool.map(write_often, [tmp_path] * 2))
-    assert files_below(tmp_path) == ["testnet-001/orders/testnet-001-orders-1001-2000.zip"]
+    assert files_below(tmp_path) == [ZIP, f"{ZIP}.sha256"]
     assert list(contents(stage_of(tmp_path).path(*KEY)).values()) == [
         b"id,size\n" + b"1,2\n" * 1000
     ]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from exporters.zips.staging import PartStage
 from pipelines.checks import AUDITS, check_specs
 from pipelines.settings import Settings
 from pipelines.site.audits import (
     Audit,
     Evidence,
-    byte_problems,
     gap_problems,
     gather,
     height_problems,
@@ -42,7 +39,7 @@ def problems(site: Site, audit: Audit, table: str) -> list[str]:
         return list(audit(evidence, table))
 
 
-@pytest.mark.parametrize("audit", [row_problems, byte_problems, key_problems, height_problems])
+@pytest.mark.parametrize("audit", [row_problems, key_problems, height_problems])
 def test_sound_segments_have_no_problems(loaded: Site, audit: Audit) -> None:
     for table in HISTORY_TABLES:
         assert problems(loaded, audit, table) == []
@@ -55,24 +52,6 @@ def test_a_receipt_that_says_other_rows_is_found(loaded: Site) -> None:
         found = list(row_problems(replace(evidence, receipts={"blocks": told}), "blocks"))
 
     assert found == ["segment 1-10: blocks shows 10 rows, its receipt 11"]
-
-
-def test_a_part_with_other_bytes_is_found(loaded: Site, tmp_path: Path) -> None:
-    with gather(loaded, None) as evidence:
-        receipt = evidence.receipts["blocks"][0]
-        other = PartStage(tmp_path)
-        other.write(receipt.segment, receipt.schema, receipt.schema.header, [b"x\n"], 1)
-        found = list(byte_problems(replace(evidence, stage=other), "blocks"))
-
-    assert len(found) == 1
-    assert found[0].startswith("segment 1-10: the part of blocks holds other bytes")
-
-
-def test_a_part_that_is_published_already_is_no_problem(loaded: Site, tmp_path: Path) -> None:
-    with gather(loaded, None) as evidence:
-        empty = replace(evidence, stage=PartStage(tmp_path))
-
-        assert list(byte_problems(empty, "blocks")) == []
 
 
 def test_a_primary_key_of_several_rows_is_found(settings: Settings, site: Site) -> None:
@@ -121,7 +100,7 @@ def test_only_a_gap_does_not_block_publishing() -> None:
 
     assert {spec.name for spec in specs if not spec.blocking} == {"no_gap_before"}
     assert {spec.name for spec in specs} == set(AUDITS)
-    assert len(specs) == 3 * len(HISTORY_TABLES) + 2
+    assert len(specs) == 2 * len(HISTORY_TABLES) + 2
 
 
 def test_evidence_without_segments_shows_nothing(loaded: Site) -> None:

@@ -17,6 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from pipelines.cli import COMMANDS, main
+from pipelines.commands import display
 from pipelines.settings import Settings
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
@@ -279,6 +280,18 @@ def test_verify_is_silent_on_stderr_where_all_is_well(at_published: Strata) -> N
 
     assert (answer.code, answer.err) == (0, "")
     assert "Everything matches" in answer.out
+
+
+def test_verify_says_how_far_it_is_where_it_takes_long(
+    at_published: Strata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(display, "_LINE_SECONDS", 0.0)
+
+    lines = at_published("verify").err.splitlines()
+
+    (tables,) = {line.rpartition(" of ")[2] for line in lines if " tables: " in line}
+    assert f"verifying tables: {tables} of {tables}" in lines
+    assert lines[-1] == "verifying ZIPs: 30 of 30"
 
 
 def test_verify_leaves_with_1_where_something_is_gone(strata: Strata, settings: Settings) -> None:

@@ -31,6 +31,37 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
     assert shown[False] == "loading: 500.0 kB of 2.0 MB\nloading: 1.0 MB of 2.0 MB\n"
 
 
+def test_counts_are_bars_on_a_terminal_and_lines_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(display, "_LINE_SECONDS", 0.0)
+    shown = {}
+    for terminal in (True, False):
+        it, text = screen(terminal=terminal)
+        with it.counts("verifying") as count:
+            count("tables", 1, 2)
+            count("ZIPs", 1234, 5000)
+            count("ZIPs", 1235, 0)
+        shown[terminal] = text.getvalue()
+
+    assert "verifying tables" in shown[True]
+    assert "1/2" in shown[True]
+    assert "1235/5000" in shown[True]
+    assert shown[False] == (
+        "verifying tables: 1 of 2\nverifying ZIPs: 1,234 of 5,000\nverifying ZIPs: 1,235\n"
+    )
+
+
+def test_lines_of_progress_keep_their_distance() -> None:
+    it, text = screen(terminal=False)
+
+    with it.counts("verifying") as count, it.progress("loading") as advance:
+        count("ZIPs", 1, 2)
+        advance(1000)
+
+    assert text.getvalue() == ""
+
+
 def test_a_wide_row_is_shown_cell_by_cell_where_it_does_not_fit() -> None:
     it, text = screen(terminal=True)
 

@@ -6,6 +6,7 @@ import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from exporters.zips.layout import Layout
@@ -30,7 +31,7 @@ from tests.segments_kit import (
     expected_member,
     table_rows,
 )
-from transforms.errors import ConfigError, RangeError
+from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.warehouse.holdings import CatalogHoldings
 
 FEW = ("blocks", "orders")  # most tests need no more of the 15 tables
@@ -134,6 +135,67 @@ def test_other_bytes_in_the_archive_stop_their_own_zip_only(site: Site) -> None:
     assert [failed.name for failed in report.failed] == [there.name]
     assert report.created == 3
     assert there.read_bytes() == b"somebody else's"
+
+
+def flip(path: Path, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("place", [0, 14, 40, 200, -60, -1])
+def test_a_part_that_lost_a_bit_while_it_waited_is_rendered_again(
+    site: Site, place: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    (receipt,) = (r for r in site.receipts(ALL[:1]) if r.table == "blocks")
+    site.stage_part(receipt)
+    part = site.stage.path(KIT_CHAIN, "blocks", ALL[0])
+    whole = part.read_bytes()
+    flip(part, place)
+
+    report = publish_segments(site, ALL[:1], ["blocks"]).report
+
+    assert (report.created, report.failed) == (1, ())
+    assert archived(site, "blocks", "1-10").read_bytes() == whole
+    (warning,) = caplog.messages
+    assert part.name in warning
+    assert "rendered from the warehouse again" in warning
+    assert list(verify_site(site)) == []
+
+
+def test_a_part_of_another_text_or_without_its_hash_is_rendered_again(
+    site: Site, loaded: Loaded
+) -> None:
+    receipts = {r.blocks: r for r in site.receipts(ALL) if r.table == "blocks"}
+    other = receipts[ALL[0]]
+    site.stage.write(other.segment, other.schema, other.schema.header, [b"x\n"], 1)
+    site.stage_part(receipts[ALL[1]])
+    unknown = site.stage.path(KIT_CHAIN, "blocks", ALL[1])
+    unknown.with_name(f"{unknown.name}.sha256").unlink()
+    flip(unknown, 14)
+
+    report = publish_segments(site, ALL[:2], ["blocks"]).report
+
+    assert (report.created, report.failed) == (2, ())
+    for span, source in zip(("1-10", "11-20"), loaded.sources[:2], strict=True):
+        assert only_member(archived(site, "blocks", span)) == expected_member([source], "blocks")
+    assert list(verify_site(site)) == []
+
+
+def test_a_part_that_neither_disk_nor_warehouse_holds_is_an_error(tmp_path: Path) -> None:
+    site = Site(site_settings(tmp_path))
+    make_segment(site.settings, 0)
+    load(site)
+    flip(site.stage.path(KIT_CHAIN, "blocks", ALL[0]), 200)
+    (volume,) = (site.warehouse.root / "volumes").glob("*.duckdb")
+    with duckdb.connect(volume) as con:
+        con.execute("delete from blocks where _row = 2")
+
+    with pytest.raises(IntegrityError, match="remove it and load its segments again"):
+        publish_segments(site, ALL[:1], FEW)
+
+    assert not archived(site, "blocks", "1-10").exists()
+    assert archived(site, "orders", "1-10").exists()
 
 
 def test_a_publisher_that_died_before_the_pages_is_made_up_for(site: Site) -> None:
@@ -272,6 +334,22 @@ def test_verifying_finds_nothing_where_all_is_well_and_a_zip_that_was_altered(
     assert all(path.name in str(mismatch) for mismatch in found)
 
 
+def test_verifying_counts_the_tables_and_zips_that_it_reads(site: Site) -> None:
+    publish_segments(site, ALL[:2], FEW)
+    catalog = site.warehouse.catalog()
+    assert catalog is not None
+    tables = sum(len(volume.shapes) for volume in catalog.volumes)
+    seen: dict[str, list[tuple[int, int]]] = {}
+
+    found = verify_site(site, lambda what, *step: seen.setdefault(what, []).append(step))
+
+    assert list(found) == []
+    assert list(seen) == ["tables", "ZIPs"]
+    assert sorted(set(seen["tables"])) == [(done, tables) for done in range(tables + 1)]
+    assert seen["tables"] == sorted(seen["tables"])
+    assert seen["ZIPs"] == [(done, 4) for done in range(1, 5)]
+
+
 def test_verifying_finds_what_archive_and_warehouse_disagree_about(
     site: Site, tmp_path: Path
 ) -> None:
@@ -296,5 +374,9 @@ def test_verifying_finds_a_volume_that_is_gone(tmp_path: Path) -> None:
     load(site)
     (volume,) = (site.warehouse.root / "volumes").glob("*.duckdb")
     volume.unlink()
+    steps: list[tuple[int, int]] = []
 
-    assert any("the volume is missing" in str(one) for one in verify_site(site))
+    found = list(verify_site(site, lambda _what, *step: steps.append(step)))
+
+    assert any("the volume is missing" in str(one) for one in found)
+    assert steps[-1][0] == steps[-1][1] > 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from transforms.duck import Connection
 from transforms.lookups.lookup_tables import OrderFilter, prove_lookups, read_lookups, write_lookups
-from transforms.sessions import Shelf
+from transforms.sessions import SessionPool
 
 _IDS = st.lists(st.text("0123456789abcdef", max_size=64), max_size=40)
 _WITHDRAWALS = st.lists(
@@ -161,14 +161,14 @@ def test_lookups_are_found_where_they_are(tmp_path: Path) -> None:
         con.execute("detach volume")
     with duckdb.connect(tmp_path / "without.duckdb") as con:
         con.execute("create schema strata")
-    shelf = Shelf(tmp_path)
-    with shelf.session() as session:
-        assert read_lookups(session, shelf.attach(tmp_path / "without.duckdb")) is None
-        found = read_lookups(session, shelf.attach(tmp_path / "with.duckdb"))
-    shelf.close()
+    pool = SessionPool(tmp_path)
+    with pool.session() as session:
+        assert read_lookups(session, pool.attach(tmp_path / "without.duckdb")) is None
+        found = read_lookups(session, pool.attach(tmp_path / "with.duckdb"))
+    pool.close()
     assert found is not None
     assert found.rows_of_order("ab") == [(0, 2047)]
     assert found.rows_of_order("cd") == []
     assert found.rows_of_party("p") == [(0, 2047)]
     assert found.rows_of_party("q") == []
-    assert found.time_places.near(5, 1, descending=True) == (0, 2047)
+    assert found.time_map.near(5, 1, descending=True) == (0, 2047)

@@ -13,21 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms import sessions as serving
-from transforms.sessions import InterruptedQueryError, Session, Shelf, Time
+from transforms.sessions import InterruptedQueryError, Session, SessionPool, Time
 
 _SLOW = "select count(*) from range(100000000) a, range(1000) b where a.range % 7 = b.range"
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    shelf = Shelf(tmp_path_factory.mktemp("scratch"))
-    yield shelf
-    shelf.close()
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionPool]:
+    pool = SessionPool(tmp_path_factory.mktemp("scratch"))
+    yield pool
+    pool.close()
 
 
 @pytest.fixture(scope="module")
-def session(shelf: Shelf) -> Iterator[Session]:
-    with shelf.session() as session:
+def session(pool: SessionPool) -> Iterator[Session]:
+    with pool.session() as session:
         yield session
 
 
@@ -66,8 +66,8 @@ def test_values_of_every_kind_are_bound(
     assert session.rows(sql, values) == [(row,)]
 
 
-def test_a_statement_stays_prepared_and_so_many_at_most(shelf: Shelf) -> None:
-    with shelf.session() as session:
+def test_a_statement_stays_prepared_and_so_many_at_most(pool: SessionPool) -> None:
+    with pool.session() as session:
         for n in range(3 * serving._MAX_PREPARED // 2):
             assert session.rows(f"select {n} + $1::integer", [1]) == [(n + 1,)]
         ((held,),) = session.rows("select count(*) from duckdb_prepared_statements()")
@@ -75,52 +75,52 @@ def test_a_statement_stays_prepared_and_so_many_at_most(shelf: Shelf) -> None:
         assert session.rows("select 0 + $1::integer", [1]) == [(1,)]
 
 
-def test_the_session_that_came_back_last_is_lent_first(shelf: Shelf) -> None:
-    with shelf.session() as one, shelf.session() as two:
+def test_the_session_that_came_back_last_is_lent_first(pool: SessionPool) -> None:
+    with pool.session() as one, pool.session() as two:
         assert one is not two
-    with shelf.session() as again:
+    with pool.session() as again:
         assert again is one
 
 
-def test_a_file_is_attached_once_for_all_its_users(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_file_is_attached_once_for_all_its_users(pool: SessionPool, tmp_path: Path) -> None:
     path = _file(tmp_path / "a.duckdb", 1, 2)
-    alias = shelf.attach(path)
-    assert shelf.attach(path) == alias
+    alias = pool.attach(path)
+    assert pool.attach(path) == alias
     query = f"select sum(n)::integer from {alias}.numbers"
-    with shelf.session() as session:
+    with pool.session() as session:
         assert session.rows(query) == [(3,)]
-        shelf.release(path)
+        pool.release(path)
         assert session.rows(query) == [(3,)]
-        shelf.release(path)
+        pool.release(path)
         with pytest.raises(duckdb.CatalogException):
             session.rows(query)
         with pytest.raises(KeyError):
-            shelf.release(path)
+            pool.release(path)
         # The same path again is another file to the sessions.
         path.unlink()
         _file(path, 7)
-        other = shelf.attach(path)
+        other = pool.attach(path)
         assert other != alias
         assert session.rows(f"select n from {other}.numbers") == [(7,)]
-        shelf.release(path)
+        pool.release(path)
 
 
-def test_an_attached_file_may_be_removed(shelf: Shelf, tmp_path: Path) -> None:
+def test_an_attached_file_may_be_removed(pool: SessionPool, tmp_path: Path) -> None:
     path = _file(tmp_path / "b.duckdb", *range(10))
-    alias = shelf.attach(path)
+    alias = pool.attach(path)
     path.unlink()
-    with shelf.session() as session:
+    with pool.session() as session:
         assert session.rows(f"select count(*) from {alias}.numbers") == [(10,)]
-    shelf.release(path)
+    pool.release(path)
 
 
 def test_a_file_that_is_not_there_is_an_error_and_nothing_is_attached(
-    shelf: Shelf, tmp_path: Path
+    pool: SessionPool, tmp_path: Path
 ) -> None:
     with pytest.raises(duckdb.IOException):
-        shelf.attach(tmp_path / "none.duckdb")
+        pool.attach(tmp_path / "none.duckdb")
     with pytest.raises(KeyError):
-        shelf.release(tmp_path / "none.duckdb")
+        pool.release(tmp_path / "none.duckdb")
 
 
 def test_rows_come_in_batches(session: Session) -> None:
@@ -130,8 +130,8 @@ def test_rows_come_in_batches(session: Session) -> None:
     assert list(session.batches("select 1 where false", [], 3)) == []
 
 
-def test_an_interrupt_ends_what_runs_and_what_would_follow(shelf: Shelf) -> None:
-    with shelf.session() as session, ThreadPoolExecutor(1) as thread:
+def test_an_interrupt_ends_what_runs_and_what_would_follow(pool: SessionPool) -> None:
+    with pool.session() as session, ThreadPoolExecutor(1) as thread:
         slow = thread.submit(session.rows, _SLOW)
         while not slow.done():
             session.interrupt()
@@ -139,32 +139,32 @@ def test_an_interrupt_ends_what_runs_and_what_would_follow(shelf: Shelf) -> None
             slow.result()
         with pytest.raises(InterruptedQueryError):
             session.rows("select 1")
-    with shelf.session() as again:
+    with pool.session() as again:
         assert again is session
         assert again.rows("select 1") == [(1,)]
 
 
-def test_sessions_work_beside_each_other(shelf: Shelf, tmp_path: Path) -> None:
+def test_sessions_work_beside_each_other(pool: SessionPool, tmp_path: Path) -> None:
     path = _file(tmp_path / "c.duckdb", *range(100))
-    alias = shelf.attach(path)
+    alias = pool.attach(path)
 
     def ask(n: int) -> int:
-        with shelf.session() as session:
+        with pool.session() as session:
             ((found,),) = session.rows(f"select n from {alias}.numbers where n = $1", [n])
             return int(found)
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(ask, range(100))) == list(range(100))
-    shelf.release(path)
+    pool.release(path)
 
 
 def test_a_closed_shelf_lets_its_readers_finish(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    pool = SessionPool(tmp_path)
     path = _file(tmp_path / "d.duckdb", 1)
-    alias = shelf.attach(path)
-    with shelf.session() as session:
-        shelf.close()
+    alias = pool.attach(path)
+    with pool.session() as session:
+        pool.close()
         assert session.rows(f"select n from {alias}.numbers") == [(1,)]
-        shelf.release(path)
+        pool.release(path)
     with pytest.raises(duckdb.ConnectionException):
         session.rows("select 1")

@@ -5,8 +5,8 @@ In the schema `strata` of a volume, made from its finished tables and never expo
 order_filter        one row: which orders the volume may hold, as a Bloom filter of their ids
 withdrawals_latest  of each withdrawal of a party the last row in this volume, oldest first
 withdrawals_of      the same rows by party, each party's oldest first
-<table>_places      of every 2,048 rows of `orders` the least and the greatest id, of those of
-                    `withdrawals_of` the party, of those of `withdrawals_latest` the time
+<table>_places      a zone map: of every 2,048 rows of `orders` the least and the greatest id, of
+                    those of `withdrawals_of` the party, of those of `withdrawals_latest` the time
 
 A volume without them is answered from its tables: slower, and the same.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 
 from transforms.duck import Connection, quote_name
-from transforms.lookups.zone_maps import Places, Range, places_sql
+from transforms.lookups.zone_maps import Range, ZoneMap, zone_map_sql
 from transforms.sessions import Session
 
 ORDER_FILTER = "order_filter"
@@ -114,11 +114,11 @@ def _queries(con: Connection, volume: str) -> dict[str, str]:
         WITHDRAWALS_LATEST: f"select * from {main}.withdrawals qualify {LATEST} "  # noqa: S608
         "order by vega_time, id, party_id",
         WITHDRAWALS_OF: f"from {strata}.{WITHDRAWALS_LATEST} order by party_id, vega_time, id",
-        _places(_ORDERS): places_sql(f"{main}.{_ORDERS}", f"left(id, {_PREFIX})"),
-        _places(WITHDRAWALS_OF): places_sql(
+        _map_table(_ORDERS): zone_map_sql(f"{main}.{_ORDERS}", f"left(id, {_PREFIX})"),
+        _map_table(WITHDRAWALS_OF): zone_map_sql(
             f"{strata}.{WITHDRAWALS_OF}", f"left(party_id, {_PREFIX})"
         ),
-        _places(WITHDRAWALS_LATEST): places_sql(f"{strata}.{WITHDRAWALS_LATEST}", "vega_time"),
+        _map_table(WITHDRAWALS_LATEST): zone_map_sql(f"{strata}.{WITHDRAWALS_LATEST}", "vega_time"),
     }
 
 
@@ -136,7 +136,8 @@ def _filter_sql(con: Connection, orders: str) -> str:
     )
 
 
-def _places(table: str) -> str:
+def _map_table(table: str) -> str:
+    """The zone map of a table; its name, and its column `stretch`, are those of the file format."""
     return f"{table}_places"
 
 
@@ -145,17 +146,17 @@ class Lookups:
     """What is kept in memory of a volume's lookups; times are microseconds since 1970."""
 
     orders: OrderFilter
-    order_places: Places[str]
-    party_places: Places[str]
-    time_places: Places[int]
+    order_map: ZoneMap[str]
+    party_map: ZoneMap[str]
+    time_map: ZoneMap[int]
 
     def rows_of_order(self, order_id: str) -> list[Range]:
         """The rows of `orders` among which are those of an order; none for most it has not."""
-        return [*self.order_places.ranges(order_id[:_PREFIX])] if order_id in self.orders else []
+        return [*self.order_map.ranges(order_id[:_PREFIX])] if order_id in self.orders else []
 
     def rows_of_party(self, party_id: str) -> list[Range]:
         """The rows of `withdrawals_of` among which are those of a party."""
-        return [*self.party_places.ranges(party_id[:_PREFIX])]
+        return [*self.party_map.ranges(party_id[:_PREFIX])]
 
 
 def read_lookups(session: Session, file: str) -> Lookups | None:
@@ -166,17 +167,17 @@ def read_lookups(session: Session, file: str) -> Lookups | None:
         return None
     return Lookups(
         OrderFilter(bits),
-        Places(_stretches(session, file, _ORDERS, "{}")),
-        Places(_stretches(session, file, WITHDRAWALS_OF, "{}")),
-        Places(_stretches(session, file, WITHDRAWALS_LATEST, "epoch_us({})")),
+        ZoneMap(_row_blocks(session, file, _ORDERS, "{}")),
+        ZoneMap(_row_blocks(session, file, WITHDRAWALS_OF, "{}")),
+        ZoneMap(_row_blocks(session, file, WITHDRAWALS_LATEST, "epoch_us({})")),
     )
 
 
-def _stretches(session: Session, file: str, table: str, value: str) -> list[tuple[Any, Any]]:
+def _row_blocks(session: Session, file: str, table: str, value: str) -> list[tuple[Any, Any]]:
     shown = ", ".join(value.format(name) for name in ("first", "last"))
     return [
         (first, last)
         for first, last in session.rows(
-            f"select {shown} from {file}.strata.{_places(table)} order by stretch"  # noqa: S608
+            f"select {shown} from {file}.strata.{_map_table(table)} order by stretch"  # noqa: S608
         )
     ]

@@ -1,1 +1,1 @@
-"""What comes in: the segments of a source, found, checked and unpacked, or quarantined."""
+"""The segments of a source: found, checked and unpacked, or quarantined."""

@@ -56,8 +56,8 @@ def _told() -> Iterator[None]:
 
 def _unanswered(said: str) -> ConfigError:
     # What follows LINE points into the query as it was wrapped, not as it was given.
-    told = " ".join(said.partition("\nLINE ")[0].split())
-    return ConfigError(f"the query cannot be run: {told}")
+    message = " ".join(said.partition("\nLINE ")[0].split())
+    return ConfigError(f"the query cannot be run: {message}")
 
 
 def _statement(con: Connection, query: str) -> str:

@@ -207,8 +207,8 @@ def render_sql(source: str, schema: TableSchema, starts: BlockRange, *, raw: boo
 def _unreadable(file: TableFile, error: duckdb.Error) -> SegmentError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     noise = ("Original Line", "Possible fix", "*")
-    told = [line for line in lines if not line.startswith(noise)]
-    said = "; ".join(told[:2])[:_MAX_MESSAGE].removeprefix("Invalid Input Error: ")
+    useful = [line for line in lines if not line.startswith(noise)]
+    said = "; ".join(useful[:2])[:_MAX_MESSAGE].removeprefix("Invalid Input Error: ")
     if "Line:" not in said and (bare := bare_return(file)):
         said = f"row {bare[0]}, column {bare[1]} holds a carriage return outside quotes"
     return SegmentError(

@@ -9,7 +9,7 @@ spam/            spam captures
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -228,24 +228,40 @@ class Warehouse:
         ):
             yield rendered
 
-    def verify(self) -> Iterator[tuple[str, str]]:
+    def verify(
+        self, progress: Callable[[int, int], None] = lambda _done, _total: None
+    ) -> Iterator[tuple[str, str]]:
         """Prove every table of every volume against its receipt; yields (what, problem or "").
 
-        Each table of each segment is rendered again and hashed; memory stays bounded.
+        Each table of each segment is rendered again and hashed; memory stays bounded. `progress` is
+        called with how many tables of volumes were read and how many there are.
         """
         catalog = self.catalog()
-        for volume in catalog.volumes if catalog else ():
-            path = self.root / volume.file
-            if not path.exists():
-                yield volume.file, "the volume is missing: load its segments again"
-                continue
-            try:
-                for receipt, digest in self.digests(path):
-                    what = f"{volume.file}: {receipt.table} of segment {receipt.blocks}"
-                    same = digest == receipt.sha256
-                    yield what, "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"
-            except IntegrityError as error:
-                yield volume.file, str(error)
+        volumes = catalog.volumes if catalog else ()
+        done, total = 0, sum(len(volume.shapes) for volume in volumes)
+        for volume in volumes:
+            begun: set[str] = set()
+            for receipt, what, problem in self._verified(volume.file):
+                if receipt and receipt.table not in begun:
+                    progress(done + len(begun), total)
+                    begun.add(receipt.table)
+                yield what, problem
+            done += len(volume.shapes)
+            progress(done, total)
+
+    def _verified(self, file: str) -> Iterator[tuple[Receipt | None, str, str]]:
+        path = self.root / file
+        if not path.exists():
+            yield None, file, "the volume is missing: load its segments again"
+            return
+        try:
+            for receipt, digest in self.digests(path):
+                what = f"{file}: {receipt.table} of segment {receipt.blocks}"
+                same = digest == receipt.sha256
+                problem = "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"
+                yield receipt, what, problem
+        except IntegrityError as error:
+            yield None, file, str(error)
 
     def digests(self, volume: Path) -> Iterator[tuple[Receipt, str]]:
         """Render a volume again; yields each receipt with the SHA-256 of the CSV as it is now."""
