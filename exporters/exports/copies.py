@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from exporters.archive.archive import Archive
@@ -24,6 +23,7 @@ from exporters.zips.inflate import read_csv
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.reader import read_members
 from exporters.zips.sources import ByteSource, LocalSource, MemorySource
+from exporters.zips.staging import PartStage
 from transforms.blocks import BlockRange
 from transforms.errors import BusyError, IntegrityError
 from transforms.files import file_version
@@ -117,11 +117,16 @@ def published_parts(archive: Archive, entry: Entry, copy: Copy) -> tuple[PartRef
     )
 
 
-def local_part(path: Path, receipt: Receipt, proofs: Proofs, find_equal: FindEqual) -> PartRef:
-    """The part of one table of one segment in a local ZIP, proven to hold the receipt's text.
+def local_part(
+    stage: PartStage, receipt: Receipt, proofs: Proofs, find_equal: FindEqual
+) -> PartRef:
+    """The part of one table of one segment in a local folder of parts.
 
-    Raises `FileNotFoundError` where it is absent, `DamagedCopyError` where it is something else.
+    It is proven to be as it was written, and to hold the receipt's text. Raises `FileNotFoundError`
+    where it is absent, `DamagedCopyError` where it is something else.
     """
+    named = (receipt.segment.chain_id, receipt.table, receipt.blocks)
+    path = stage.path(*named)
     found = path.stat()
     state = file_version(found)
     source = LocalSource(path, found.st_size, "", state)
@@ -130,6 +135,13 @@ def local_part(path: Path, receipt: Receipt, proofs: Proofs, find_equal: FindEqu
     proof = proofs.find(str(path), state, receipt.sha256)
     if proof is None:
         proof = Proof(str(path), state, receipt.sha256, content_sha256(path))
+        if proof.sha256 != (written := stage.sha256(*named)):
+            raise DamagedCopyError(
+                source.name,
+                receipt.blocks,
+                f"hashes to {proof.sha256}, not to {written} as when it was written: "
+                f"{_CURE_WAITING}",
+            )
         _check_text(part, receipt)
         proofs.keep([proof])
     proven = replace(source, version=proof.sha256)

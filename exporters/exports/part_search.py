@@ -11,7 +11,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from exporters.archive.archive import Archive
@@ -220,7 +219,7 @@ class PartSearch:
         path = waiting.path(receipt.segment.chain_id, receipt.table, blocks)
         if str(path) not in self._damaged:
             try:
-                return self._local_part(path, receipt)
+                return self._local_part(waiting, receipt)
             except FileNotFoundError:
                 pass
             except DamagedCopyError as damage:
@@ -236,9 +235,9 @@ class PartSearch:
         try:
             volume = self.holdings.volume(blocks)
             try:
-                return self._local_part(rendered.part(volume, receipt), receipt)
+                return self._local_part(rendered.holding(volume, receipt), receipt)
             except DamagedCopyError:
-                return self._local_part(rendered.part(volume, receipt, again=True), receipt)
+                return self._local_part(rendered.holding(volume, receipt, again=True), receipt)
         except (IntegrityError, RangeError) as error:
             damages = [text for held, text in self._damaged.values() if held.overlaps(blocks)]
             raise IntegrityError(
@@ -246,8 +245,8 @@ class PartSearch:
                 f"{'; '.join([*damages, str(error)])}"
             ) from error
 
-    def _local_part(self, path: Path, receipt: Receipt) -> PartRef:
-        return local_part(path, receipt, self.places.proofs, self.find_equal)
+    def _local_part(self, stage: PartStage, receipt: Receipt) -> PartRef:
+        return local_part(stage, receipt, self.places.proofs, self.find_equal)
 
     def _note(self, place: str, blocks: BlockRange, damage: str) -> None:
         if place not in self._damaged:

@@ -45,10 +45,10 @@ class Proof:
 class Proofs:
     """The proofs in the file `path`, for any number of threads and processes.
 
-    Where the file cannot be written, proofs last as long as the process.
+    Where there is none, or it cannot be written, proofs last as long as the process.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._con: sqlite3.Connection | None = None
@@ -91,6 +91,8 @@ class Proofs:
         return self._con
 
     def _open(self) -> sqlite3.Connection:
+        if self._path is None:
+            return _connect(None)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             return _connect(self._path)

@@ -34,8 +34,8 @@ class RenderedParts:
         """Where they lie: below the name of their volume, which says what is in it."""
         return self.warehouse / "rendered"
 
-    def part(self, volume: Path, receipt: Receipt, *, again: bool = False) -> Path:
-        """The ZIP of one table of one segment, rendered now unless it is there.
+    def holding(self, volume: Path, receipt: Receipt, *, again: bool = False) -> PartStage:
+        """The folder with the part of one table of one segment, rendered now unless it is there.
 
         Raises `IntegrityError` where the volume is damaged: what it renders is held against the
         receipt.
@@ -48,7 +48,7 @@ class RenderedParts:
                 rendered_table(volume, scratch, receipt.blocks, receipt.table) as text,
             ):
                 stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows)
-        return path
+        return stage
 
     def joined(self, name: str) -> Path:
         """Where a ZIP that is spliced again from its parts belongs."""

@@ -9,12 +9,15 @@ from exporters.archive.archive import Archive
 from exporters.archive.coverage import difference
 from exporters.archive.entries import Entry
 from exporters.archive.shards import SHARD_BLOCKS, shard_number
+from exporters.exports.copies import Copy, published_copy, published_parts
 from exporters.exports.plan import ExportPlan, HeldSegment, NotHeldError, plan_export
+from exporters.exports.proofs import Proofs
 from exporters.exports.splice import layout_export
 from exporters.names import NameStyle
 from exporters.publishing.request import PublishItem
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.sources import ByteSource
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
 from transforms.segments.names import SegmentName
@@ -47,13 +50,15 @@ def windows_over(archive: Archive, table: str, blocks: BlockRange) -> Iterator[W
 
 
 def window_item(
-    archive: Archive, window: Sequence[Entry], style: NameStyle = NameStyle.SPEC
+    archive: Archive, window: Sequence[Entry], proofs: Proofs, style: NameStyle = NameStyle.SPEC
 ) -> PublishItem:
-    """A window as something to publish. Reads the directories of its ZIPs, not their data.
+    """A window as something to publish. Of its ZIPs no data is read yet.
 
-    Raises `NotHeldError` where its segments do not join.
+    When it is written each is proven first, unless `proofs` has that already: a bit that flipped in
+    one must not go into another ZIP. Raises `NotHeldError` where its segments do not join.
     """
-    plan, parts = _planned(archive, window)
+    plan = _plan(archive, window)
+    parts = [part for entry in window for part in _parts(archive, entry, proofs)]
     return PublishItem(
         plan.table,
         layout_export(plan, parts, style),
@@ -71,10 +76,20 @@ def spliced_window(archive: Archive, window: Entry) -> Layout:
     singles = tuple(_singles(archive, window.table, window.blocks))
     if not singles:
         raise NotHeldError(f"no single-segment ZIP of {window.table} lies in {window.blocks}")
-    return layout_export(*_planned(archive, singles))
+    parts = (part for entry in singles for part in read_parts(archive.source(entry)))
+    return layout_export(_plan(archive, singles), parts)
 
 
-def _planned(archive: Archive, window: Sequence[Entry]) -> tuple[ExportPlan, list[PartRef]]:
+def _parts(archive: Archive, entry: Entry, proofs: Proofs) -> Sequence[PartRef]:
+    return published_parts(archive, entry, published_copy(archive, entry, proofs, _no_other))
+
+
+def _no_other(_copy: Copy, reason: Exception) -> ByteSource:
+    """A window is made of what is published, of nothing else."""
+    raise reason
+
+
+def _plan(archive: Archive, window: Sequence[Entry]) -> ExportPlan:
     table = window[0].table
     held = (
         HeldSegment(
@@ -83,8 +98,7 @@ def _planned(archive: Archive, window: Sequence[Entry]) -> tuple[ExportPlan, lis
         )
         for entry in window
     )
-    plan = plan_export(held, table, BlockRange(window[0].blocks.first, window[-1].blocks.last))
-    return plan, [part for entry in window for part in read_parts(archive.source(entry))]
+    return plan_export(held, table, BlockRange(window[0].blocks.first, window[-1].blocks.last))
 
 
 def _singles(archive: Archive, table: str, run: BlockRange) -> Iterator[Entry]:

@@ -181,7 +181,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Three segments: the first two published, of the first a waiting copy too; the third waits."""
     site = small_site(tmp_path_factory.mktemp("site"))
     site.publish([FIRST, SECOND])
-    shutil.copy(published(site, FIRST), waiting(site, FIRST))
+    for ending in ("", ".sha256"):
+        shutil.copy(f"{published(site, FIRST)}{ending}", f"{waiting(site, FIRST)}{ending}")
     return site
 
 

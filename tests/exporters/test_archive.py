@@ -9,6 +9,7 @@ import pytest
 
 from exporters.archive.archive import Archive, update
 from exporters.archive.documents import chains
+from exporters.exports.proofs import Proofs
 from exporters.exports.splice import cover
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.windows import due_windows, window_item, windows_over
@@ -27,7 +28,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     archive = Archive(FolderStore(folder / "store"), CHAIN)
     for blocks in ((1, 10), (11, 13), (14, 20), (31, 40)):
         publish_zips(archive, segment_items(folder, *blocks, THREE))
-    publish_zips(archive, [window_item(archive, w) for w in due_windows(archive, "orders", 2)])
+    publish_zips(
+        archive, [window_item(archive, w, Proofs()) for w in due_windows(archive, "orders", 2)]
+    )
     return folder / "store"
 
 

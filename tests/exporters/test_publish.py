@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
+from exporters.exports.proofs import Proofs
 from exporters.publishing.publish import PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishItem, proven_entry
@@ -420,7 +421,7 @@ def test_others_that_always_win_are_an_error_and_not_a_loop(
 
 
 def published_windows(archive: Archive, table: str, size: int) -> list[str]:
-    items = [window_item(archive, window) for window in due_windows(archive, table, size)]
+    items = [window_item(archive, window, Proofs()) for window in due_windows(archive, table, size)]
     assert publish_zips(archive, items).created == len(items)
     return [str(item.blocks) for item in items]
 
@@ -442,6 +443,25 @@ def test_windows_continue_after_the_last_one_and_never_cross_a_gap(tmp_path: Pat
     assert published_windows(archive, "orders", 2) == []
     assert published_windows(archive, "trades", 2) == []
     assert list(verify_archive(archive)) == []
+
+
+def test_no_window_is_made_of_a_damaged_zip_and_the_others_go_on(tmp_path: Path) -> None:
+    archive = archive_in(tmp_path / "store")
+    for first in (1, 11, 21, 31):
+        publish_zips(archive, segment_items(tmp_path, first, first + 9, ("orders",)))
+    damaged = tmp_path / "store" / CHAIN / "orders" / f"{CHAIN}-orders-11-20.zip"
+    content = bytearray(damaged.read_bytes())
+    content[9] ^= 1  # of the local header, which no reader of our own needs
+    damaged.write_bytes(content)
+
+    due = due_windows(archive, "orders", 2)
+    report = publish_zips(archive, [window_item(archive, window, Proofs()) for window in due])
+
+    assert report.created == 1
+    (failed,) = report.failed
+    assert failed.name == f"{CHAIN}-orders-1-20.zip"
+    assert str(damaged) in failed.reason
+    assert "strata publish --replace REASON --table orders --blocks 11-20" in failed.reason
 
 
 def test_a_window_crosses_schemas_and_shards(store: Store, tmp_path: Path) -> None:

@@ -14,18 +14,21 @@ from zipfile import ZipFile
 
 import pytest
 
-from exporters.archive.shards import Shard
+from exporters.archive.shards import Shard, table_entries
 from exporters.exports.proofs import Proof, Proofs
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.names import zip_name
+from exporters.publishing.publish import publish_zips
+from exporters.publishing.windows import due_windows, window_item
 from exporters.stores.folder import FolderStore
 from exporters.zips.layout import Layout
 from exporters.zips.staging import PartStage
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
 from tests.segments_kit import expected_member
 from transforms.blocks import BlockRange
-from transforms.errors import IntegrityError
+from transforms.errors import IntegrityError, RangeError
 from transforms.files import file_version
+from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.holdings import CatalogHoldings
 
 WHOLE = (FIRST.first, THIRD.last)
@@ -124,6 +127,28 @@ def test_what_changes_after_the_layout_is_replaced_by_the_same_bytes(
 
     assert b"".join(layout.read()) == sound
     assert str(path) in asked.warnings[0]
+
+
+@pytest.mark.parametrize("prove_bytes", [None, 0])
+def test_a_window_that_is_damaged_is_put_together_from_its_single_zips(
+    asked: Asked, sound: bytes, prove_bytes: int | None
+) -> None:
+    archive = asked.site.archive
+    due = due_windows(archive, "orders", 2)
+    assert publish_zips(archive, [window_item(archive, w, Proofs()) for w in due]).created == 1
+    window = published(asked.site, BlockRange(FIRST.first, SECOND.last))
+    layout = asked.export(prove_bytes).layout
+    assert window.name in {
+        chunk.source.name.rpartition("/")[2]
+        for chunk in layout.chunks
+        if not isinstance(chunk, bytes)
+    }
+
+    flip(window)
+
+    assert b"".join(layout.read()) == sound
+    assert asked.bytes(prove_bytes) == sound
+    assert all(str(window) in warning for warning in asked.warnings)
 
 
 def test_a_published_part_that_was_waiting_when_it_was_found_is_no_loss(
@@ -251,6 +276,31 @@ def _change_index(site: Site, change: Callable[[str], str]) -> None:
 
 def _without_runs(text: str) -> str:
     return re.sub(r',"runs":\{[^}]*\}', "", text)
+
+
+def test_a_warehouse_tells_of_any_blocks_what_its_receipts_say(built: Site) -> None:
+    holdings = CatalogHoldings(built.warehouse.root)
+    for table in HISTORY_TABLES:
+        for first, last in ((1, 1), (1, 50), (20, 21), (41, 60), (0, 0), (51, 99)):
+            blocks = BlockRange(first, last)
+            assert list(holdings.receipts(table, blocks)) == [
+                replace(receipt, raw_cells={})
+                for receipt in built.warehouse.receipts(table=table)
+                if receipt.blocks.overlaps(blocks)
+            ]
+    assert [name.blocks for name in holdings.segments()] == [FIRST, SECOND, THIRD]
+    assert holdings.volume(SECOND) == built.warehouse.volume_path(SECOND)
+    with pytest.raises(RangeError, match="does not hold the segment 51-60"):
+        holdings.volume(BlockRange(51, 60))
+
+
+def test_the_entries_of_one_table_are_those_of_the_whole_shard(built: Site) -> None:
+    shard = built.archive.shard(0)
+    for table in (*HISTORY_TABLES, "no such table"):
+        expected = tuple(entry for entry in shard.entries if entry.table == table)
+        assert table_entries(shard.to_bytes(), table, "shard") == expected
+    with pytest.raises(IntegrityError, match="is no index of format 1"):
+        table_entries(shard.to_bytes().replace(b'"rows":', b'"rovs":'), "orders", "shard")
 
 
 def test_a_proof_counts_only_for_the_same_state_and_hash(tmp_path: Path) -> None:

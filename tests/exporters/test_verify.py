@@ -14,6 +14,7 @@ import pytest
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.shards import Shard
+from exporters.exports.proofs import Proofs
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.windows import due_windows, window_item, windows_over
@@ -34,7 +35,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     archive = Archive(FolderStore(folder / "store"), CHAIN)
     publish_zips(archive, segment_items(folder, 1, 10, THREE, rows=200))
     publish_zips(archive, segment_items(folder, 11, 13, THREE))
-    publish_zips(archive, [window_item(archive, w) for w in due_windows(archive, "orders", 2)])
+    publish_zips(
+        archive, [window_item(archive, w, Proofs()) for w in due_windows(archive, "orders", 2)]
+    )
     return folder / "store"
 
 
@@ -144,7 +147,9 @@ def test_a_window_that_is_not_its_segments_joined_is_found_and_replaced(
     window = f"{CHAIN}/orders/net-1-orders-1-13.zip"
     assert found(archive) == [(Problem.BAD_WINDOW, window)]
     stale = windows_over(archive, "orders", BlockRange(11, 13))
-    report = publish_zips(archive, [window_item(archive, w) for w in stale], correction=typo)
+    report = publish_zips(
+        archive, [window_item(archive, w, Proofs()) for w in stale], correction=typo
+    )
     assert report.replaced == 1
     assert found(archive) == []
 
