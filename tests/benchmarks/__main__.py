@@ -1,13 +1,15 @@
-"""`make bench`: every measurement in one run: load, splice, Dagster's own cost."""
+"""`make bench`: every measurement in one run: load, splice, plans, Dagster's cost."""
 
 from __future__ import annotations
 
-from tests.benchmarks import dagster_cost, load, splice
+from tests.benchmarks import dagster_cost, exports, load, splice
 
 if __name__ == "__main__":
     print("Load with proof and parts\n")
     print(load.table(load.run()))
     print("\nSpliced range export\n")
     splice.main()
+    print("\nPlanning a range of 75,000 segments\n")
+    exports.main()
     print("\nDagster's own cost\n")
     dagster_cost.main()
