@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A foreign client of the network, for tests only: apart, as what it depends on is not needed.
 STUBS := tests/api/rpc/stubs.txt
+# A file's tests stay together in one process: they share what the file's fixtures made.
+WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
@@ -44,7 +46,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
 
 crash-test: setup ## kill load and publish at random points, many times, and compare with an undisturbed run
 	$(BIN)/python -m pytest -m crash tests/end_to_end
