@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A foreign client of the network, for tests only: apart, as what it depends on is not needed.
 STUBS := tests/api/rpc/stubs.txt
-# A file's tests stay together in one process: they share what the file's fixtures made.
-WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile
+# The tests of a file stay in one process and share what its fixtures made. Files keep their order: by
+# default those with few tests come last, and among them are the longest.
+WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
