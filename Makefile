@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A foreign client of the network, for tests only: apart, as what it depends on is not needed.
 STUBS := tests/api/rpc/stubs.txt
+# The tests of a file stay in one process and share what its fixtures made. Files keep their order: by
+# default those with few tests come last, and among them are the longest.
+WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
@@ -44,7 +47,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
 
 crash-test: setup ## kill load and publish at random points, many times, and compare with an undisturbed run
 	$(BIN)/python -m pytest -m crash tests/end_to_end

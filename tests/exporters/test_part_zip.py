@@ -17,7 +17,8 @@ import pytest
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
-from tests.exporters.part_kit import HEADER, check_with_tools, contents
+from tests import zip_readers
+from tests.exporters.part_kit import HEADER, contents
 
 NAME = "c-orders-1-1-1000.csv"
 MANY = b"".join(b"%d,%d\n" % (row, row * row) for row in range(200_000))
@@ -46,7 +47,7 @@ def files_no_longer_than(size: int) -> Iterator[None]:
 )
 def test_every_tool_reads_the_csv_back(tmp_path: Path, body: bytes) -> None:
     path = write(tmp_path / "x.zip", body, rows=3)
-    check_with_tools(path)
+    zip_readers.check(path)
     assert contents(path) == {NAME: HEADER + body}
 
 

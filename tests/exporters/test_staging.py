@@ -13,7 +13,8 @@ import pytest
 
 from exporters.names import NameStyle
 from exporters.zips.staging import PartStage
-from tests.exporters.part_kit import check_with_tools, contents, splice
+from tests import zip_readers
+from tests.exporters.part_kit import contents, splice
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.segments.names import SegmentName
@@ -40,7 +41,7 @@ def test_a_part_lies_under_its_chain_and_table_with_its_published_name(tmp_path:
     sink.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n", b"3,4\n"], 2)
     assert files_below(tmp_path) == [ZIP, f"{ZIP}.sha256"]
     path = stage.path(*KEY)
-    check_with_tools(path)
+    zip_readers.check(path)
     assert contents(path) == {"testnet-001-orders-21-1001-2000.csv": b"id,size\n1,2\n3,4\n"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import dagster as dg
@@ -19,15 +20,24 @@ from tests.pipelines.kit import make_segment, site_settings
 from transforms.warehouse.compaction import FAN
 
 
-@pytest.fixture
-def scattered(tmp_path: Path) -> Settings:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A warehouse of as many volumes as are worth merging, one for each segment."""
-    settings = site_settings(tmp_path)
+    settings = site_settings(tmp_path_factory.mktemp("template"))
     for number in range(FAN):
         make_segment(settings, number)
     site = Site(settings)
     for file in site.warehouse.survey(site.source).pending:
         site.warehouse.load(site.source, [file], site.stage)
+    return settings
+
+
+@pytest.fixture
+def scattered(template: Settings, tmp_path: Path) -> Settings:
+    """A copy of the template, to be merged."""
+    settings = site_settings(tmp_path)
+    shutil.copytree(template.source, settings.source, dirs_exist_ok=True)
+    shutil.copytree(template.warehouse, settings.warehouse, symlinks=True)
     return settings
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,14 +94,18 @@ def test_any_number_of_volumes_ends_in_a_few(loads: list[int]) -> None:
     assert len(sizes) <= (FAN - 1) * (tier(sum(loads)) + 1)
 
 
-@pytest.fixture
-def loaded(tmp_path: Path) -> tuple[Warehouse, list[Path]]:
-    """A warehouse of one volume for each segment, over three schema versions."""
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a source of three schema versions and a warehouse of a volume for each segment.
+
+    Its tests work on copies: loading one segment after another takes longer than most of them.
+    """
+    folder = tmp_path_factory.mktemp("template")
     tables = ("orders", "trades", "withdrawals")
     hostile = {"orders": {"reference": 'a,"b"\r\n#'}, "withdrawals": {"amount": "1" * 60}}
-    segments = [
+    for version, first, last in BOUNDS:
         build_segment(
-            tmp_path / "source",
+            folder / "source",
             version=version,
             first=first,
             last=last,
@@ -111,13 +116,20 @@ def loaded(tmp_path: Path) -> tuple[Warehouse, list[Path]]:
                 for table in tables
             },
         )
-        for version, first, last in BOUNDS
-    ]
-    warehouse, source = Warehouse(tmp_path / "warehouse"), Source(FolderStore(tmp_path / "source"))
-    stage = PartStage(tmp_path / "parts", durable=False)
+    warehouse, source = Warehouse(folder / "warehouse"), Source(FolderStore(folder / "source"))
+    stage = PartStage(folder / "parts", durable=False)
     for file in warehouse.survey(source).pending:
         assert warehouse.load(source, [file], stage).failures == []
-    return warehouse, segments
+    return folder
+
+
+@pytest.fixture
+def loaded(template: Path, tmp_path: Path) -> tuple[Warehouse, list[Path]]:
+    """A copy of the template to change at will, and its segments, ascending."""
+    shutil.copytree(template, tmp_path, symlinks=True, dirs_exist_ok=True)
+    warehouse = Warehouse(tmp_path / "warehouse")
+    with warehouse.connect():  # the views name files by path: they are written anew
+        return warehouse, sorted((tmp_path / "source").glob("*.zip"), key=blocks_of)
 
 
 def history(warehouse: Warehouse) -> list[str]:

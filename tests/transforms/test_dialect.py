@@ -105,8 +105,8 @@ def test_files_are_read_in_order_and_each_knows_its_rows(
     assert read == [(number, *row) for number, rows in enumerate(files) for row in rows]
 
 
-@pytest.mark.parametrize("null", _NULLS)
-@pytest.mark.parametrize("value", _HARD)
+@pytest.mark.parametrize("null", _NULLS, ids=repr)
+@pytest.mark.parametrize("value", _HARD, ids=repr)
 def test_every_hard_value_is_quoted_only_where_the_rule_says(
     con: Connection, value: Cell, null: str
 ) -> None:

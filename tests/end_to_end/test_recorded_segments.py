@@ -1,80 +1,72 @@
 """Recorded segments, real and hostile: all load, and every table comes back to the byte.
 
+They are loaded once: the proof of the load and the exports over every range share it.
 The expected bytes are the ZIP entries as the standard library reads them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
+from tests.end_to_end.ranges_kit import (
+    TABLES,
+    Loaded,
+    SourceSegment,
+    assert_every_range_is_exact,
+    load,
+)
 from tests.pg_csv import decode, pg_csv
 from tests.segments_kit import all_shared_segments
-from tests.transforms.warehouse_kit import Shelf, blocks_of, load_folder, render
+from tests.transforms.warehouse_kit import load_folder, render
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.load import LoadReport
-from transforms.warehouse.warehouse import Warehouse
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    segments: list[Path]
-    warehouse: Warehouse
-    report: LoadReport
-    shelf: Shelf
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> list[_Loaded]:
-    """Every recorded folder in a warehouse of its own."""
-    histories = []
-    for folder in all_shared_segments():
-        warehouse, shelf = Warehouse(tmp_path_factory.mktemp("warehouse")), Shelf()
-        report = load_folder(warehouse.root, folder, shelf)
-        segments = sorted(folder.glob("*.zip"), key=blocks_of)
-        histories.append(_Loaded(segments, warehouse, report, shelf))
-    return histories
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> list[Loaded]:
+    """Every folder of recorded segments in a warehouse of its own."""
+    return [load(folder, tmp_path_factory.mktemp("home")) for folder in all_shared_segments()]
 
 
-def _entries(segment: Path, folder: str) -> Iterator[tuple[str, bytes]]:
-    with ZipFile(segment) as archive:
+def _entries(segment: SourceSegment, folder: str) -> Iterator[tuple[str, bytes]]:
+    with ZipFile(segment.path) as archive:
         for name in archive.namelist():
             if name.startswith(f"{folder}/"):
                 yield name.removeprefix(f"{folder}/"), archive.read(name)
 
 
-def test_every_recorded_segment_is_loaded(loaded: list[_Loaded]) -> None:
+def test_every_recorded_segment_is_loaded(loaded: list[Loaded]) -> None:
     for history in loaded:
         assert history.report.failures == []
         assert history.warehouse.quarantined() == []
-        blocks = {blocks_of(segment) for segment in history.segments}
+        blocks = {segment.blocks for segment in history.segments}
         assert {receipt.blocks for receipt in history.report.receipts} == blocks
 
 
-def test_every_history_table_was_rendered_to_its_bytes(loaded: list[_Loaded]) -> None:
+def test_every_history_table_was_rendered_to_its_bytes(loaded: list[Loaded]) -> None:
     compared = 0
     for history in loaded:
         for segment in history.segments:
             for table, data in _entries(segment, "history"):
                 if table in HISTORY_TABLES:
-                    assert history.shelf.csvs[blocks_of(segment), table] == data
+                    with ZipFile(history.stage.path(segment.chain, table, segment.blocks)) as part:
+                        assert part.read(part.namelist()[0]) == data
                     compared += 1
     assert compared == len(HISTORY_TABLES) * sum(len(history.segments) for history in loaded)
 
 
-def test_every_table_of_a_newest_segment_is_rendered_again(loaded: list[_Loaded]) -> None:
+def test_every_table_of_a_newest_segment_is_rendered_again(loaded: list[Loaded]) -> None:
     for history in loaded:
         newest = history.segments[-1]
         for table, data in _entries(newest, "history"):
             if table in HISTORY_TABLES and data.count(b"\n") > 1:
-                assert render(history.warehouse, blocks_of(newest), table) == data
+                assert render(history.warehouse, newest.blocks, table) == data
 
 
-def test_every_cell_of_every_table_is_shown_as_it_was(loaded: list[_Loaded]) -> None:
+def test_every_cell_of_every_table_is_shown_as_it_was(loaded: list[Loaded]) -> None:
     """All tables of history of all segments, and the current state of the newest."""
     for history in loaded:
         with history.warehouse.connect() as con:
@@ -87,19 +79,29 @@ def test_every_cell_of_every_table_is_shown_as_it_was(loaded: list[_Loaded]) -> 
                     names = ", ".join(f'"{name}"' for name in header)
                     shown = con.execute(
                         f'select {names} from exact."{table}" where _segment = ? order by _row',
-                        [blocks_of(segment).first],
+                        [segment.first],
                     ).fetchall()
                     assert pg_csv(header, shown) == data
 
 
-def test_every_volume_verifies(loaded: list[_Loaded]) -> None:
+def test_every_volume_verifies(loaded: list[Loaded]) -> None:
     for history in loaded:
         results = list(history.warehouse.verify())
         assert len(results) > len(HISTORY_TABLES) * len(history.segments)
         assert [problem for _, problem in results if problem] == []
 
 
-def test_loading_again_finds_nothing_to_do(loaded: list[_Loaded]) -> None:
+def test_loading_again_finds_nothing_to_do(loaded: list[Loaded]) -> None:
     for history in loaded:
-        report = load_folder(history.warehouse.root, history.segments[0].parent)
+        report = load_folder(history.warehouse.root, history.segments[0].path.parent)
         assert (report.receipts, report.failures) == ([], [])
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_aligned_range_of_the_recorded_segments_is_exact(
+    loaded: list[Loaded], table: str, tmp_path: Path
+) -> None:
+    for number, history in enumerate(loaded):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert_every_range_is_exact(history, table, folder)

@@ -1,0 +1,19 @@
+"""What holds for all tests."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import settings
+
+# How long one example takes says more about the machine and its other work than about the code.
+settings.register_profile("strata", deadline=None)
+settings.load_profile("strata")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse tests of one id: of those, pytest-xdist would run one and leave out the others."""
+    counts = Counter(item.nodeid for item in items)
+    if doubled := [node for node, count in counts.items() if count > 1]:
+        raise pytest.UsageError(f"give these tests ids of their own: {', '.join(doubled)}")

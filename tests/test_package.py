@@ -1,0 +1,62 @@
+"""What is shipped: the wheel, the version and what is told of both."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from click.testing import CliRunner
+from hatchling.builders.wheel import WheelBuilder
+from packaging.version import Version
+
+from pipelines.cli import strata
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+
+def shipped(package: str) -> set[str]:
+    """The files of a package, links followed, as paths from the project's folder."""
+    return {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.parent.name != "__pycache__"
+    }
+
+
+def test_the_wheel_holds_every_file_of_the_packages_and_their_types(tmp_path: Path) -> None:
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == set().union(*map(shipped, PACKAGES))
+    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    assert {"api/rpc/protos.binpb", "transforms/tables/registry.json"} <= names
+
+
+def test_the_version_stands_in_one_place_and_is_told_as_it_is() -> None:
+    stated = PROJECT["project"]["version"]
+    told = CliRunner().invoke(strata, ["--version"], prog_name="strata").output
+    assert version("strata") == stated == str(Version(stated))
+    assert told == f"strata, version {stated}\n"
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_every_file_that_a_document_links_to_exists(document: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)", (ROOT / document).read_text())
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
+def test_the_changelog_ends_with_the_first_version_and_tells_of_this_one() -> None:
+    headings = re.findall(r"^## \[(.+?)\](?: - (\S+))?$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    (first, undated), *released = headings
+    assert (first, undated) == ("Unreleased", "")
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", day) for _, day in released)
+    versions = [Version(number) for number, _ in released]
+    assert versions == sorted(versions, reverse=True)
+    current = Version(PROJECT["project"]["version"])
+    assert current > versions[0] if current.is_devrelease else current == versions[0]
