@@ -24,6 +24,7 @@ from api.app import create_app
 from api.core.logs import log_config
 from api.core.settings import ServeSettings, read_settings
 from api.core.sockets import address, grpc_address, listening, reserved
+from exporters.settings import set_for_library
 
 # Longer than the idle time of common balancers, which would else meet closed connections.
 _KEEP_ALIVE_SECONDS = 75
@@ -69,7 +70,7 @@ def _serve(settings: ServeSettings, listeners: Sequence[socket.socket]) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="strata-metrics-") as folder:
         # Where the workers' prometheus_client, which reads no settings of ours, counts together.
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        set_for_library("PROMETHEUS_MULTIPROC_DIR", folder)
         app = partial(worker_app, settings, Path(folder), os.getpid())
         Multiprocess(_config(settings, app), [*listeners]).run()
 

@@ -37,16 +37,16 @@ class Service:
         limits, access = settings.limits, settings.access
         self.settings = settings
         self.metrics = Metrics(metrics)
-        self.store = open_store(settings.places.archive)
+        self.store = open_store(settings.locations.archive)
         self._closing = ExitStack()
         self.snapshots = self._closing.enter_context(
-            Snapshots.open(settings.places.warehouse, memory_limit=limits.memory)
+            Snapshots.open(settings.locations.warehouse, memory_limit=limits.memory)
         )
         self.exports = ExportQuery(
             RangeExporter(
-                settings.places.warehouse.absolute(),
+                settings.locations.warehouse.absolute(),
                 self.store,
-                settings.places.names,
+                settings.locations.name_style,
                 limits.rendered_bytes,
             ),
             self._note_damage,

@@ -27,8 +27,8 @@ class Standing:
 
     def __init__(self, settings: ServeSettings, snapshots: Snapshots, metrics: Metrics) -> None:
         self._limits = settings.limits
-        self._warehouse = Warehouse(settings.places.warehouse)
-        self._source = settings.places.source
+        self._warehouse = Warehouse(settings.locations.warehouse)
+        self._source = settings.locations.source
         self._snapshots = snapshots
         self._metrics = metrics
         self._behind: int | None = None
