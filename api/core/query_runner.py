@@ -11,19 +11,17 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
 
-from starlette.types import Receive
-
 from api.core.errors import ApiError, Code, DeadlineError
 from api.core.metrics import Metrics
 from api.core.rate_limit import RateLimiter, Verdict
 from api.core.snapshots import Block, Reading, Snapshots
-from api.core.workers import Cancellation, Workers
+from api.core.workers import Cancellation, Departure, Workers
 
 _Answer = TypeVar("_Answer")
 Question = Callable[[Reading, Cancellation], _Answer]
 """What is asked; it blocks, and long ones look at their cancellation now and then."""
 
-Headers = tuple[tuple[bytes, bytes], ...]
+Headers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Desk:
         return verdict
 
     async def ask(
-        self, question: Question[_Answer], seconds: float, receive: Receive | None = None
+        self, question: Question[_Answer], seconds: float, departure: Departure | None = None
     ) -> tuple[_Answer, Block | None]:
         """The answer, and the newest block that it knows of; see `Workers.run`.
 
@@ -61,7 +59,7 @@ class Desk:
                 return question(reading, cancellation), reading.snapshot.newest
 
         try:
-            return await self.workers.run(job, seconds, receive)
+            return await self.workers.run(job, seconds, departure)
         except ApiError as error:
             self._count(error)
             raise
@@ -83,6 +81,6 @@ def block_headers(newest: Block | None) -> Headers:
     """What tells a client which block an answer is about (decision 28)."""
     height, time = (newest.height, newest.time) if newest else (0, 0)
     return (
-        (b"x-block-height", str(height).encode()),
-        (b"x-block-timestamp", str(time).encode()),
+        ("x-block-height", str(height)),
+        ("x-block-timestamp", str(time)),
     )

@@ -10,8 +10,6 @@ import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from starlette.types import Scope
-
 from api.core.errors import ApiError, Code
 
 _BAN_SECONDS = 600.0
@@ -67,7 +65,7 @@ class Verdict:
     """Whether a request may pass (200), came too early (429) or is shut out (403)."""
 
     status: int
-    headers: tuple[tuple[bytes, bytes], ...]
+    headers: tuple[tuple[str, str], ...]
 
     @property
     def refusal(self) -> ApiError | None:
@@ -108,26 +106,20 @@ class RateLimiter:
 
     def _verdict(self, status: int, key: str, left: int, retry: float = 0.0) -> Verdict:
         headers = [
-            (b"ratelimit-limit", str(round(self._rate)).encode()),
-            (b"ratelimit-remaining", str(left).encode()),
-            (b"ratelimit-request-remote-addr", key.encode("latin-1", "replace")),
-            (b"ratelimit-reset", b"1"),
+            ("ratelimit-limit", str(round(self._rate))),
+            ("ratelimit-remaining", str(left)),
+            ("ratelimit-request-remote-addr", key),
+            ("ratelimit-reset", "1"),
         ]
         if retry:
-            headers.append((b"ratelimit-retry-after", str(round(retry)).encode()))
+            headers.append(("ratelimit-retry-after", str(round(retry))))
         if status != 200:
-            headers.append((b"retry-after", str(max(1, round(retry))).encode()))
+            headers.append(("retry-after", str(max(1, round(retry)))))
         return Verdict(status, tuple(headers))
 
 
-def client_key(scope: Scope) -> str:
-    """Whose bucket a request takes from: its address, of IPv6 the network of 64 bits."""
-    client = scope.get("client")
-    return network_key(str(client[0]) if client else "local")
-
-
 def network_key(host: str) -> str:
-    """The same for the address of a client."""
+    """Whose bucket a request takes from: its address, of IPv6 the network of 64 bits."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

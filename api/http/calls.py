@@ -11,10 +11,10 @@ from starlette.types import Receive, Scope, Send
 
 from api.core.errors import ApiError, CancelledError, MalformedParameterError
 from api.core.query_runner import Desk, block_headers
-from api.core.rate_limit import client_key
-from api.core.snapshots import Reading
+from api.core.snapshots import Block, Reading
 from api.core.workers import Cancellation
-from api.http.answers import Answer, RawHeaders, failure, method_not_allowed
+from api.http.answers import Answer, RawHeaders, encoded, failure, method_not_allowed
+from api.http.connection import client_key, departure
 from api.http.inputs import UnknownMethodError, read_query, read_seconds
 from api.http.request_parameters import Query
 
@@ -51,9 +51,9 @@ class Call(Generic[_Request]):
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         verdict = self._desk.judge(client_key(scope))
-        headers: RawHeaders = verdict.headers
+        headers = encoded(verdict.headers)
         if verdict.refusal is not None:
-            return failure(verdict.refusal, (*headers, *block_headers(self._desk.newest)))
+            return failure(verdict.refusal, (*headers, *_block_headers(self._desk.newest)))
         try:
             query = await read_query(scope, receive)
             request = self._operation.read(scope["path_params"], query)
@@ -78,14 +78,18 @@ class Call(Generic[_Request]):
             return self._operation.answer(reading, request)
 
         try:
-            body, newest = await self._desk.ask(question, seconds, receive)
+            body, newest = await self._desk.ask(question, seconds, departure(receive))
         except CancelledError:
             raise
         except ApiError as error:
-            return failure(error, (_ERROR_TYPE, *headers, *block_headers(self._desk.newest)))
+            return failure(error, (_ERROR_TYPE, *headers, *_block_headers(self._desk.newest)))
         return Answer(
-            200, _indented(body) if pretty else body, headers=(*headers, *block_headers(newest))
+            200, _indented(body) if pretty else body, headers=(*headers, *_block_headers(newest))
         )
+
+
+def _block_headers(newest: Block | None) -> RawHeaders:
+    return encoded(block_headers(newest))
 
 
 def _indented(body: bytes) -> bytes:

@@ -10,9 +10,9 @@ from starlette.types import Receive, Scope, Send
 
 from api.core.errors import ApiError, CancelledError, MalformedParameterError
 from api.core.query_runner import Desk
-from api.core.rate_limit import client_key
 from api.core.slots import Slots
 from api.http.answers import envelope, failure, method_not_allowed
+from api.http.connection import client_key, departure
 from api.http.file_answers import FileContent, FileSender
 from api.http.query_strings import parse_query
 from api.http.request_parameters import read_export
@@ -40,7 +40,7 @@ class Download:
             request = read_export(parse_query(scope["query_string"]))
             with self._slots.taken(client_key(scope)):
                 question = self._exports.of(request)
-                layout, _ = await self._desk.ask(question, self._desk.seconds, receive)
+                layout, _ = await self._desk.ask(question, self._desk.seconds, departure(receive))
                 await self._sender.send(_content(layout), scope, receive, send)
         except IntegrityError:
             self._desk.metrics.damaged.inc()

@@ -18,7 +18,7 @@ from api.rpc.callers import Callers
 from api.rpc.statuses import shown, status_code, trailers
 
 Context: TypeAlias = "ServicerContext[Any, Any]"
-_RETRY = (b"retry-after", b"1")
+_RETRY = ("retry-after", "1")
 _ID = "x-request-id"
 
 
@@ -52,9 +52,9 @@ class Call:
         left = self._left
         return most if left is None else min(most, left)
 
-    def tell(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def tell(self, headers: Iterable[tuple[str, str]]) -> None:
         """Add to the metadata that goes before the first message, or the error."""
-        self._headers += [(name.decode(), value.decode()) for name, value in headers]
+        self._headers += headers
 
     async def send_headers(self) -> None:
         """Send that metadata."""

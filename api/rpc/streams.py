@@ -68,8 +68,7 @@ class Streams:
         blocks = Blocks(self._service.reading, layout.read())
         # The first block before the metadata: damage found by then comes before the file's name.
         await blocks.advance()
-        named = f"attachment;filename={layout.name}".encode()
-        call.tell([(b"content-disposition", named)])
+        call.tell([("content-disposition", f"attachment;filename={layout.name}")])
         await call.send_headers()
         while blocks.present is not None:
             shape = {"content_type": "application/zip", "data": blocks.present}

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import pytest
-
-from api.core.rate_limit import RateLimiter, client_key
+from api.core.rate_limit import RateLimiter
 
 
 def _headers(limiter: RateLimiter, now: float) -> tuple[int, dict[str, str]]:
     verdict = limiter.judge("192.0.2.1", now)
-    return verdict.status, {name.decode(): value.decode() for name, value in verdict.headers}
+    return verdict.status, dict(verdict.headers)
 
 
 def test_a_burst_passes_and_what_comes_on_top_is_refused() -> None:
@@ -38,7 +36,7 @@ def test_whoever_goes_on_while_refused_is_shut_out_for_ten_minutes() -> None:
     assert [limiter.judge("a", 0.0).status for _ in range(5)] == [200, 200, 429, 429, 403]
     status, headers = limiter.judge("a", 100.0).status, dict(limiter.judge("a", 100.0).headers)
     assert status == 403
-    assert headers[b"ratelimit-retry-after"] == b"500"
+    assert headers["ratelimit-retry-after"] == "500"
     assert limiter.judge("a", 600.0).status == 200
 
 
@@ -47,20 +45,3 @@ def test_clients_do_not_share_a_bucket() -> None:
     assert limiter.judge("a", 0.0).status == 200
     assert limiter.judge("b", 0.0).status == 200
     assert limiter.judge("a", 0.0).status == 429
-
-
-@pytest.mark.parametrize(
-    ("host", "key"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),
-        ("proxy.example", "proxy.example"),
-    ],
-)
-def test_an_ipv6_client_is_its_network(host: str, key: str) -> None:
-    assert client_key({"client": (host, 1)}) == key
-
-
-def test_a_client_of_a_unix_socket_is_local() -> None:
-    assert client_key({"client": None}) == "local"
