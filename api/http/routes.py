@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from api.core.schema import Message
 from api.core.snapshots import Reading, Snapshot
 from api.http.calls import Operation
 from api.http.request_parameters import (
@@ -26,7 +27,6 @@ from api.queries.messages import (
     SPAM_RESPONSE,
     VEGA_TIME,
     WITHDRAWAL,
-    Message,
 )
 from api.queries.network import info, list_segments, vega_time
 from api.queries.oracle import list_oracle_data

@@ -8,9 +8,9 @@ from contextlib import suppress
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from api.core.errors import ApiError, Code
+from api.core.schema import CORE, TRADING_DATA
 from api.rpc.call import Call
 from api.rpc.decoding import parse
-from api.rpc.schema import CORE, TRADING_DATA
 from api.service import Service
 
 NAME = "grpc.health.v1.Health"

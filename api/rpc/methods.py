@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message as Wire
 
+from api.core.schema import CORE, TRADING_DATA, Message, message_class, service
 from api.core.snapshots import Reading, Snapshot
 from api.queries.liquidity import list_liquidity_provisions
 from api.queries.messages import (
@@ -20,7 +21,6 @@ from api.queries.messages import (
     SPAM_RESPONSE,
     VEGA_TIME,
     WITHDRAWAL,
-    Message,
 )
 from api.queries.network import info, list_segments, vega_time
 from api.queries.oracle import list_oracle_data
@@ -31,7 +31,6 @@ from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
 from api.rpc import decoding as requests
 from api.rpc.decoding import Given
-from api.rpc.schema import CORE, TRADING_DATA, message_class, service
 from api.rpc.writers import Shape, encoded, page_shape, record_shape, records_shape
 
 _Request = TypeVar("_Request")

@@ -12,10 +12,10 @@ from grpc_reflection.v1alpha.reflection import aio
 from grpc_reflection.v1alpha.reflection_pb2 import DESCRIPTOR as ALPHA_FILE
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
+from api.core.schema import CORE, POOL, TRADING_DATA
 from api.rpc import health
 from api.rpc.call import Call
 from api.rpc.decoding import parse
-from api.rpc.schema import CORE, POOL, TRADING_DATA
 
 _ALPHA, _STABLE = "grpc.reflection.v1alpha", "grpc.reflection.v1"
 NAMES = (f"{_ALPHA}.ServerReflection", f"{_STABLE}.ServerReflection")

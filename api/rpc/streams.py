@@ -13,13 +13,13 @@ from contextlib import aclosing, asynccontextmanager
 from api.core.errors import ApiError, Code
 from api.core.logs import log
 from api.core.read_ahead import Blocks
+from api.core.schema import TRADING_DATA, message_class
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import LIQUIDITY_PROVISION
 from api.queries.pagination import Record
 from api.queries.requests import ExportNetworkHistory
 from api.rpc import decoding as requests
 from api.rpc.call import Call
-from api.rpc.schema import TRADING_DATA, message_class
 from api.rpc.writers import encoded, record_shape
 from api.service import Service
 from transforms.errors import IntegrityError

@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message as Wire
 
-from api.queries.messages import Field, Kind, Message
+from api.core.schema import Field, Kind, Message
 from api.queries.pagination import Page, Record
 
 Shape = dict[str, Any]

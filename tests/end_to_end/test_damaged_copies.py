@@ -20,7 +20,7 @@ import duckdb
 import pytest
 
 from api.core.logs import log
-from api.rpc.schema import message_class
+from api.core.schema import message_class
 from exporters.names import zip_name
 from pipelines.definitions import definitions
 from pipelines.settings import Settings

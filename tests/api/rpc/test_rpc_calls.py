@@ -12,9 +12,9 @@ import grpc
 import httpx2
 import pytest
 
+from api.core.schema import TRADING_DATA
 from api.core.settings import Access, Limits
 from api.core.snapshots import Reading
-from api.rpc.schema import TRADING_DATA
 from tests.api.rpc.kit import (
     SECONDS,
     Client,

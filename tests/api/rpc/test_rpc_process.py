@@ -204,7 +204,7 @@ def test_a_unix_socket_hides_http_alone() -> None:
 def test_the_foreign_code_of_other_releases_may_be_loaded_beside_ours() -> None:
     command = (
         "import sys; sys.path.append(sys.prefix + '/stubs');"
-        "import vega_sim.proto.data_node.api.v2, api.rpc.schema as ours;"
+        "import vega_sim.proto.data_node.api.v2, api.core.schema as ours;"
         "print(ours.message_class('vega.Order').DESCRIPTOR.file.pool is ours.POOL)"
     )
     made = subprocess.run(

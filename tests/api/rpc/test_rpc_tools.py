@@ -16,8 +16,8 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
     ServerReflectionResponse,
 )
 
+from api.core.schema import CORE, TRADING_DATA
 from api.core.settings import Access
-from api.rpc.schema import CORE, TRADING_DATA
 from tests.api.rpc.kit import SECONDS
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site

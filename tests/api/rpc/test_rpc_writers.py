@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORDER, WITHDRAWAL, Message
+from api.core.schema import Message, message_class
+from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORDER, WITHDRAWAL
 from api.queries.pagination import Page, Record
-from api.rpc.schema import message_class
 from api.rpc.writers import encoded, page_shape, record_shape
 
 _ORDER: dict[str, Any] = {
