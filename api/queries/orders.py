@@ -8,7 +8,7 @@ from itertools import count
 
 from api.core.errors import InvalidArgumentError, Reason
 from api.core.relations import HeldTable, row_ranges, union
-from api.core.snapshots import Reading, Snapshot
+from api.core.snapshots import Reading
 from api.queries.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
 from api.queries.ids import IdError, parse_key
 from api.queries.listings import MemoryListing, QueryListing, Relation
@@ -73,7 +73,7 @@ def _few_rows(
     if not places:
         return []
 
-    def sql(_snapshot: Snapshot) -> str:
+    def build() -> str:
         queries = []
         numbers = count(3)
         for table, place in places:
@@ -82,9 +82,9 @@ def _few_rows(
             queries.append(f"(select {columns} from {table.source} where id = $1{near})")  # noqa: S608
         return f"{' union all '.join(queries)} limit $2"
 
-    name = f"orders {' '.join(table.file for table, _ in places)}"
+    sql = reading.snapshot.of_volumes("orders", (table for table, _ in places), build)
     bounds = [bound for _, place in places for bound in place or ()]
-    return reading.rows(reading.snapshot.once(name, sql), [order_id, _FEW_ROWS + 1, *bounds])
+    return reading.rows(sql, [order_id, _FEW_ROWS + 1, *bounds])
 
 
 def _many(tables: Sequence[HeldTable]) -> Relation:

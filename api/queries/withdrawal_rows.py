@@ -61,9 +61,10 @@ def _of_party(reading: Reading, party: str, period: Period) -> Listing:
         return MemoryListing((), lambda row: row)
     tables = [table for table, _ in places]
     filters = period.filters
-    relation = reading.snapshot.once(
-        f"withdrawals of a party in {' '.join(table.file for table in tables)} {filters}",
-        lambda _: _relation(tables, filters, of_party=True, placed=True),
+    relation = reading.snapshot.of_volumes(
+        f"withdrawals of a party {filters}",
+        tables,
+        lambda: _relation(tables, filters, of_party=True, placed=True),
     )
     bounds = [bound for _, place in places for bound in place or ()]
     return QueryListing(reading, relation, (*period.bounds, party, *bounds))
