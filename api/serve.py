@@ -94,7 +94,7 @@ def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Co
 def worker_app(
     settings: ServeSettings, metrics: Path | None = None, parent: int | None = None
 ) -> Starlette:
-    """The application of one process; its streams are told when the server has to stop.
+    """The application of one process; its streams end when the server has to stop.
 
     Of several, it counts in the folder `metrics` and ends with the process `parent`.
     """
@@ -128,7 +128,7 @@ async def _outlived(parent: int) -> None:
 
 
 def _leave_on_signals() -> None:
-    """Leave by the front door: the server raises a signal again once its requests are finished."""
+    """Exit normally: the server raises a signal again once its requests are finished."""
 
     def leave(_number: int, _frame: FrameType | None) -> None:
         sys.exit(0)

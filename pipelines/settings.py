@@ -1,4 +1,4 @@
-"""What the pipeline can be told, besides where things lie.
+"""The settings of the pipeline, besides where things lie.
 
 Every setting has a default, so that `strata run` works on a fresh machine. The meaning and the unit
 of each are said here once.

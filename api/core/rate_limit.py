@@ -61,7 +61,7 @@ _REFUSALS = {429: TooManyRequestsError, 403: ShutOutError}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Admission:
     """Whether a request may pass (200), came too early (429) or is shut out (403)."""
 
     status: int
@@ -82,17 +82,17 @@ class RateLimiter:
         self._burst = burst
         self._clients: OrderedDict[str, _Client] = OrderedDict()
 
-    def judge(self, key: str, now: float) -> Verdict:
+    def admit(self, key: str, now: float) -> Admission:
         """Count one request of the client `key` at `now`, seconds of a clock that only advances."""
         client = self._client(key, now)
         if now < client.banned_until:
-            return self._verdict(403, key, 0, client.banned_until - now)
+            return self._admission(403, key, 0, client.banned_until - now)
         if client.requests.take(self._rate, self._burst, now):
-            return self._verdict(200, key, int(client.requests.left))
+            return self._admission(200, key, int(client.requests.left))
         if client.refusals.take(self._rate, self._burst, now):
-            return self._verdict(429, key, 0)
+            return self._admission(429, key, 0)
         client.banned_until = now + _BAN_SECONDS
-        return self._verdict(403, key, 0, _BAN_SECONDS)
+        return self._admission(403, key, 0, _BAN_SECONDS)
 
     def _client(self, key: str, now: float) -> _Client:
         client = self._clients.get(key)
@@ -104,7 +104,7 @@ class RateLimiter:
         self._clients.move_to_end(key)
         return client
 
-    def _verdict(self, status: int, key: str, left: int, retry: float = 0.0) -> Verdict:
+    def _admission(self, status: int, key: str, left: int, retry: float = 0.0) -> Admission:
         headers = [
             ("ratelimit-limit", str(round(self._rate))),
             ("ratelimit-remaining", str(left)),
@@ -115,7 +115,7 @@ class RateLimiter:
             headers.append(("ratelimit-retry-after", str(round(retry))))
         if status != 200:
             headers.append(("retry-after", str(max(1, round(retry)))))
-        return Verdict(status, tuple(headers))
+        return Admission(status, tuple(headers))
 
 
 def network_key(host: str) -> str:

@@ -1,4 +1,4 @@
-"""What the server can be told, besides where things lie.
+"""The settings of the server, besides where things lie.
 
 Every setting has a default that is safe on one's own machine. The variable of a field of `Listen`,
 `Limits` or `Access` is `STRATA_API_<FIELD>`; an option of `strata serve` beats it. Where things lie
@@ -122,7 +122,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """Everything the server can be told."""
+    """All settings of the server."""
 
     locations: Locations
     listen: Listen = Listen()

@@ -42,7 +42,7 @@ class Block:
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
-    `files` and `paths` are the volumes' names in SQL and all attached files; `lookups` tell by such
+    `files` and `paths` are the volumes' names in SQL and all attached files; `lookups` say by such
     a name where in a volume rows can be. `newest` is None where no block is loaded; `captures`
     names the attached file of spam captures.
     """

@@ -23,7 +23,7 @@ _SHORT_SECONDS = 0.05
 
 
 class Cancellation:
-    """Tells a job, which runs in a thread, that nobody waits for it any more."""
+    """Lets a job, which runs in a thread, know that nobody waits for it any more."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class Workers:
 
     def __init__(self, name: str, threads: int, queue: int) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"strata-{name}")
-        self._room = threads + queue
+        self._capacity = threads + queue
         self._lock = threading.Lock()
         self._pending = 0
 
@@ -82,7 +82,7 @@ class Workers:
         """Run a job in a thread and return its result; what it raises passes through.
 
         Raises `UnavailableError` where the queue is full, `DeadlineError` after `seconds` of
-        waiting and working, `CancelledError` where `departure` tells that the client left.
+        waiting and working, `CancelledError` where `departure` returns, as the client left.
         """
         cancellation = Cancellation()
         future = self._submit(job, cancellation)
@@ -102,7 +102,7 @@ class Workers:
         self, job: Callable[[Cancellation], _Result], cancellation: Cancellation
     ) -> asyncio.Future[_Result]:
         with self._lock:
-            if self._pending >= self._room:
+            if self._pending >= self._capacity:
                 raise UnavailableError("the server has too much to do: try again")
             self._pending += 1
 

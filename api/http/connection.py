@@ -1,4 +1,4 @@
-"""What the connection of a request tells: whose it is, and that the client has left."""
+"""What is known from the connection of a request: its client, and when that has left."""
 
 from __future__ import annotations
 

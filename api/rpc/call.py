@@ -52,7 +52,7 @@ class Call:
         left = self._left
         return most if left is None else min(most, left)
 
-    def tell(self, headers: Iterable[tuple[str, str]]) -> None:
+    def add_headers(self, headers: Iterable[tuple[str, str]]) -> None:
         """Add to the metadata that goes before the first message, or the error."""
         self._headers += headers
 
@@ -63,7 +63,7 @@ class Call:
             await self._context.send_initial_metadata(tuple(self._headers))
 
     async def send(self, message: bytes) -> None:
-        """Send one message of several; returns when the client has room for it."""
+        """Send one message of several; returns when the client can take more."""
         with _as_cancelled():
             await self._context.write(message)
         self._sent += len(message)
@@ -77,7 +77,7 @@ class Call:
         """End the call with an error; returns never, and not before the client has taken it."""
         self._code = error.code
         if error.code is Code.UNAVAILABLE:
-            self.tell([_RETRY])
+            self.add_headers([_RETRY])
         if not self._headers_sent:
             await self.send_headers()
         code, message = status_code(error.code), shown(error.message)
