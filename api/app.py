@@ -22,7 +22,7 @@ from api.http.answers import Answer, failure, not_found
 from api.http.archive_files import ArchiveFiles
 from api.http.archive_pages import ArchivePages
 from api.http.assets import assets
-from api.http.calls import Call
+from api.http.calls import CallEndpoint
 from api.http.downloads import Download
 from api.http.file_answers import FileSender
 from api.http.middleware.compression import Compression
@@ -76,7 +76,7 @@ def _routes(service: Service) -> Iterator[BaseRoute]:
 
 def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
     for operation in OPERATIONS:
-        call = Call(operation, service.calls)
+        call = CallEndpoint(operation, service.calls)
         yield operation.path, call
         # A path that ends where its parameter should begin asks for the empty text.
         if operation.path.endswith("}"):
@@ -90,7 +90,7 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
     yield "/archive/", page
     yield "/archive/{key:path}", ArchiveFiles(service.store, sender, service.files)
     yield "/health", health()
-    yield "/ready", ready(service.standing)
+    yield "/ready", ready(service.health)
     yield "/metrics", metrics_page(service.metrics)
     yield from assets().items()
 

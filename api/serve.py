@@ -24,6 +24,7 @@ from api.app import create_app
 from api.core.logs import log_config
 from api.core.settings import ServeSettings, read_settings
 from api.core.sockets import address, grpc_address, listening, reserved
+from exporters.settings import set_for_library
 
 # Longer than the idle time of common balancers, which would else meet closed connections.
 _KEEP_ALIVE_SECONDS = 75
@@ -69,7 +70,7 @@ def _serve(settings: ServeSettings, listeners: Sequence[socket.socket]) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="strata-metrics-") as folder:
         # Where the workers' prometheus_client, which reads no settings of ours, counts together.
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        set_for_library("PROMETHEUS_MULTIPROC_DIR", folder)
         app = partial(worker_app, settings, Path(folder), os.getpid())
         Multiprocess(_config(settings, app), [*listeners]).run()
 
@@ -93,7 +94,7 @@ def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Co
 def worker_app(
     settings: ServeSettings, metrics: Path | None = None, parent: int | None = None
 ) -> Starlette:
-    """The application of one process; its streams are told when the server has to stop.
+    """The application of one process; its streams end when the server has to stop.
 
     Of several, it counts in the folder `metrics` and ends with the process `parent`.
     """
@@ -127,7 +128,7 @@ async def _outlived(parent: int) -> None:
 
 
 def _leave_on_signals() -> None:
-    """Leave by the front door: the server raises a signal again once its requests are finished."""
+    """Exit normally: the server raises a signal again once its requests are finished."""
 
     def leave(_number: int, _frame: FrameType | None) -> None:
         sys.exit(0)

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-from api.core.health import Standing
+from api.core.health import Health
 from api.core.logs import log
 from api.core.metrics import Metrics
-from api.core.query_runner import Desk
+from api.core.query_runner import QueryRunner
 from api.core.rate_limit import RateLimiter
 from api.core.settings import ServeSettings
 from api.core.slots import Slots
@@ -37,26 +37,28 @@ class Service:
         limits, access = settings.limits, settings.access
         self.settings = settings
         self.metrics = Metrics(metrics)
-        self.store = open_store(settings.places.archive)
+        self.store = open_store(settings.locations.archive)
         self._closing = ExitStack()
         self.snapshots = self._closing.enter_context(
-            Snapshots.open(settings.places.warehouse, memory_limit=limits.memory)
+            Snapshots.open(settings.locations.warehouse, memory_limit=limits.memory)
         )
         self.exports = ExportQuery(
             RangeExporter(
-                settings.places.warehouse.absolute(),
+                settings.locations.warehouse.absolute(),
                 self.store,
-                settings.places.names,
+                settings.locations.name_style,
                 limits.rendered_bytes,
             ),
             self._note_damage,
         )
-        self.standing = Standing(settings, self.snapshots, self.metrics)
+        self.health = Health(settings, self.snapshots, self.metrics)
         self.queries = Workers("query", limits.threads, limits.queue)
         self._export_workers = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE)
         limiter = RateLimiter(access.rate, access.burst) if access.rate else None
-        self.calls = Desk(self.snapshots, self.queries, self.metrics, limits.query_seconds, limiter)
-        self.downloads = Desk(
+        self.calls = QueryRunner(
+            self.snapshots, self.queries, self.metrics, limits.query_seconds, limiter
+        )
+        self.downloads = QueryRunner(
             self.snapshots, self._export_workers, self.metrics, limits.export_seconds
         )
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
@@ -74,15 +76,15 @@ class Service:
     def stop(self) -> None:
         """End the streams, which never end by themselves, and ask for no more requests."""
         self.stopping.set()
-        self.standing.stop()
+        self.health.stop()
         self.feed.stop()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep up with the warehouse for the length of a block, then close everything."""
         loops = [
-            asyncio.create_task(self.standing.follow_generations(self.feed.tell)),
-            asyncio.create_task(self.standing.follow_source()),
+            asyncio.create_task(self.health.follow_generations(self.feed.notify)),
+            asyncio.create_task(self.health.follow_source()),
         ]
         try:
             yield

@@ -4,6 +4,7 @@ import warnings
 
 import dagster as dg
 
+from exporters.settings import read_locations
 from pipelines import jobs
 from pipelines.assets.archive import export_asset, index_asset, windows_asset
 from pipelines.assets.captures import captures_asset, captures_sensor
@@ -12,7 +13,7 @@ from pipelines.checks import publication_gate, standing_checks
 from pipelines.discovery import segment_sensor
 from pipelines.resources import StrataResource
 from pipelines.schedules import schedules
-from pipelines.settings import Settings, read_settings
+from pipelines.settings import Settings
 from transforms.tables.registry import HISTORY_TABLES
 
 
@@ -48,4 +49,4 @@ def _definitions(settings: Settings) -> dg.Definitions:
     )
 
 
-defs = definitions(read_settings())
+defs = definitions(read_locations(Settings))

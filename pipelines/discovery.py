@@ -8,12 +8,13 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,
 )
 
+from exporters.settings import dagster_home
 from pipelines.batches import plan_batches
 from pipelines.checks import standing_evaluations
 from pipelines.instance import end_killed_runs
 from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
 from pipelines.run_requests import run_requests
-from pipelines.settings import Settings, dagster_home
+from pipelines.settings import Settings
 from pipelines.site.site import Site
 from pipelines.site.status import Standing, standing_of
 

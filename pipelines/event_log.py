@@ -12,7 +12,6 @@ storages row by row. PostgreSQL's storage batches by itself and needs none of th
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +27,8 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventL
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, create_engine, event
+
+from exporters.settings import set_for_library
 
 _BATCH_SIZE = "1000"
 _OPEN_FILES = 4  # the index and the log files of a few runs
@@ -53,7 +54,7 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
         """Open the log that `dagster.yaml` configures; Dagster calls this."""
         # Dagster batches only where this is set, in every process that writes events. Each of them
         # opens the log first, so nobody has to remember it. A value given from outside stands.
-        os.environ.setdefault("DAGSTER_EVENT_BATCH_SIZE", _BATCH_SIZE)
+        set_for_library("DAGSTER_EVENT_BATCH_SIZE", _BATCH_SIZE, unless_set=True)
         # The stock storage's own place below DAGSTER_HOME.
         return cls(str(Path(config_value["home"], "history", "runs")), inst_data)
 

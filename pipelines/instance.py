@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from exporters.settings import set_for_library
 from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
 from transforms.blocks import BlockRange
 from transforms.errors import BusyError
@@ -31,7 +31,7 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
         with as_file(files("pipelines") / _CONFIG) as ours:
             shutil.copyfile(ours, home / _CONFIG)
     # Our event log finds its folder by this, as it does under `dagster dev`.
-    os.environ["DAGSTER_HOME"] = str(home)
+    set_for_library("DAGSTER_HOME", str(home))
     with dg.DagsterInstance.get() as instance:
         yield instance
 

@@ -17,7 +17,7 @@ class StrataResource(dg.ConfigurableResource[Site]):
     source: str
     warehouse: str
     archive: str
-    names: str
+    name_style: str
     window: int
     batch: int
     lag_blocks: int
@@ -29,7 +29,7 @@ class StrataResource(dg.ConfigurableResource[Site]):
             source=settings.source,
             warehouse=str(settings.warehouse),
             archive=settings.archive,
-            names=settings.names.value,
+            name_style=settings.name_style.value,
             window=settings.window,
             batch=settings.batch,
             lag_blocks=settings.lag_blocks,
@@ -42,7 +42,7 @@ class StrataResource(dg.ConfigurableResource[Site]):
                 source=self.source,
                 warehouse=Path(self.warehouse),
                 archive=self.archive,
-                names=NameStyle(self.names),
+                name_style=NameStyle(self.name_style),
                 window=self.window,
                 batch=self.batch,
                 lag_blocks=self.lag_blocks,

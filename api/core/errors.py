@@ -4,7 +4,7 @@
     ├── MalformedParameterError  a parameter is not of its type: 3
     ├── InvalidArgumentError     a value cannot be right: 3
     ├── NotFoundError            the one thing asked for is not there: 5
-    ├── FailedError              the question cannot be answered as it is asked: 13
+    ├── FailedError              the request cannot be answered as it is: 13
     ├── UnavailableError         nothing is loaded, or the server is too busy: 14
     ├── CancelledError           nobody waits for the answer any more: 1
     └── DeadlineError            it took too long: 4
@@ -151,7 +151,7 @@ class NotFoundError(_ReasonedError):
 
 
 class FailedError(_ReasonedError):
-    """The question cannot be answered as it is asked, or something of ours is broken."""
+    """The request cannot be answered as it is, or something of ours is broken."""
 
     title = "Internal"
 

@@ -1,4 +1,4 @@
-"""How the server stands: the generation it serves, and how far the source is ahead of it.
+"""The health of a server: the generation it serves, and how far the source is ahead of it.
 
 Two loops keep it true: one goes over to new generations within a second or so, one looks at the
 source now and then. What fails in either is logged and tried again.
@@ -22,13 +22,13 @@ from transforms.warehouse.warehouse import Warehouse
 _Result = TypeVar("_Result")
 
 
-class Standing:
-    """What is known of the data of one process."""
+class Health:
+    """Whether one process is ready, and what is known of its data."""
 
     def __init__(self, settings: ServeSettings, snapshots: Snapshots, metrics: Metrics) -> None:
         self._limits = settings.limits
-        self._warehouse = Warehouse(settings.places.warehouse)
-        self._source = settings.places.source
+        self._warehouse = Warehouse(settings.locations.warehouse)
+        self._source = settings.locations.source
         self._snapshots = snapshots
         self._metrics = metrics
         self._behind: int | None = None
@@ -41,7 +41,7 @@ class Standing:
         return self._snapshots.current is not None and not self._stopping
 
     def stop(self) -> None:
-        """Tell balancers to send no more requests."""
+        """Say that balancers should send no more requests."""
         self._stopping = True
 
     def described(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Standing:
             refreshed = asyncio.to_thread(self._snapshots.refresh)
             if await self._attempt("opening the newest generation", refreshed):
                 self._count()
-                await self._attempt("telling the streams' readers", changed())
+                await self._attempt("notifying the streams' readers", changed())
 
     async def follow_source(self) -> None:
         """Count, now and then, the blocks of the source that are not loaded."""

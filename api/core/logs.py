@@ -64,7 +64,7 @@ def log_config(level: str) -> dict[str, Any]:
             }
         },
         "loggers": {
-            # The web server tells of every connection; only what goes wrong is of interest.
+            # The web server reports every connection; only what goes wrong is of interest.
             "uvicorn": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
             "strata": {"handlers": ["stderr"], "level": level.upper(), "propagate": False},
         },

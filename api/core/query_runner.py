@@ -1,4 +1,4 @@
-"""Asking: a question is put to the newest generation in a worker thread, whichever shell asked it.
+"""Running queries: on the newest generation, in a worker thread, whichever shell asks.
 
 What the shells have in common is here: the rate limit, the queue, the time limit, the counters, and
 the block that an answer is about.
@@ -11,24 +11,22 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
 
-from starlette.types import Receive
-
 from api.core.errors import ApiError, Code, DeadlineError
 from api.core.metrics import Metrics
-from api.core.rate_limit import RateLimiter, Verdict
+from api.core.rate_limit import Admission, RateLimiter
 from api.core.snapshots import Block, Reading, Snapshots
-from api.core.workers import Cancellation, Workers
+from api.core.workers import Cancellation, Departure, Workers
 
 _Answer = TypeVar("_Answer")
-Question = Callable[[Reading, Cancellation], _Answer]
-"""What is asked; it blocks, and long ones look at their cancellation now and then."""
+Query = Callable[[Reading, Cancellation], _Answer]
+"""What is run; it blocks, and long ones look at their cancellation now and then."""
 
-Headers = tuple[tuple[bytes, bytes], ...]
+Headers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """Where the questions of one kind are asked. `seconds` is the time limit of one."""
+class QueryRunner:
+    """Runs the queries of one kind. `seconds` is the time limit of one."""
 
     snapshots: Snapshots
     workers: Workers
@@ -36,17 +34,17 @@ class Desk:
     seconds: float
     limiter: RateLimiter | None = None
 
-    def judge(self, client: str) -> Verdict:
+    def admit(self, client: str) -> Admission:
         """Whether a client may ask now; counted."""
         if self.limiter is None:
-            return Verdict(200, ())
-        verdict = self.limiter.judge(client, monotonic())
-        if verdict.refusal is not None:
+            return Admission(200, ())
+        admission = self.limiter.admit(client, monotonic())
+        if admission.refusal is not None:
             self.metrics.limited.inc()
-        return verdict
+        return admission
 
-    async def ask(
-        self, question: Question[_Answer], seconds: float, receive: Receive | None = None
+    async def run(
+        self, query: Query[_Answer], seconds: float, departure: Departure | None = None
     ) -> tuple[_Answer, Block | None]:
         """The answer, and the newest block that it knows of; see `Workers.run`.
 
@@ -58,10 +56,10 @@ class Desk:
                 self.snapshots.reading() as reading,
                 cancellation.interrupting(reading.interrupt),
             ):
-                return question(reading, cancellation), reading.snapshot.newest
+                return query(reading, cancellation), reading.snapshot.newest
 
         try:
-            return await self.workers.run(job, seconds, receive)
+            return await self.workers.run(job, seconds, departure)
         except ApiError as error:
             self._count(error)
             raise
@@ -80,9 +78,9 @@ class Desk:
 
 
 def block_headers(newest: Block | None) -> Headers:
-    """What tells a client which block an answer is about (decision 28)."""
+    """The headers that say which block an answer is about (decision 28)."""
     height, time = (newest.height, newest.time) if newest else (0, 0)
     return (
-        (b"x-block-height", str(height).encode()),
-        (b"x-block-timestamp", str(time).encode()),
+        ("x-block-height", str(height)),
+        ("x-block-timestamp", str(time)),
     )

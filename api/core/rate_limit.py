@@ -10,8 +10,6 @@ import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from starlette.types import Scope
-
 from api.core.errors import ApiError, Code
 
 _BAN_SECONDS = 600.0
@@ -63,11 +61,11 @@ _REFUSALS = {429: TooManyRequestsError, 403: ShutOutError}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Admission:
     """Whether a request may pass (200), came too early (429) or is shut out (403)."""
 
     status: int
-    headers: tuple[tuple[bytes, bytes], ...]
+    headers: tuple[tuple[str, str], ...]
 
     @property
     def refusal(self) -> ApiError | None:
@@ -84,17 +82,17 @@ class RateLimiter:
         self._burst = burst
         self._clients: OrderedDict[str, _Client] = OrderedDict()
 
-    def judge(self, key: str, now: float) -> Verdict:
+    def admit(self, key: str, now: float) -> Admission:
         """Count one request of the client `key` at `now`, seconds of a clock that only advances."""
         client = self._client(key, now)
         if now < client.banned_until:
-            return self._verdict(403, key, 0, client.banned_until - now)
+            return self._admission(403, key, 0, client.banned_until - now)
         if client.requests.take(self._rate, self._burst, now):
-            return self._verdict(200, key, int(client.requests.left))
+            return self._admission(200, key, int(client.requests.left))
         if client.refusals.take(self._rate, self._burst, now):
-            return self._verdict(429, key, 0)
+            return self._admission(429, key, 0)
         client.banned_until = now + _BAN_SECONDS
-        return self._verdict(403, key, 0, _BAN_SECONDS)
+        return self._admission(403, key, 0, _BAN_SECONDS)
 
     def _client(self, key: str, now: float) -> _Client:
         client = self._clients.get(key)
@@ -106,28 +104,22 @@ class RateLimiter:
         self._clients.move_to_end(key)
         return client
 
-    def _verdict(self, status: int, key: str, left: int, retry: float = 0.0) -> Verdict:
+    def _admission(self, status: int, key: str, left: int, retry: float = 0.0) -> Admission:
         headers = [
-            (b"ratelimit-limit", str(round(self._rate)).encode()),
-            (b"ratelimit-remaining", str(left).encode()),
-            (b"ratelimit-request-remote-addr", key.encode("latin-1", "replace")),
-            (b"ratelimit-reset", b"1"),
+            ("ratelimit-limit", str(round(self._rate))),
+            ("ratelimit-remaining", str(left)),
+            ("ratelimit-request-remote-addr", key),
+            ("ratelimit-reset", "1"),
         ]
         if retry:
-            headers.append((b"ratelimit-retry-after", str(round(retry)).encode()))
+            headers.append(("ratelimit-retry-after", str(round(retry))))
         if status != 200:
-            headers.append((b"retry-after", str(max(1, round(retry))).encode()))
-        return Verdict(status, tuple(headers))
-
-
-def client_key(scope: Scope) -> str:
-    """Whose bucket a request takes from: its address, of IPv6 the network of 64 bits."""
-    client = scope.get("client")
-    return network_key(str(client[0]) if client else "local")
+            headers.append(("retry-after", str(max(1, round(retry)))))
+        return Admission(status, tuple(headers))
 
 
 def network_key(host: str) -> str:
-    """The same for the address of a client."""
+    """Whose bucket a request takes from: its address, of IPv6 the network of 64 bits."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

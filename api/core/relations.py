@@ -45,7 +45,7 @@ class HeldTable:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the table has the columns that every question about it needs."""
+        """Whether the table has the columns that every query about it needs."""
         return all(column in self._names for column in NEEDED[self.table])
 
     def value(self, column: str) -> str:
@@ -85,7 +85,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "epochs": ("id",),
     }
 )
-"""The columns without which a table's rows cannot be found or told apart."""
+"""The columns without which a table's rows cannot be found or distinguished."""
 
 
 class Columns:

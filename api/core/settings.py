@@ -1,4 +1,4 @@
-"""What the server can be told, and the only place of `api` that reads the environment.
+"""The settings of the server, besides where things lie.
 
 Every setting has a default that is safe on one's own machine. The variable of a field of `Listen`,
 `Limits` or `Access` is `STRATA_API_<FIELD>`; an option of `strata serve` beats it. Where things lie
@@ -7,39 +7,37 @@ is said by the same variables as for the pipeline. Times are seconds, sizes are 
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Annotated
 
-from exporters.names import NameStyle
+from pydantic import BeforeValidator
+
+from exporters.settings import (
+    Amount,
+    Locations,
+    Natural,
+    Positive,
+    Switch,
+    read_group,
+    read_locations,
+)
 from transforms.errors import ConfigError
 
-_DATA = Path("strata-data")
-_EMBEDDED_SOURCE = str(_DATA / "source")
-_ABOVE_ZERO = {"least": 1}
+_PREFIX = "STRATA_API_"
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where everything lies: `warehouse` a folder, the others a folder or `s3://bucket/prefix`.
+def _split(given: object) -> object:
+    """The items of a text with commas between them."""
+    if not isinstance(given, str):
+        return given
+    items = (item.strip() for item in given.split(","))
+    return tuple(item for item in items if item)
 
-    `source` is asked only how far it is ahead; an empty text: not at all.
-    """
 
-    warehouse: Path
-    archive: str
-    source: str = ""
-    names: NameStyle = NameStyle.SPEC
-
-    @property
-    def rendered(self) -> Path:
-        """The folder of parts that were rendered for a download as nobody had published them."""
-        return self.warehouse.absolute() / "rendered"
+_Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +50,13 @@ class Listen:
     """
 
     host: str = "127.0.0.1"
-    port: int = 3008
-    grpc_port: int = 3007
+    port: Natural = 3008
+    grpc_port: Natural = 3007
     uds: str = ""
-    http: bool = True
-    grpc: bool = True
-    workers: int = field(default=1, metadata=_ABOVE_ZERO)
-    proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    http: Switch = True
+    grpc: Switch = True
+    workers: Positive = 1
+    proxies: _Texts = ("127.0.0.1", "::1")
     log_level: str = "info"
 
     @property
@@ -86,24 +84,24 @@ class Limits:
     wait, each at most `query_seconds` altogether; `export_seconds` is for finding, or rendering,
     the parts of a download. A client may hold `streams_per_client` streams and downloads open;
     `stream_buffer` is what may wait for a slow reader, `stall_seconds` how long one may take
-    nothing at all. `rendered_bytes` bounds the parts in `Places.rendered`. `stop_seconds` is how
+    nothing at all. `rendered_bytes` bounds the rendered parts that are kept. `stop_seconds` is how
     long a stop waits for running requests. `memory` is DuckDB's bound for all queries of a process
     together, in its own notation.
     """
 
-    threads: int = field(default_factory=_processors, metadata=_ABOVE_ZERO)
-    queue: int = 64
-    query_seconds: float = 10.0
-    export_seconds: float = 600.0
-    streams_per_client: int = field(default=250, metadata=_ABOVE_ZERO)
-    stream_buffer: int = field(default=4 * 2**20, metadata=_ABOVE_ZERO)
-    stall_seconds: float = 120.0
-    rendered_bytes: int = 20 * 2**30
-    stop_seconds: int = 30
+    threads: Positive = field(default_factory=_processors)
+    queue: Natural = 64
+    query_seconds: Amount = 10.0
+    export_seconds: Amount = 600.0
+    streams_per_client: Positive = 250
+    stream_buffer: Positive = 4 * 2**20
+    stall_seconds: Amount = 120.0
+    rendered_bytes: Natural = 20 * 2**30
+    stop_seconds: Natural = 30
     memory: str = "1GB"
-    poll_seconds: float = 1.0
+    poll_seconds: Amount = 1.0
     """Between two looks for a new generation of the catalog."""
-    lag_seconds: float = 60.0
+    lag_seconds: Amount = 60.0
     """Between two looks at the source."""
 
 
@@ -116,24 +114,24 @@ class Access:
     that may read answers (`*`: all).
     """
 
-    rate: float = 20.0
-    burst: int = field(default=100, metadata=_ABOVE_ZERO)
-    tokens: tuple[str, ...] = field(default=(), repr=False)
-    origins: tuple[str, ...] = ("*",)
+    rate: Amount = 20.0
+    burst: Positive = 100
+    tokens: _Texts = field(default=(), repr=False)
+    origins: _Texts = ("*",)
 
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """Everything the server can be told."""
+    """All settings of the server."""
 
-    places: Places
+    locations: Locations
     listen: Listen = Listen()
     limits: Limits = Limits()
     access: Access = Access(rate=0.0)
 
 
 def read_settings(
-    environment: Mapping[str, str] = os.environ,
+    environment: Mapping[str, str] | None = None,
     /,
     *,
     warehouse: str | None = None,
@@ -144,93 +142,14 @@ def read_settings(
 
     Raises `ConfigError` naming the variable that cannot be used.
     """
-    read = _Reader(environment)
-    given = {name: value for name, value in listen.items() if value is not None}
-    address = read.settings(Listen(), given)
+    address = read_group(Listen, _PREFIX, environment, given=listen)
     if not (address.http or address.grpc):
         raise ConfigError("HTTP and gRPC are both switched off: leave one of them on")
     # On one's own machine a limit only hinders; on a network it is on unless it is set to 0.
-    access = Access(rate=0.0 if address.is_loopback else Access().rate)
+    rate = {"rate": 0.0} if address.is_loopback else {}
     return ServeSettings(
-        _places(read, warehouse, archive),
+        read_locations(Locations, environment, warehouse=warehouse, archive=archive),
         address,
-        read.settings(Limits(), {}),
-        read.settings(access, {}),
+        read_group(Limits, _PREFIX, environment),
+        read_group(Access, _PREFIX, environment, defaults=rate),
     )
-
-
-def _places(read: _Reader, warehouse: str | None, archive: str | None) -> Places:
-    source = read.text("STRATA_SOURCE", _EMBEDDED_SOURCE)
-    data = _data_folder(source)
-    warehouse = warehouse or read.text("STRATA_WAREHOUSE", str(data / "warehouse"))
-    return Places(
-        Path(warehouse).expanduser(),
-        archive or read.text("STRATA_ARCHIVE", str(data / "archive")),
-        source,
-        read.style("STRATA_NAME_STYLE"),
-    )
-
-
-def _data_folder(source: str) -> Path:
-    """The folder that the pipeline gives a source unless it is told another one."""
-    if source == _EMBEDDED_SOURCE:
-        return _DATA
-    place = source if "://" in source else str(Path(source).expanduser().resolve())
-    digest = hashlib.sha256(place.encode()).hexdigest()[:8]
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", place.rstrip("/").rpartition("/")[2])
-    return _DATA / f"{name}-{digest}"
-
-
-_Group = TypeVar("_Group", Listen, Limits, Access)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    environment: Mapping[str, str]
-
-    def settings(self, defaults: _Group, given: Mapping[str, Any]) -> _Group:
-        """A group of settings: as given, else as its variables say, else the defaults."""
-        values: dict[str, Any] = {}
-        for item in fields(defaults):
-            default = getattr(defaults, item.name)
-            name = f"STRATA_API_{item.name.upper()}"
-            if item.name in given:
-                values[item.name] = given[item.name]
-            elif isinstance(default, tuple):
-                values[item.name] = self.several(name) or default
-            elif isinstance(default, str):
-                values[item.name] = self.text(name, default)
-            elif isinstance(default, bool):
-                values[item.name] = self.truth(name, default=default)
-            else:
-                values[item.name] = self.number(name, default, item.metadata.get("least", 0))
-        return type(defaults)(**values)
-
-    def text(self, name: str, default: str = "") -> str:
-        return self.environment.get(name, "").strip() or default
-
-    def several(self, name: str) -> tuple[str, ...]:
-        items = (item.strip() for item in self.text(name).split(","))
-        return tuple(item for item in items if item)
-
-    def number(self, name: str, default: float, least: int) -> float:
-        """A number that is whole where the default is."""
-        text = self.text(name, str(default))
-        whole = isinstance(default, int)
-        if not re.fullmatch(r"\d+" if whole else r"\d+(\.\d+)?", text) or float(text) < least:
-            kind = "a whole number" if whole else "a number"
-            raise ConfigError(f"{name} is {text!r}: give {kind} from {least} up")
-        return int(text) if whole else float(text)
-
-    def truth(self, name: str, *, default: bool) -> bool:
-        text = self.text(name, "1" if default else "0")
-        if text not in ("0", "1"):
-            raise ConfigError(f"{name} is {text!r}: give 1 (on) or 0 (off)")
-        return text == "1"
-
-    def style(self, name: str) -> NameStyle:
-        text = self.text(name, NameStyle.SPEC.value)
-        styles = {style.value: style for style in NameStyle}
-        if text not in styles:
-            raise ConfigError(f"{name} is {text!r}: give one of {', '.join(styles)}")
-        return styles[text]

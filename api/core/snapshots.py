@@ -6,7 +6,7 @@ that only the older one needs are let go of when its last request is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from threading import Lock
 from typing import TypeVar
 
 from api.core.errors import UnavailableError
+from api.core.recent import Recent
 from api.core.relations import HeldTable
 from transforms.duck import MEMORY_LIMIT
 from transforms.lookups.lookup_tables import Lookups, read_lookups
@@ -24,6 +25,8 @@ from transforms.warehouse.catalog import CURRENT, Catalog, read_catalog
 from transforms.warehouse.shapes import Volume
 
 _Built = TypeVar("_Built")
+# As many as a session keeps statements prepared; 375 volumes have far more sets.
+_MAX_SETS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Block:
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
-    `files` and `paths` are the volumes' names in SQL and all attached files; `lookups` tell by such
+    `files` and `paths` are the volumes' names in SQL and all attached files; `lookups` say by such
     a name where in a volume rows can be. `newest` is None where no block is loaded; `captures`
     names the attached file of spam captures.
     """
@@ -53,6 +56,7 @@ class Snapshot:
     users: int = 0
     retired: bool = False
     _built: dict[str, object] = field(default_factory=dict)
+    _of_volumes: Recent[object] = field(default_factory=lambda: Recent(_MAX_SETS))
 
     def __repr__(self) -> str:
         return f"Snapshot(generation {self.catalog.generation}, {self.users} users)"
@@ -71,10 +75,22 @@ class Snapshot:
         return held[0] if held else None
 
     def once(self, name: str, build: Callable[[Snapshot], _Built]) -> _Built:
-        """What `build` makes of this snapshot, made once: SQL texts, for instance."""
+        """What `build` makes of this snapshot, kept as long as it: SQL texts, for instance.
+
+        A name may not depend on the volumes that a request needs, of which there is no end: see
+        `of_volumes`.
+        """
         if name not in self._built:
             self._built[name] = build(self)
         built: _Built = self._built[name]  # type: ignore[assignment]
+        return built
+
+    def of_volumes(
+        self, name: str, tables: Iterable[HeldTable], build: Callable[[], _Built]
+    ) -> _Built:
+        """What `build` makes of the tables that one request needs; kept while it is asked for."""
+        key = (name, *(table.file for table in tables))
+        built: _Built = self._of_volumes.get(key, build)  # type: ignore[assignment]
         return built
 
     def _held(

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from starlette.types import Receive
-
 from api.core.errors import CancelledError, DeadlineError, UnavailableError
 
 _Result = TypeVar("_Result")
+Departure = Callable[[], Coroutine[Any, Any, None]]
+"""What returns, awaited, when the client has left: then nobody waits for the answer any more."""
 # Nearly every query is over by then; watching for a client that leaves costs a task of its own.
 _SHORT_SECONDS = 0.05
 
 
 class Cancellation:
-    """Tells a job, which runs in a thread, that nobody waits for it any more."""
+    """Lets a job, which runs in a thread, know that nobody waits for it any more."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class Workers:
 
     def __init__(self, name: str, threads: int, queue: int) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"strata-{name}")
-        self._room = threads + queue
+        self._capacity = threads + queue
         self._lock = threading.Lock()
         self._pending = 0
 
@@ -77,19 +77,19 @@ class Workers:
         self,
         job: Callable[[Cancellation], _Result],
         seconds: float | None = None,
-        receive: Receive | None = None,
+        departure: Departure | None = None,
     ) -> _Result:
         """Run a job in a thread and return its result; what it raises passes through.
 
         Raises `UnavailableError` where the queue is full, `DeadlineError` after `seconds` of
-        waiting and working, `CancelledError` where `receive` tells that the client left.
+        waiting and working, `CancelledError` where `departure` returns, as the client left.
         """
         cancellation = Cancellation()
         future = self._submit(job, cancellation)
         try:
             await asyncio.wait({future}, timeout=min(_SHORT_SECONDS, seconds or _SHORT_SECONDS))
             if not future.done():
-                await _wait_on(future, seconds and seconds - _SHORT_SECONDS, receive)
+                await _wait_on(future, seconds and seconds - _SHORT_SECONDS, departure)
         finally:
             if not future.done():
                 cancellation.cancel()
@@ -102,7 +102,7 @@ class Workers:
         self, job: Callable[[Cancellation], _Result], cancellation: Cancellation
     ) -> asyncio.Future[_Result]:
         with self._lock:
-            if self._pending >= self._room:
+            if self._pending >= self._capacity:
                 raise UnavailableError("the server has too much to do: try again")
             self._pending += 1
 
@@ -125,22 +125,16 @@ class Workers:
 
 
 async def _wait_on(
-    future: asyncio.Future[Any], seconds: float | None, receive: Receive | None
+    future: asyncio.Future[Any], seconds: float | None, departure: Departure | None
 ) -> None:
     """Wait for the job, its time limit or the client's departure, which raises."""
-    if receive is None:
+    if departure is None:
         await asyncio.wait({future}, timeout=seconds)
         return
-    gone = asyncio.create_task(departure(receive))
+    gone = asyncio.create_task(departure())
     try:
         await asyncio.wait({future, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if gone.done() and not future.done():
             raise CancelledError
     finally:
         gone.cancel()
-
-
-async def departure(receive: Receive) -> None:
-    """Return when the client has left, or has got its whole answer."""
-    while (await receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
-        pass

@@ -39,6 +39,11 @@ class Answer:
         await send({"type": f"{kind}.response.body", "body": self.body})
 
 
+def encoded(headers: Iterable[tuple[str, str]]) -> RawHeaders:
+    """Headers as they are sent."""
+    return [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers]
+
+
 def failure(error: ApiError, headers: RawHeaders = ()) -> Answer:
     """An error as its table says."""
     return Answer(error.status, error_json(error).encode(), JSON, (*headers, *_advice(error)))

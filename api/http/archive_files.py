@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.core.workers import Workers
 from api.http.answers import method_not_allowed, not_found
+from api.http.connection import departure
 from api.http.file_answers import FileContent, FileSender
 from exporters.stores.store import Store
 from transforms.errors import ConfigError, IntegrityError
@@ -41,7 +42,7 @@ class ArchiveFiles:
             await method_not_allowed()(scope, receive, send)
             return
         key = scope["path_params"]["key"]
-        found = await self.workers.run(lambda _: self._head(key), receive=receive)
+        found = await self.workers.run(lambda _: self._head(key), departure=departure(receive))
         if found is None:
             await not_found()(scope, receive, send)
             return

@@ -10,6 +10,7 @@ from api.core.snapshots import Snapshots
 from api.core.workers import Workers
 from api.http.answers import Answer, method_not_allowed
 from api.http.assets import HTML, PAGE_HEADERS
+from api.http.connection import departure
 from api.http.pages.archive import archive_page
 from api.http.pages.view import view_archive
 from api.http.parameters import Fields, Scalar, read_parameters
@@ -37,7 +38,7 @@ class ArchivePages:
         # Relative links: a proxy may have the server below a path of its own.
         base = ".." if scope["path"].endswith("/archive/") else "."
         job = partial(self._page, base, block)
-        body = await self._workers.run(lambda _: job(), receive=receive)
+        body = await self._workers.run(lambda _: job(), departure=departure(receive))
         answer = Answer(200, body, HTML, ((b"cache-control", b"no-cache"), *PAGE_HEADERS))
         await answer(scope, receive, send)
 

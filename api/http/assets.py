@@ -19,7 +19,7 @@ _TYPES = {
     "svg": b"image/svg+xml",
 }
 HTML = b"text/html; charset=utf-8"
-# Everything comes from this server; a page of ours never loads or tells anything elsewhere.
+# Everything comes from this server: a page loads nothing from elsewhere and sends nothing there.
 PAGE_HEADERS = (
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -28,7 +28,7 @@ PAGE_HEADERS = (
 
 
 class Asset:
-    """A small file held in memory; a client that has it already is told so."""
+    """A small file held in memory; a client that has it already is answered with 304."""
 
     def __init__(self, body: bytes, content_type: bytes) -> None:
         tag = hashlib.sha256(body).hexdigest()[:32]

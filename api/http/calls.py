@@ -1,4 +1,4 @@
-"""One question, one answer in JSON: the operations that are neither streams nor downloads."""
+"""Calls with one answer in JSON: the operations that are neither streams nor downloads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Generic, TypeVar
 from starlette.types import Receive, Scope, Send
 
 from api.core.errors import ApiError, CancelledError, MalformedParameterError
-from api.core.query_runner import Desk, block_headers
-from api.core.rate_limit import client_key
-from api.core.snapshots import Reading
+from api.core.query_runner import QueryRunner, block_headers
+from api.core.snapshots import Block, Reading
 from api.core.workers import Cancellation
-from api.http.answers import Answer, RawHeaders, failure, method_not_allowed
+from api.http.answers import Answer, RawHeaders, encoded, failure, method_not_allowed
+from api.http.connection import client_key, departure
 from api.http.inputs import UnknownMethodError, read_query, read_seconds
-from api.http.request_parameters import Query
+from api.http.request_parameters import QueryPairs
 
 _Request = TypeVar("_Request")
 # The network's gateway sends both types with an error, and its clients may look for either.
@@ -29,16 +29,16 @@ class Operation(Generic[_Request]):
 
     name: str
     path: str
-    read: Callable[[Mapping[str, str], Query], _Request]
+    read: Callable[[Mapping[str, str], QueryPairs], _Request]
     answer: Callable[[Reading, _Request], bytes]
 
 
-class Call(Generic[_Request]):
+class CallEndpoint(Generic[_Request]):
     """The endpoint of one operation."""
 
-    def __init__(self, operation: Operation[_Request], desk: Desk) -> None:
+    def __init__(self, operation: Operation[_Request], runner: QueryRunner) -> None:
         self._operation = operation
-        self._desk = desk
+        self._runner = runner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -50,22 +50,22 @@ class Call(Generic[_Request]):
         await answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        verdict = self._desk.judge(client_key(scope))
-        headers: RawHeaders = verdict.headers
-        if verdict.refusal is not None:
-            return failure(verdict.refusal, (*headers, *block_headers(self._desk.newest)))
+        admission = self._runner.admit(client_key(scope))
+        headers = encoded(admission.headers)
+        if admission.refusal is not None:
+            return failure(admission.refusal, (*headers, *_block_headers(self._runner.newest)))
         try:
-            query = await read_query(scope, receive)
-            request = self._operation.read(scope["path_params"], query)
-            seconds = read_seconds(scope, self._desk.seconds)
+            pairs = await read_query(scope, receive)
+            request = self._operation.read(scope["path_params"], pairs)
+            seconds = read_seconds(scope, self._runner.seconds)
         except MalformedParameterError as error:
             return failure(error, headers)
         except UnknownMethodError:
             return method_not_allowed()
-        pretty = any(name == "pretty" for name, _ in query)
-        return await self._asked(request, seconds, receive, headers, pretty=pretty)
+        pretty = any(name == "pretty" for name, _ in pairs)
+        return await self._run(request, seconds, receive, headers, pretty=pretty)
 
-    async def _asked(
+    async def _run(
         self,
         request: _Request,
         seconds: float,
@@ -74,18 +74,22 @@ class Call(Generic[_Request]):
         *,
         pretty: bool,
     ) -> Answer:
-        def question(reading: Reading, _: Cancellation) -> bytes:
+        def query(reading: Reading, _: Cancellation) -> bytes:
             return self._operation.answer(reading, request)
 
         try:
-            body, newest = await self._desk.ask(question, seconds, receive)
+            body, newest = await self._runner.run(query, seconds, departure(receive))
         except CancelledError:
             raise
         except ApiError as error:
-            return failure(error, (_ERROR_TYPE, *headers, *block_headers(self._desk.newest)))
+            return failure(error, (_ERROR_TYPE, *headers, *_block_headers(self._runner.newest)))
         return Answer(
-            200, _indented(body) if pretty else body, headers=(*headers, *block_headers(newest))
+            200, _indented(body) if pretty else body, headers=(*headers, *_block_headers(newest))
         )
+
+
+def _block_headers(newest: Block | None) -> RawHeaders:
+    return encoded(block_headers(newest))
 
 
 def _indented(body: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """The export as a download (spec 4.1; decisions 5 and 6).
 
 The ZIP is spliced, so its length, its tag and every byte of it are known before the first one is
-sent: a client can resume, ask whether anything changed, and tell a cut download from a whole one.
+sent: a client can resume, ask whether anything changed, and know a cut download from a whole one.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from starlette.types import Receive, Scope, Send
 
 from api.core.errors import ApiError, CancelledError, MalformedParameterError
-from api.core.query_runner import Desk
-from api.core.rate_limit import client_key
+from api.core.query_runner import QueryRunner
 from api.core.slots import Slots
 from api.http.answers import envelope, failure, method_not_allowed
+from api.http.connection import client_key, departure
 from api.http.file_answers import FileContent, FileSender
 from api.http.query_strings import parse_query
 from api.http.request_parameters import read_export
@@ -24,8 +24,10 @@ from transforms.errors import IntegrityError
 class Download:
     """`GET` and `HEAD` of the export."""
 
-    def __init__(self, desk: Desk, exports: ExportQuery, sender: FileSender, slots: Slots) -> None:
-        self._desk = desk
+    def __init__(
+        self, runner: QueryRunner, exports: ExportQuery, sender: FileSender, slots: Slots
+    ) -> None:
+        self._runner = runner
         self._exports = exports
         self._sender = sender
         self._slots = slots
@@ -39,11 +41,11 @@ class Download:
         try:
             request = read_export(parse_query(scope["query_string"]))
             with self._slots.taken(client_key(scope)):
-                question = self._exports.of(request)
-                layout, _ = await self._desk.ask(question, self._desk.seconds, receive)
+                query = self._exports.of(request)
+                layout, _ = await self._runner.run(query, self._runner.seconds, departure(receive))
                 await self._sender.send(_content(layout), scope, receive, send)
         except IntegrityError:
-            self._desk.metrics.damaged.inc()
+            self._runner.metrics.damaged.inc()
             raise
         except MalformedParameterError as error:
             await failure(error)(scope, receive, send)

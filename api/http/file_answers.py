@@ -17,9 +17,9 @@ from starlette.types import Receive, Scope, Send
 from api.core.errors import Code
 from api.core.logs import log
 from api.core.read_ahead import Blocks
-from api.core.workers import departure
 from api.http.answers import RawHeaders, refusal
 from api.http.byte_ranges import Selection, select
+from api.http.connection import departure
 
 # A client that takes a piece of this size within the time for a stall is slow, but alive.
 _PIECE_BYTES = 256 * 1024
@@ -71,7 +71,7 @@ class FileSender:
             await self._send_blocks(blocks, receive, send)
 
     async def _send_blocks(self, blocks: Blocks, receive: Receive, send: Send) -> None:
-        gone = asyncio.create_task(departure(receive))
+        gone = asyncio.create_task(departure(receive)())
         # Where this returns early, the server ends the connection before the announced length.
         try:
             while (block := blocks.present) is not None:

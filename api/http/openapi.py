@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from api.core.schema import Message
 from api.http.openapi_parts import (
     HEX,
     HEX64,
@@ -38,7 +39,6 @@ from api.queries.messages import (
     SPAM_RESPONSE,
     VEGA_TIME,
     WITHDRAWAL,
-    Message,
 )
 from transforms.tables.registry import HISTORY_TABLES
 

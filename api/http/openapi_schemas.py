@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from api.core.schema import Field, Kind, Message
 from api.queries.messages import (
     INFO,
     LIQUIDITY_PROVISION,
@@ -15,9 +16,6 @@ from api.queries.messages import (
     SPAM_RESPONSE,
     VEGA_TIME,
     WITHDRAWAL,
-    Field,
-    Kind,
-    Message,
 )
 
 Schema = dict[str, Any]

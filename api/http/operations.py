@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from starlette.types import Receive, Scope, Send
 
-from api.core.health import Standing
+from api.core.health import Health
 from api.core.metrics import CONTENT_TYPE, Metrics
 from api.http.answers import JSON, Answer, method_not_allowed
 
@@ -36,12 +36,12 @@ def health() -> Endpoint:
     )
 
 
-def ready(standing: Standing) -> Endpoint:
+def ready(state: Health) -> Endpoint:
     """Whether data is served, which, and how far the source is ahead: 200 or 503."""
 
     def answer() -> Answer:
-        body = json.dumps(standing.described(), separators=(",", ":")).encode()
-        return Answer(200 if standing.is_ready else 503, body, JSON)
+        body = json.dumps(state.described(), separators=(",", ":")).encode()
+        return Answer(200 if state.is_ready else 503, body, JSON)
 
     return Endpoint("ready", answer)
 

@@ -1,7 +1,7 @@
 """Query parameters as text, read by the rules of the network's gateway (spec 2.1; decision 12).
 
 A name is written with underscores or in camelCase, level by level; unknown names are passed over.
-What a value means is not judged here, only whether it is of its type.
+What a value means is not checked here, only whether it is of its type.
 """
 
 from __future__ import annotations

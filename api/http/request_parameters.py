@@ -19,7 +19,7 @@ from api.queries.requests import (
     ObserveLiquidityProvisions,
 )
 
-Query = Iterable[tuple[str, str]]
+QueryPairs = Iterable[tuple[str, str]]
 """Names and values of query parameters, percent-decoded, in the order given."""
 
 _PAGED: Fields = MappingProxyType({"pagination": PAGINATION})
@@ -41,12 +41,12 @@ _EXPORT: Fields = {
 }
 
 
-def read_order_versions(order_id: str, query: Query) -> ListOrderVersions:
+def read_order_versions(order_id: str, query: QueryPairs) -> ListOrderVersions:
     """Read a request; like all of these, raises `MalformedParameterError`."""
     return ListOrderVersions(order_id, _pagination(read_parameters(query, _PAGED)))
 
 
-def read_withdrawals(query: Query) -> ListWithdrawals:
+def read_withdrawals(query: QueryPairs) -> ListWithdrawals:
     """Read a request."""
     read = read_parameters(query, _WITHDRAWALS)
     times = read.get("date_range", {})
@@ -58,19 +58,19 @@ def read_withdrawals(query: Query) -> ListWithdrawals:
     )
 
 
-def read_oracle_data(query: Query) -> ListOracleData:
+def read_oracle_data(query: QueryPairs) -> ListOracleData:
     """Read a request."""
     read = read_parameters(query, _ORACLE_DATA)
     return ListOracleData(read.get("oracle_spec_id", ""), _pagination(read))
 
 
-def read_node_signatures(query: Query) -> ListNodeSignatures:
+def read_node_signatures(query: QueryPairs) -> ListNodeSignatures:
     """Read a request."""
     read = read_parameters(query, _SIGNATURES)
     return ListNodeSignatures(read.get("id", ""), _pagination(read))
 
 
-def read_liquidity_provisions(query: Query) -> ListLiquidityProvisions:
+def read_liquidity_provisions(query: QueryPairs) -> ListLiquidityProvisions:
     """Read a request."""
     read = read_parameters(query, _PROVISIONS)
     pagination = _pagination(read)
@@ -78,12 +78,12 @@ def read_liquidity_provisions(query: Query) -> ListLiquidityProvisions:
     return ListLiquidityProvisions(**given, pagination=pagination)
 
 
-def read_observed_provisions(query: Query) -> ObserveLiquidityProvisions:
+def read_observed_provisions(query: QueryPairs) -> ObserveLiquidityProvisions:
     """Read a request."""
     return ObserveLiquidityProvisions(**read_parameters(query, _OBSERVED))
 
 
-def read_export(query: Query) -> ExportNetworkHistory:
+def read_export(query: QueryPairs) -> ExportNetworkHistory:
     """Read a request. Raises `MalformedParameterError`."""
     read = read_parameters(query, _EXPORT)
     return ExportNetworkHistory(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from api.core.schema import Message
 from api.core.snapshots import Reading, Snapshot
 from api.http.calls import Operation
 from api.http.request_parameters import (
-    Query,
+    QueryPairs,
     read_liquidity_provisions,
     read_node_signatures,
     read_oracle_data,
@@ -26,7 +27,6 @@ from api.queries.messages import (
     SPAM_RESPONSE,
     VEGA_TIME,
     WITHDRAWAL,
-    Message,
 )
 from api.queries.network import info, list_segments, vega_time
 from api.queries.oracle import list_oracle_data
@@ -45,7 +45,7 @@ Path = Mapping[str, str]
 def _list(
     name: str,
     path: str,
-    read: Callable[[Path, Query], _Request],
+    read: Callable[[Path, QueryPairs], _Request],
     ask: Callable[[Reading, _Request], Page],
     key: str,
     message: Message,

@@ -14,10 +14,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from api.core.errors import ApiError, MalformedParameterError
 from api.core.logs import log
-from api.core.rate_limit import client_key
 from api.core.slots import Slots
-from api.core.workers import departure
 from api.http.answers import JSON, envelope, failure, method_not_allowed
+from api.http.connection import client_key, departure
 from api.http.query_strings import parse_query
 from api.http.request_parameters import read_observed_provisions
 from api.queries.liquidity import ProvisionFilter
@@ -107,7 +106,7 @@ class ProvisionStream:
                 async with asyncio.timeout(self._stall_seconds):
                     await send(message(line))
 
-        sending, gone = asyncio.create_task(pump()), asyncio.create_task(departure(receive))
+        sending, gone = asyncio.create_task(pump()), asyncio.create_task(departure(receive)())
         try:
             await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():

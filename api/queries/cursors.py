@@ -1,7 +1,7 @@
 """Cursors: where a row stands in a listing, as opaque text that outlives generations (decision 17).
 
 The text is base64 of compact JSON with the network's own keys, so that its clients' cursors work.
-Where these do not tell two rows of a listing apart, a cursor carries one key more; a cursor without
+Where these are the same for two rows of a listing, a cursor has one key more; a cursor without
 it is still taken. A value is as the row has it: times are microseconds, ids and bytes lower-case
 hex.
 """

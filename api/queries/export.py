@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.core.errors import InvalidArgumentError, NotFoundError, Reason
-from api.core.query_runner import Question
+from api.core.query_runner import Query
 from api.core.snapshots import Reading
 from api.core.workers import Cancellation
 from api.queries.requests import TABLES, ExportNetworkHistory
@@ -60,13 +60,13 @@ class SnapshotHoldings:
 
 @dataclass(frozen=True, slots=True)
 class ExportQuery:
-    """How exports are laid out; `warn` is told which copies of parts are damaged."""
+    """How exports are laid out; `warn` gets a sentence for each damaged copy of a part."""
 
     exporter: RangeExporter
     warn: Callable[[str], object]
 
-    def of(self, request: ExportNetworkHistory) -> Question[Layout]:
-        """A request as what is asked of a snapshot; see `lay_out`."""
+    def of(self, request: ExportNetworkHistory) -> Query[Layout]:
+        """A request as a query of a snapshot; see `lay_out`."""
         return lambda reading, cancellation: self.lay_out(reading, request, cancellation)
 
     def lay_out(

@@ -86,7 +86,7 @@ def current_provisions(reading: Reading, wanted: ProvisionFilter) -> Iterator[li
 def changed_provisions(reading: Reading, before: Collection[BlockRange]) -> list[Record]:
     """The provisions whose last row is not from the segments `before`, oldest first.
 
-    These are the segments of the snapshot that a stream has told of; none: everything is new. Asked
+    These are the segments of the snapshot that a stream has sent; none: everything is new. Asked
     once per generation and filtered per reader with `ProvisionFilter.matches`.
     """
     if all(blocks in before for blocks in reading.snapshot.catalog.segments):
@@ -145,13 +145,13 @@ def _rows_sql(table: HeldTable, more: str = "") -> str:
 
 
 def _fresh(snapshot: Snapshot, before: Collection[BlockRange]) -> str:
-    """SQL that tells rows from outside of some segments: other segments', or state's from later."""
+    """SQL that finds rows from outside of some segments: other segments', or state's from later."""
     last = max((blocks.last for blocks in before), default=-1)
-    told = [table for table in snapshot.history("blocks") if table.blocks.first <= last]
-    if not told:
+    known = [table for table in snapshot.history("blocks") if table.blocks.first <= last]
+    if not known:
         return "true"
     fresh = (blocks.first for blocks in snapshot.catalog.segments if blocks not in before)
-    then = f"select max(vega_time) from {told[-1].source} where height <= {last}"  # noqa: S608
+    then = f"select max(vega_time) from {known[-1].source} where height <= {last}"  # noqa: S608
     later = f"_segment = {_NO_SEGMENT} and vega_time > ({then})"
     return f"_segment in ({', '.join(map(str, fresh))}) or ({later})"
 

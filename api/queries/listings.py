@@ -93,7 +93,7 @@ class MemoryListing:
         return [*self.ascending[begin : begin + limit]]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def page_sql(relation: Relation, length: int, *, descending: bool) -> str:
     """SQL for the first `$n` rows at or after a place in the order, the place bound before `$n`.
 

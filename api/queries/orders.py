@@ -8,7 +8,7 @@ from itertools import count
 
 from api.core.errors import InvalidArgumentError, Reason
 from api.core.relations import HeldTable, row_ranges, union
-from api.core.snapshots import Reading, Snapshot
+from api.core.snapshots import Reading
 from api.queries.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
 from api.queries.ids import IdError, parse_key
 from api.queries.listings import MemoryListing, QueryListing, Relation
@@ -33,11 +33,11 @@ def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
     held = reading.snapshot.history("orders")
-    places = [*row_ranges(held, lambda lookups: lookups.rows_of_order(order_id))]
-    few = _few_rows(reading, places, order_id)
+    ranges = [*row_ranges(held, lambda lookups: lookups.rows_of_order(order_id))]
+    few = _few_rows(reading, ranges, order_id)
     if len(few) <= _FEW_ROWS:
         return _page_of_few(_versions(few), window)
-    tables = [*{table.file: table for table, _ in places}.values()]
+    tables = [*{table.file: table for table, _ in ranges}.values()]
     return _page_of_many(QueryListing(reading, _many(tables), (order_id,)), window)
 
 
@@ -67,24 +67,24 @@ def _order_id(text: str) -> str:
 
 
 def _few_rows(
-    reading: Reading, places: Sequence[tuple[HeldTable, Range | None]], order_id: str
+    reading: Reading, ranges: Sequence[tuple[HeldTable, Range | None]], order_id: str
 ) -> Sequence[Row]:
     """All rows of an order, unless there are more than a few."""
-    if not places:
+    if not ranges:
         return []
 
-    def sql(_snapshot: Snapshot) -> str:
+    def build() -> str:
         queries = []
         numbers = count(3)
-        for table, place in places:
-            near = f" and rowid between ${next(numbers)} and ${next(numbers)}" if place else ""
+        for table, rows in ranges:
+            near = f" and rowid between ${next(numbers)} and ${next(numbers)}" if rows else ""
             columns = ORDERS.direct(table)
             queries.append(f"(select {columns} from {table.source} where id = $1{near})")  # noqa: S608
         return f"{' union all '.join(queries)} limit $2"
 
-    name = f"orders {' '.join(table.file for table, _ in places)}"
-    bounds = [bound for _, place in places for bound in place or ()]
-    return reading.rows(reading.snapshot.once(name, sql), [order_id, _FEW_ROWS + 1, *bounds])
+    sql = reading.snapshot.of_volumes("orders", (table for table, _ in ranges), build)
+    bounds = [bound for _, rows in ranges for bound in rows or ()]
+    return reading.rows(sql, [order_id, _FEW_ROWS + 1, *bounds])
 
 
 def _many(tables: Sequence[HeldTable]) -> Relation:
@@ -141,7 +141,7 @@ def _place_in(listing: QueryListing, window: Window) -> Values:
 
 
 def _own(window: Window) -> Callable[[Row], bool]:
-    """Tells the row of the cursor: a version stays itself when it is written again later."""
+    """Recognises the row of the cursor: a version stays itself when it is written again later."""
     if len(window.cursor) == _CURSORS.main:
         return lambda row: row[:_VERSION] == window.cursor
     return lambda row: _key(row) == window.cursor[_VERSION:]

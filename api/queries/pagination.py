@@ -134,7 +134,7 @@ def cut(
 ) -> Cut:
     """Cut a window out of a listing.
 
-    `start` is where the cursor stands in the listing's order, and `own` tells the cursor's own row,
+    `start` is the cursor's place in the listing's order, and `own` recognises the cursor's own row,
     both if the order's keys are not the cursor's values. That row may be gone: the page begins with
     the first row behind its place.
     """

@@ -15,7 +15,7 @@ from json.encoder import encode_basestring as _quote
 from typing import Any
 
 from api.core.errors import ApiError
-from api.queries.messages import Field, Kind, Message
+from api.core.schema import Field, Kind, Message
 from api.queries.pagination import Page, Record
 
 Writer = Callable[[Any], str]

@@ -1,7 +1,7 @@
 """What a reader of the liquidity provision stream gets (spec 4.4; decision 24). No shell here.
 
 First the provisions that are there, then those that each new generation of the catalog changed. A
-generation is asked once for all readers. A provision's newest state is told at least once; to a
+generation is asked once for all readers. A provision's newest state is sent at least once; to a
 reader that connects while a generation is changing, perhaps twice.
 """
 
@@ -36,7 +36,7 @@ Encoding = Callable[[Record], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EncodedChange:
     """Provisions in one encoding; all readers of that encoding share it."""
 
     provisions: Sequence[tuple[Record, bytes]]
@@ -54,15 +54,15 @@ class Change:
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._records = records
-        self._told: dict[Encoding, Told] = {}
+        self._encoded: dict[Encoding, EncodedChange] = {}
 
-    def told(self, encode: Encoding) -> Told:
+    def encoded(self, encode: Encoding) -> EncodedChange:
         """The change in an encoding."""
-        if encode not in self._told:
+        if encode not in self._encoded:
             encoded = [encode(record) for record in self._records]
             provisions = [*zip(self._records, encoded, strict=True)]
-            self._told[encode] = Told(provisions, sum(map(len, encoded)))
-        return self._told[encode]
+            self._encoded[encode] = EncodedChange(provisions, sum(map(len, encoded)))
+        return self._encoded[encode]
 
 
 class ProvisionFeed:
@@ -75,25 +75,25 @@ class ProvisionFeed:
         self._workers = workers
         self._metrics = metrics
         self._buffer = buffer
-        self._readers: dict[Encoding, set[Mailbox[Told]]] = {}
+        self._readers: dict[Encoding, set[Mailbox[EncodedChange]]] = {}
         self._stopping = False
         current = snapshots.current
-        self._told: Collection[BlockRange] = frozenset(current.catalog.segments if current else ())
+        self._known: Collection[BlockRange] = frozenset(current.catalog.segments if current else ())
 
     def stop(self) -> None:
-        """Tell every reader that this is the end."""
+        """End the streams of all readers."""
         self._stopping = True
         for mailboxes in self._readers.values():
             for mailbox in mailboxes:
                 mailbox.close()
 
-    async def tell(self) -> None:
+    async def notify(self) -> None:
         """Pass on what the newest generation changed since the last call."""
         encodings = [*self._readers]
         change = await self._workers.run(lambda job: self._change(job, encodings))
         for encode, mailboxes in self._readers.items():
             for mailbox in mailboxes:
-                mailbox.put(change.told(encode))
+                mailbox.put(change.encoded(encode))
 
     async def batches(
         self, wanted: ProvisionFilter, encode: Encoding, *, snapshot: bool
@@ -108,8 +108,8 @@ class ProvisionFeed:
                 if snapshot:
                     async for batch in self._present(wanted, encode):
                         yield batch
-                async for told in mailbox.items():
-                    for batch in told.batches(wanted):
+                async for change in mailbox.items():
+                    for batch in change.batches(wanted):
                         yield batch
             raise UnavailableError(STOPPING)
         except TooSlowError:
@@ -119,8 +119,8 @@ class ProvisionFeed:
             self._metrics.streams_closed.inc()
 
     @contextmanager
-    def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[Told]]:
-        mailbox: Mailbox[Told] = Mailbox(self._buffer)
+    def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[EncodedChange]]:
+        mailbox: Mailbox[EncodedChange] = Mailbox(self._buffer)
         if self._stopping:
             mailbox.close()
         mailboxes = self._readers.setdefault(encode, set())
@@ -156,9 +156,9 @@ class ProvisionFeed:
             self._snapshots.reading() as reading,
             cancellation.interrupting(reading.interrupt),
         ):
-            change = Change(changed_provisions(reading, self._told))
+            change = Change(changed_provisions(reading, self._known))
             # Here, and not on the event loop, which others wait for.
             for encode in encodings:
-                change.told(encode)
-            self._told = frozenset(reading.snapshot.catalog.segments)
+                change.encoded(encode)
+            self._known = frozenset(reading.snapshot.catalog.segments)
             return change

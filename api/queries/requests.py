@@ -1,4 +1,4 @@
-"""The requests of the operations, as both shells make them: values of the right types, unjudged.
+"""The requests of the operations, as both shells make them: values of the right types, unchecked.
 
 REST reads them from query and path parameters, gRPC from its messages. What cannot be right is
 refused by the operation that gets it.

@@ -12,9 +12,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from api.core.errors import InvalidArgumentError, Reason
+from api.core.schema import Message
 from api.core.snapshots import Reading, Snapshot
 from api.queries.ids import IdError, parse_id
-from api.queries.messages import SPAM_STATISTICS, Message
+from api.queries.messages import SPAM_STATISTICS
 from api.queries.pagination import Record
 from api.queries.requests import GetSpamStatistics
 from transforms.spam.lines import read_nanos

@@ -16,7 +16,7 @@ from transforms.lookups.zone_maps import ZoneMap
 from transforms.sessions import Time, Value
 
 _KEYS = ("vega_time", "id", "party_id")
-# What tells two withdrawals of parties apart, in eight bytes; a row's last value.
+# What distinguishes two withdrawals of parties, in eight bytes; a row's last value.
 _IDENTITY = "hash(id, party_id)"
 # Fetched beyond a page, since a few withdrawals are in two volumes.
 _SPARE_ROWS = 16
@@ -56,16 +56,17 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
 def _of_party(reading: Reading, party: str, period: Period) -> Listing:
     """Only the rows are read among which those of the party are."""
     held = reading.snapshot.history("withdrawals")
-    places = [*row_ranges(held, lambda lookups: lookups.rows_of_party(party))]
-    if not places:
+    ranges = [*row_ranges(held, lambda lookups: lookups.rows_of_party(party))]
+    if not ranges:
         return MemoryListing((), lambda row: row)
-    tables = [table for table, _ in places]
+    tables = [table for table, _ in ranges]
     filters = period.filters
-    relation = reading.snapshot.once(
-        f"withdrawals of a party in {' '.join(table.file for table in tables)} {filters}",
-        lambda _: _relation(tables, filters, of_party=True, placed=True),
+    relation = reading.snapshot.of_volumes(
+        f"withdrawals of a party {filters}",
+        tables,
+        lambda: _relation(tables, filters, of_party=True, placed=True),
     )
-    bounds = [bound for _, place in places for bound in place or ()]
+    bounds = [bound for _, rows in ranges for bound in rows or ()]
     return QueryListing(reading, relation, (*period.bounds, party, *bounds))
 
 

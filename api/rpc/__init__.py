@@ -1,1 +1,1 @@
-"""The gRPC shell: the network's own services over the same questions as REST (spec section 4)."""
+"""The gRPC shell: the network's own services over the same queries as REST (spec section 4)."""

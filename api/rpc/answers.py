@@ -1,4 +1,4 @@
-"""Calls that get one message: asked at the same desk as those of REST."""
+"""Calls that get one message: run like those of REST."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from functools import partial
 from typing import Any
 
 from api.core.errors import ApiError
-from api.core.query_runner import Desk, block_headers
+from api.core.query_runner import QueryRunner, block_headers
 from api.core.snapshots import Reading
 from api.core.workers import Cancellation
 from api.rpc.call import Call
 from api.rpc.decoding import parse
-from api.rpc.front import Unary
+from api.rpc.handlers import Unary
 from api.rpc.methods import Method
 
 
-def answering(method: Method[Any], desk: Desk) -> Unary:
+def answering(method: Method[Any], runner: QueryRunner) -> Unary:
     """What answers the calls of a method."""
-    return partial(_answer, method, desk)
+    return partial(_answer, method, runner)
 
 
-async def _answer(method: Method[Any], desk: Desk, data: bytes, call: Call) -> bytes:
-    verdict = desk.judge(call.client)
-    call.tell(verdict.headers)
-    if verdict.refusal is not None:
-        call.tell(block_headers(desk.newest))
-        raise verdict.refusal
+async def _answer(method: Method[Any], runner: QueryRunner, data: bytes, call: Call) -> bytes:
+    admission = runner.admit(call.client)
+    call.add_headers(admission.headers)
+    if admission.refusal is not None:
+        call.add_headers(block_headers(runner.newest))
+        raise admission.refusal
     request = method.read(parse(method.asked, data))
 
-    def question(reading: Reading, _: Cancellation) -> bytes:
+    def query(reading: Reading, _: Cancellation) -> bytes:
         return method.answer(reading, request)
 
     try:
-        body, newest = await desk.ask(question, call.seconds(desk.seconds))
+        body, newest = await runner.run(query, call.seconds(runner.seconds))
     except ApiError:
-        call.tell(block_headers(desk.newest))
+        call.add_headers(block_headers(runner.newest))
         raise
-    call.tell(block_headers(newest))
+    call.add_headers(block_headers(newest))
     return body

@@ -18,7 +18,7 @@ from api.rpc.callers import Callers
 from api.rpc.statuses import shown, status_code, trailers
 
 Context: TypeAlias = "ServicerContext[Any, Any]"
-_RETRY = (b"retry-after", b"1")
+_RETRY = ("retry-after", "1")
 _ID = "x-request-id"
 
 
@@ -52,9 +52,9 @@ class Call:
         left = self._left
         return most if left is None else min(most, left)
 
-    def tell(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def add_headers(self, headers: Iterable[tuple[str, str]]) -> None:
         """Add to the metadata that goes before the first message, or the error."""
-        self._headers += [(name.decode(), value.decode()) for name, value in headers]
+        self._headers += headers
 
     async def send_headers(self) -> None:
         """Send that metadata."""
@@ -63,7 +63,7 @@ class Call:
             await self._context.send_initial_metadata(tuple(self._headers))
 
     async def send(self, message: bytes) -> None:
-        """Send one message of several; returns when the client has room for it."""
+        """Send one message of several; returns when the client can take more."""
         with _as_cancelled():
             await self._context.write(message)
         self._sent += len(message)
@@ -77,7 +77,7 @@ class Call:
         """End the call with an error; returns never, and not before the client has taken it."""
         self._code = error.code
         if error.code is Code.UNAVAILABLE:
-            self.tell([_RETRY])
+            self.add_headers([_RETRY])
         if not self._headers_sent:
             await self.send_headers()
         code, message = status_code(error.code), shown(error.message)

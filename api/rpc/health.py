@@ -8,9 +8,9 @@ from contextlib import suppress
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from api.core.errors import ApiError, Code
+from api.core.schema import CORE, TRADING_DATA
 from api.rpc.call import Call
 from api.rpc.decoding import parse
-from api.rpc.schema import CORE, TRADING_DATA
 from api.service import Service
 
 NAME = "grpc.health.v1.Health"
@@ -23,11 +23,11 @@ class UnknownServiceError(ApiError):
     code = Code.NOT_FOUND
 
 
-class Health:
+class HealthService:
     """Serving where a generation is open and no stop is near, as `/ready` says it."""
 
     def __init__(self, service: Service) -> None:
-        self._standing = service.standing
+        self._health = service.health
         self._stopping = service.stopping
         self._seconds = service.settings.limits.poll_seconds
 
@@ -41,19 +41,19 @@ class Health:
     async def watch(self, data: bytes, call: Call) -> None:
         """Answer now and whenever it changes."""
         asked = parse(HealthCheckRequest, data).service
-        told = b""
-        while not (told and self._stopping.is_set()):
+        sent = b""
+        while not (sent and self._stopping.is_set()):
             answer = self._answer(asked)
-            if answer != told:
+            if answer != sent:
                 await call.send(answer)
-                told = answer
+                sent = answer
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._seconds)
         await call.send(self._answer(asked))
 
     def _answer(self, asked: str) -> bytes:
         statuses = HealthCheckResponse.ServingStatus
-        status = statuses.SERVING if self._standing.is_ready else statuses.NOT_SERVING
+        status = statuses.SERVING if self._health.is_ready else statuses.NOT_SERVING
         if asked not in _SERVED:
             status = statuses.SERVICE_UNKNOWN
         answer: bytes = HealthCheckResponse(status=status).SerializeToString()

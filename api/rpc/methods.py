@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message as Wire
 
+from api.core.schema import CORE, TRADING_DATA, Message, message_class, service
 from api.core.snapshots import Reading, Snapshot
 from api.queries.liquidity import list_liquidity_provisions
 from api.queries.messages import (
@@ -20,7 +21,6 @@ from api.queries.messages import (
     SPAM_RESPONSE,
     VEGA_TIME,
     WITHDRAWAL,
-    Message,
 )
 from api.queries.network import info, list_segments, vega_time
 from api.queries.oracle import list_oracle_data
@@ -31,8 +31,7 @@ from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
 from api.rpc import decoding as requests
 from api.rpc.decoding import Given
-from api.rpc.schema import CORE, TRADING_DATA, message_class, service
-from api.rpc.writers import Shape, encoded, page_shape, record_shape, records_shape
+from api.rpc.writers import Arguments, encoded, page_arguments, record_arguments, records_arguments
 
 _Request = TypeVar("_Request")
 
@@ -52,13 +51,13 @@ def _method(
     name: str,
     path: str,
     read: Callable[[Given], _Request],
-    shape: Callable[[Reading, _Request], Shape],
+    arguments: Callable[[Reading, _Request], Arguments],
 ) -> Method[_Request]:
-    """A method whose answer has this shape."""
+    """A method whose answer is the message of these arguments."""
     asked, made = _declared(path)
 
     def answer(reading: Reading, request: _Request) -> bytes:
-        return encoded(made, shape(reading, request))
+        return encoded(made, arguments(reading, request))
 
     return Method(name, f"/{path}", asked, read, answer)
 
@@ -73,19 +72,19 @@ def _list(
 ) -> Method[_Request]:
     """A method that answers with a page of records under a key."""
 
-    def shape(reading: Reading, request: _Request) -> Shape:
-        return {key: page_shape(message, ask(reading, request))}
+    def arguments(reading: Reading, request: _Request) -> Arguments:
+        return {key: page_arguments(message, ask(reading, request))}
 
-    return _method(name, f"{TRADING_DATA}/{method}", read, shape)
+    return _method(name, f"{TRADING_DATA}/{method}", read, arguments)
 
 
-def _get(name: str, method: str, shape: Callable[[Snapshot], Shape]) -> Method[None]:
+def _get(name: str, method: str, arguments: Callable[[Snapshot], Arguments]) -> Method[None]:
     """A method without parameters, answered once for each generation."""
     path = f"{TRADING_DATA}/{method}"
     asked, made = _declared(path)
 
     def answer(reading: Reading, _: None) -> bytes:
-        return reading.snapshot.once(path, lambda held: encoded(made, shape(held)))
+        return reading.snapshot.once(path, lambda held: encoded(made, arguments(held)))
 
     return Method(name, f"/{path}", asked, requests.nothing, answer)
 
@@ -99,15 +98,15 @@ def _declared(path: str) -> tuple[type[Wire], type[Wire]]:
     )
 
 
-def _segments(snapshot: Snapshot) -> Shape:
-    return {"segments": records_shape(SEGMENT, list_segments(snapshot))}
+def _segments(snapshot: Snapshot) -> Arguments:
+    return {"segments": records_arguments(SEGMENT, list_segments(snapshot))}
 
 
-def _newest_segment(snapshot: Snapshot) -> Shape:
+def _newest_segment(snapshot: Snapshot) -> Arguments:
     segments = list_segments(snapshot)
     if not segments:
         return {}
-    segment = record_shape(SEGMENT, segments[0])
+    segment = record_arguments(SEGMENT, segments[0])
     return {"segment": segment, "swarm_key_seed": snapshot.catalog.chain_id}
 
 
@@ -157,14 +156,16 @@ METHODS: Sequence[Method[Any]] = (
         f"{TRADING_DATA}/GetWithdrawal",
         requests.withdrawal,
         lambda reading, request: {
-            "withdrawal": record_shape(WITHDRAWAL, get_withdrawal(reading, request))
+            "withdrawal": record_arguments(WITHDRAWAL, get_withdrawal(reading, request))
         },
     ),
     _method(
         "spam_statistics",
         f"{CORE}/GetSpamStatistics",
         requests.spam_statistics,
-        lambda reading, request: record_shape(SPAM_RESPONSE, get_spam_statistics(reading, request)),
+        lambda reading, request: record_arguments(
+            SPAM_RESPONSE, get_spam_statistics(reading, request)
+        ),
     ),
     _get("segments", "ListAllNetworkHistorySegments", _segments),
     _get("newest_segment", "GetMostRecentNetworkHistorySegment", _newest_segment),
@@ -176,7 +177,7 @@ METHODS: Sequence[Method[Any]] = (
     ),
     _get("bootstrap_peers", "GetNetworkHistoryBootstrapPeers", lambda _: {}),
     _get("peer_addresses", "GetActiveNetworkHistoryPeerAddresses", lambda _: {}),
-    _get("vega_time", "GetVegaTime", lambda held: record_shape(VEGA_TIME, vega_time(held))),
-    _get("info", "Info", lambda _: record_shape(INFO, info())),
+    _get("vega_time", "GetVegaTime", lambda held: record_arguments(VEGA_TIME, vega_time(held))),
+    _get("info", "Info", lambda _: record_arguments(INFO, info())),
     _get("ping", "Ping", lambda _: {}),
 )

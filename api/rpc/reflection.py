@@ -12,10 +12,10 @@ from grpc_reflection.v1alpha.reflection import aio
 from grpc_reflection.v1alpha.reflection_pb2 import DESCRIPTOR as ALPHA_FILE
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
+from api.core.schema import CORE, POOL, TRADING_DATA
 from api.rpc import health
 from api.rpc.call import Call
 from api.rpc.decoding import parse
-from api.rpc.schema import CORE, POOL, TRADING_DATA
 
 _ALPHA, _STABLE = "grpc.reflection.v1alpha", "grpc.reflection.v1"
 NAMES = (f"{_ALPHA}.ServerReflection", f"{_STABLE}.ServerReflection")
@@ -23,21 +23,21 @@ NAMES = (f"{_ALPHA}.ServerReflection", f"{_STABLE}.ServerReflection")
 
 
 class Reflection:
-    """Tells of every service that is served."""
+    """Describes every service that is served."""
 
     def __init__(self) -> None:
         served = (TRADING_DATA, CORE, health.NAME, *NAMES)
         self._servicer = aio.ReflectionServicer(served, _described())
 
-    async def talk(self, requests: AsyncIterator[bytes], call: Call) -> None:
-        """Answer question by question."""
+    async def answer(self, requests: AsyncIterator[bytes], call: Call) -> None:
+        """Answer each request in turn."""
 
         async def asked() -> AsyncIterator[ServerReflectionRequest]:
             async for data in requests:
                 yield parse(ServerReflectionRequest, data)
 
-        async for answer in self._servicer.ServerReflectionInfo(asked(), None):
-            await call.send(answer.SerializeToString())
+        async for message in self._servicer.ServerReflectionInfo(asked(), None):
+            await call.send(message.SerializeToString())
 
 
 @cache

@@ -11,9 +11,9 @@ from grpc.aio import Server
 
 from api.core.sockets import grpc_address
 from api.rpc.answers import answering
-from api.rpc.front import Front, Handler
+from api.rpc.handlers import Handler, Handlers
 from api.rpc.health import NAME as HEALTH
-from api.rpc.health import Health
+from api.rpc.health import HealthService
 from api.rpc.methods import METHODS
 from api.rpc.reflection import NAMES as REFLECTION
 from api.rpc.reflection import Reflection
@@ -38,29 +38,29 @@ class Methods(grpc.GenericRpcHandler):
     """Every method with its handler."""
 
     def __init__(self, service: Service) -> None:
-        self._front = Front(service.settings, service.metrics)
-        self._handlers = dict(self._all(service))
+        self._handlers = Handlers(service.settings, service.metrics)
+        self._by_path = dict(self._all(service))
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler:
         """The handler of a call."""
         path = handler_call_details.method
-        return self._handlers.get(path) or self._front.unknown(path)
+        return self._by_path.get(path) or self._handlers.unknown(path)
 
     def _all(self, service: Service) -> Iterator[tuple[str, Handler]]:
-        front = self._front
+        handlers = self._handlers
         for method in METHODS:
             answer = answering(method, service.calls)
-            yield method.path, front.unary(method.name, method.path, answer)
+            yield method.path, handlers.unary(method.name, method.path, answer)
         streams = Streams(service)
-        yield EXPORT, front.streaming("export", EXPORT, streams.export)
+        yield EXPORT, handlers.streaming("export", EXPORT, streams.export)
         name = "liquidity_provision_stream"
-        yield OBSERVE, front.streaming(name, OBSERVE, streams.observe)
-        health, check, watch = Health(service), f"/{HEALTH}/Check", f"/{HEALTH}/Watch"
-        yield check, front.unary("health", check, health.check, public=True)
-        yield watch, front.streaming("health_watch", watch, health.watch, public=True)
+        yield OBSERVE, handlers.streaming(name, OBSERVE, streams.observe)
+        health, check, watch = HealthService(service), f"/{HEALTH}/Check", f"/{HEALTH}/Watch"
+        yield check, handlers.unary("health", check, health.check, public=True)
+        yield watch, handlers.streaming("health_watch", watch, health.watch, public=True)
         reflection = Reflection()
         for path in (f"/{name}/ServerReflectionInfo" for name in REFLECTION):
-            yield path, front.conversing("reflection", path, reflection.talk)
+            yield path, handlers.bidirectional("reflection", path, reflection.answer)
 
 
 @asynccontextmanager

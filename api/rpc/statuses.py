@@ -5,7 +5,7 @@ from __future__ import annotations
 from grpc import StatusCode
 
 from api.core.errors import ApiError, Code
-from api.rpc.schema import message_class
+from api.core.schema import message_class
 from api.rpc.writers import encoded
 
 _DETAILS = "grpc-status-details-bin"

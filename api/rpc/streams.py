@@ -1,7 +1,7 @@
 """The calls that get many messages: the export in pieces, and the liquidity provisions.
 
 A client that reads slowly makes its call wait, and nothing pile up: the next piece is read, the
-next batch taken, when the one before has left. One that takes nothing for too long is told so.
+next batch taken, when the one before has left. One that takes nothing for too long gets an error.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from contextlib import aclosing, asynccontextmanager
 from api.core.errors import ApiError, Code
 from api.core.logs import log
 from api.core.read_ahead import Blocks
+from api.core.schema import TRADING_DATA, message_class
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import LIQUIDITY_PROVISION
 from api.queries.pagination import Record
 from api.queries.requests import ExportNetworkHistory
 from api.rpc import decoding as requests
 from api.rpc.call import Call
-from api.rpc.schema import TRADING_DATA, message_class
-from api.rpc.writers import encoded, record_shape
+from api.rpc.writers import encoded, record_arguments
 from api.service import Service
 from transforms.errors import IntegrityError
 
@@ -62,18 +62,17 @@ class Streams:
             raise
 
     async def _send_export(self, request: ExportNetworkHistory, call: Call) -> None:
-        desk = self._service.downloads
-        question = self._service.exports.of(request)
-        layout, _ = await desk.ask(question, call.seconds(desk.seconds))
+        runner = self._service.downloads
+        query = self._service.exports.of(request)
+        layout, _ = await runner.run(query, call.seconds(runner.seconds))
         blocks = Blocks(self._service.reading, layout.read())
         # The first block before the metadata: damage found by then comes before the file's name.
         await blocks.advance()
-        named = f"attachment;filename={layout.name}".encode()
-        call.tell([(b"content-disposition", named)])
+        call.add_headers([("content-disposition", f"attachment;filename={layout.name}")])
         await call.send_headers()
         while blocks.present is not None:
-            shape = {"content_type": "application/zip", "data": blocks.present}
-            await self._send(call, encoded(_BODY, shape))
+            arguments = {"content_type": "application/zip", "data": blocks.present}
+            await self._send(call, encoded(_BODY, arguments))
             await blocks.advance()
 
     async def observe(self, data: bytes, call: Call) -> None:
@@ -115,5 +114,5 @@ class Streams:
 
 def _observed(record: Record) -> bytes:
     """A provision as the only one of a message."""
-    shape = {"liquidity_provisions": [record_shape(LIQUIDITY_PROVISION, record)]}
-    return encoded(_OBSERVED, shape)
+    arguments = {"liquidity_provisions": [record_arguments(LIQUIDITY_PROVISION, record)]}
+    return encoded(_OBSERVED, arguments)

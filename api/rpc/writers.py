@@ -14,10 +14,10 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message as Wire
 
-from api.queries.messages import Field, Kind, Message
+from api.core.schema import Field, Kind, Message
 from api.queries.pagination import Page, Record
 
-Shape = dict[str, Any]
+Arguments = dict[str, Any]
 
 _WHOLE = {
     FieldDescriptor.TYPE_INT32: (32, True),
@@ -28,19 +28,19 @@ _WHOLE = {
 """Bits of a type of numbers, and whether it has a sign."""
 
 
-def record_shape(message: Message, record: Record) -> Shape:
+def record_arguments(message: Message, record: Record) -> Arguments:
     """A record as the arguments of its message."""
-    return _shaper(message)(record)
+    return _converter(message)(record)
 
 
-def records_shape(message: Message, records: Iterable[Record]) -> list[Shape]:
+def records_arguments(message: Message, records: Iterable[Record]) -> list[Arguments]:
     """Records as the values of a repeated field."""
-    return [*map(_shaper(message), records)]
+    return [*map(_converter(message), records)]
 
 
-def page_shape(message: Message, page: Page) -> Shape:
+def page_arguments(message: Message, page: Page) -> Arguments:
     """A page as the arguments of its connection (spec 2.1)."""
-    nodes = map(_shaper(message), page.records)
+    nodes = map(_converter(message), page.records)
     return {
         "edges": [
             {"node": node, "cursor": cursor}
@@ -55,17 +55,17 @@ def page_shape(message: Message, page: Page) -> Shape:
     }
 
 
-def encoded(wire: type[Wire], shape: Shape) -> bytes:
+def encoded(wire: type[Wire], arguments: Arguments) -> bytes:
     """The bytes of a message with these arguments."""
     try:
-        return wire(**shape).SerializeToString()
+        return wire(**arguments).SerializeToString()
     except ValueError:
-        return wire(**_mended(wire.DESCRIPTOR, shape)).SerializeToString()
+        return wire(**_fitted(wire.DESCRIPTOR, arguments)).SerializeToString()
 
 
 @cache
-def _shaper(message: Message) -> Callable[[Record], Shape]:
-    """The function that shapes records of a message; made once, so that a row costs little."""
+def _converter(message: Message) -> Callable[[Record], Arguments]:
+    """The function that converts records of a message; made once, so that a row costs little."""
     names = [field.name for field in message.fields]
     parts = [
         (field.name, _part(field))
@@ -73,37 +73,37 @@ def _shaper(message: Message) -> Callable[[Record], Shape]:
         if isinstance(field.type, Message) or field.type is Kind.BYTES
     ]
 
-    def shape(record: Record) -> Shape:
+    def convert(record: Record) -> Arguments:
         made = dict(zip(names, record, strict=True))
         for name, part in parts:
             if made[name] is not None:
                 made[name] = part(made[name])
         return made
 
-    return shape
+    return convert
 
 
 def _part(field: Field) -> Callable[[Any], Any]:
-    """How a value is shaped that is not taken as it is."""
+    """How a value is converted that is not taken as it is."""
     if not isinstance(field.type, Message):
         return bytes.fromhex
-    shape = _shaper(field.type)
-    return (lambda values: [*map(shape, values)]) if field.repeated else shape
+    convert = _converter(field.type)
+    return (lambda values: [*map(convert, values)]) if field.repeated else convert
 
 
-def _mended(descriptor: Any, shape: Shape) -> Shape:  # noqa: ANN401 - of either implementation
+def _fitted(descriptor: Any, arguments: Arguments) -> Arguments:  # noqa: ANN401 - of either implementation
     """The arguments with every value made to fit its field of the message described."""
-    mended: Shape = {}
-    for name, value in shape.items():
+    fitted: Arguments = {}
+    for name, value in arguments.items():
         field = descriptor.fields_by_name[name]
         several = isinstance(value, list)
-        mended[name] = [_fitting(field, v) for v in value] if several else _fitting(field, value)
-    return mended
+        fitted[name] = [_fitting(field, v) for v in value] if several else _fitting(field, value)
+    return fitted
 
 
 def _fitting(field: FieldDescriptor, value: Any) -> Any:  # noqa: ANN401 - of any field's type
     if isinstance(value, dict):
-        return _mended(field.message_type, value)
+        return _fitted(field.message_type, value)
     if field.type == FieldDescriptor.TYPE_ENUM and value is not None:
         return _enum_number(field, value)
     if isinstance(value, str):

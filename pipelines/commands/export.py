@@ -61,7 +61,7 @@ def command(
         raise click.UsageError("give --out FOLDER, or --dry-run to see what it would be")
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
-    style = NameStyle(name_style) if name_style else site.settings.names
+    style = NameStyle(name_style) if name_style else site.settings.name_style
     warnings: list[str] = []
 
     def warn(text: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from pipelines.settings import read_settings
+from exporters.settings import read_locations
+from pipelines.settings import Settings
 from pipelines.site.site import Site
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -30,4 +31,5 @@ def open_site(
     source: str | None = None, warehouse: str | None = None, archive: str | None = None
 ) -> Site:
     """The site that options and environment name; nothing is touched yet."""
-    return Site(read_settings(source, warehouse, archive))
+    settings = read_locations(Settings, source=source, warehouse=warehouse, archive=archive)
+    return Site(settings)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from exporters.settings import dagster_home
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import (
@@ -19,7 +20,6 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.sample import write_sample
-from pipelines.settings import dagster_home
 from pipelines.site.publishing import PublishedTable, published_tables, settle_archive
 from pipelines.site.site import Site
 from pipelines.site.status import Standing, standing_of

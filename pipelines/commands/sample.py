@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from exporters.settings import EMBEDDED_SOURCE
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option
 from pipelines.sample import write_sample
-from pipelines.settings import EMBEDDED_SOURCE
 
 
 @click.command("sample", short_help="Write a sample history to load.")

@@ -61,7 +61,7 @@ def publish_windows(site: Site) -> PublishReport:
         return PublishReport()
     archive = site.archive(catalog.chain_id)
     items = (
-        window_item(archive, window, site.exporter.proofs, site.settings.names)
+        window_item(archive, window, site.exporter.proofs, site.settings.name_style)
         for table in HISTORY_TABLES
         for window in due_windows(archive, table, site.settings.window)
     )
@@ -100,7 +100,7 @@ def _windows_over(
     for table in tables:
         for run in contiguous_runs(segments):
             for window in windows_over(archive, table, run):
-                yield window_item(archive, window, site.exporter.proofs, site.settings.names)
+                yield window_item(archive, window, site.exporter.proofs, site.settings.name_style)
 
 
 def settle_archive(site: Site) -> int:

@@ -92,12 +92,12 @@ class Site:
     @cached_property
     def stage(self) -> PartStage:
         """The proven CSVs that wait to be published."""
-        return PartStage(self.settings.warehouse.absolute() / "parts", self.settings.names)
+        return PartStage(self.settings.warehouse.absolute() / "parts", self.settings.name_style)
 
     @cached_property
     def exporter(self) -> RangeExporter:
         """What exports ranges of blocks."""
-        return RangeExporter(self.warehouse.root, self.store, self.settings.names)
+        return RangeExporter(self.warehouse.root, self.store, self.settings.name_style)
 
     def export(
         self, table: str, first: int, last: int, style: NameStyle | None, warn: Warn

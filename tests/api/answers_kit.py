@@ -45,7 +45,7 @@ from transforms.segments.source import Source
 from transforms.warehouse.warehouse import Warehouse
 
 Json = Any
-_Route = Callable[[Reading, str, request_parameters.Query], str | bytes]
+_Route = Callable[[Reading, str, request_parameters.QueryPairs], str | bytes]
 
 _ROUTES: dict[str, _Route] = {
     "/api/v2/order/versions/(.*)": lambda reading, order_id, query: page_json(

@@ -36,5 +36,5 @@ def site(built_site: Site, tmp_path: Path) -> Site:
 @pytest.fixture(scope="session")
 def served(built_site: Site) -> Iterator[Served]:
     """A server over the built site, for tests that only ask."""
-    with serving(settings(built_site.places)) as found:
+    with serving(settings(built_site.locations)) as found:
         yield found

@@ -21,17 +21,18 @@ import httpx2
 import uvicorn
 
 from api.app import create_app
-from api.core.settings import Access, Limits, Listen, Places, ServeSettings
+from api.core.settings import Access, Limits, Listen, ServeSettings
 from api.core.sockets import listening, reserved
 from api.core.workers import Cancellation
 from api.service import Service
+from exporters.settings import Locations
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 30
 
 
 def settings(
-    places: Places,
+    locations: Locations,
     limits: Limits | None = None,
     access: Access | None = None,
     *,
@@ -43,7 +44,7 @@ def settings(
     """
     chosen = limits or Limits()
     return ServeSettings(
-        places,
+        locations,
         Listen(port=0, grpc_port=0, grpc=grpc),
         replace(chosen, poll_seconds=0.02, lag_seconds=0.1),
         access or Access(rate=0.0),
@@ -142,15 +143,15 @@ def occupied(served: Served, jobs: int) -> Iterator[None]:
 class ServerProcess:
     """`strata serve` as a process of its own, as it is run for real."""
 
-    def __init__(self, places: Places, *options: str, **variables: str) -> None:
+    def __init__(self, locations: Locations, *options: str, **variables: str) -> None:
         environment = {
             **os.environ,
-            "STRATA_SOURCE": places.source,
+            "STRATA_SOURCE": locations.source,
             **{f"STRATA_API_{name}": value for name, value in variables.items()},
         }
         command = "from api.serve import serve; serve()"
         ports = ("--port", "0", "--grpc-port", "0")
-        given = (*ports, "--warehouse", str(places.warehouse), "--archive", places.archive)
+        given = (*ports, "--warehouse", str(locations.warehouse), "--archive", locations.archive)
         # A pipe would fill up with the log, and the server wait for somebody to read it.
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end
         self._process = subprocess.Popen(

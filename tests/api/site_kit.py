@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from api.core.settings import Places
 from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.request import PublishItem
+from exporters.settings import Locations
 from exporters.stores.folder import FolderStore
 from exporters.zips.staging import PartStage
 from tests.segments_kit import KIT_CHAIN, block_time, table_rows
@@ -35,9 +35,13 @@ class Site:
     root: Path
 
     @property
-    def places(self) -> Places:
+    def locations(self) -> Locations:
         """Where the server finds them."""
-        return Places(self.warehouse.root, str(self.root / "archive"), str(self.source_folder))
+        return Locations(
+            source=str(self.source_folder),
+            warehouse=self.warehouse.root,
+            archive=str(self.root / "archive"),
+        )
 
     @property
     def source_folder(self) -> Path:

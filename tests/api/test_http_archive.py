@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urljoin
 import httpx2
 import pytest
 
-from api.core.settings import Places
+from exporters.settings import Locations
 from exporters.stores.s3 import S3Store
 from exporters.stores.store import content_sha256
 from tests.api.server_kit import Served, serving, settings
@@ -107,8 +107,10 @@ def test_an_archive_in_a_bucket_is_served_alike(
                 _upload(store, path, str(path.relative_to(folder)))
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
         monkeypatch.setenv("AWS_REGION", "us-east-1")
-        places = Places(built_site.warehouse.root, store.describe())
-        with serving(settings(places)) as served, served.client() as bucket:
+        locations = Locations(
+            source="", warehouse=built_site.warehouse.root, archive=store.describe()
+        )
+        with serving(settings(locations)) as served, served.client() as bucket:
             published = f"{_ORDERS}/{CHAIN}-orders-1-20.zip"
             export = "/api/v2/networkhistory/export?fromBlock=1&toBlock=50&table=5"
             for asked in (published, export, f"/archive/{CHAIN}/index.json", "/"):
@@ -205,7 +207,7 @@ def test_the_page_shows_what_is_published_with_sizes_and_hashes(
 def test_the_page_shows_what_is_missing(site: Site) -> None:
     site.add_segment(BlockRange(61, 70), orders=1)
     site.load()
-    with serving(settings(site.places)) as served, served.client() as client:
+    with serving(settings(site.locations)) as served, served.client() as client:
         answer = client.get("/")
     assert "No segment holds blocks 51 to 60." in _Page(answer).text
     assert 'class="gap"' in answer.text
@@ -216,7 +218,7 @@ def test_many_segments_are_paged(tmp_path: Path) -> None:
     for first in range(1, 301, 10):
         site.add_segment(BlockRange(first, first + 9), orders=1)
     site.load()
-    with serving(settings(site.places)) as served, served.client() as client:
+    with serving(settings(site.locations)) as served, served.client() as client:
         seen = []
         path = "/"
         while path:

@@ -184,7 +184,10 @@ def test_a_page_of_any_origin_may_read_answers_and_errors(served: Served) -> Non
 
 def test_only_the_origins_of_the_settings_may_read(built_site: Site) -> None:
     access = Access(rate=0.0, origins=("https://good.example",))
-    with serving(settings(built_site.places, access=access)) as served, served.client() as client:
+    with (
+        serving(settings(built_site.locations, access=access)) as served,
+        served.client() as client,
+    ):
         for origin, granted in (
             ("https://good.example", True),
             ("http://good.example", True),
@@ -199,7 +202,10 @@ def test_only_the_origins_of_the_settings_may_read(built_site: Site) -> None:
 
 def test_a_client_beyond_its_rate_is_told_when_it_may_ask_again(built_site: Site) -> None:
     access = Access(rate=0.001, burst=3)
-    with serving(settings(built_site.places, access=access)) as served, served.client() as client:
+    with (
+        serving(settings(built_site.locations, access=access)) as served,
+        served.client() as client,
+    ):
         passed = [client.get(_TIME) for _ in range(3)]
         refused = client.get(_TIME)
         shut_out = [client.get(_TIME) for _ in range(3)][-1]
@@ -219,7 +225,7 @@ def test_a_client_beyond_its_rate_is_told_when_it_may_ask_again(built_site: Site
 
 
 def test_beyond_the_queue_a_request_is_refused_at_once(built_site: Site) -> None:
-    given = settings(built_site.places, Limits(threads=1, queue=1))
+    given = settings(built_site.locations, Limits(threads=1, queue=1))
     with serving(given) as served, served.client() as client:
         with occupied(served, 2):
             refused = client.get(_TIME)
@@ -232,7 +238,7 @@ def test_beyond_the_queue_a_request_is_refused_at_once(built_site: Site) -> None
 
 
 def test_a_request_beyond_its_time_is_given_up(built_site: Site) -> None:
-    given = settings(built_site.places, Limits(threads=1, query_seconds=0.05))
+    given = settings(built_site.locations, Limits(threads=1, query_seconds=0.05))
     with serving(given) as served, served.client() as client:
         with occupied(served, 1):
             late = client.get(_TIME)
@@ -244,7 +250,7 @@ def test_a_request_beyond_its_time_is_given_up(built_site: Site) -> None:
 
 
 def test_a_client_may_ask_for_a_shorter_time(built_site: Site) -> None:
-    given = settings(built_site.places, Limits(threads=1))
+    given = settings(built_site.locations, Limits(threads=1))
     with serving(given) as served, served.client() as client:
         with occupied(served, 1):
             assert client.get(_TIME, headers={"Grpc-Timeout": "50m"}).status_code == 504
@@ -255,7 +261,7 @@ def test_a_client_may_ask_for_a_shorter_time(built_site: Site) -> None:
 
 
 def test_a_request_whose_client_leaves_makes_room(built_site: Site) -> None:
-    given = settings(built_site.places, Limits(threads=1, queue=5))
+    given = settings(built_site.locations, Limits(threads=1, queue=5))
     with serving(given) as served, occupied(served, 1):
         with socket.create_connection(("127.0.0.1", served.port)) as connection:
             connection.sendall(f"GET {_LIST} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -270,7 +276,10 @@ def test_a_request_whose_client_leaves_makes_room(built_site: Site) -> None:
 
 def test_with_tokens_only_their_owners_are_served(built_site: Site) -> None:
     access = Access(rate=0.0, tokens=("first-secret", "second-secret"))
-    with serving(settings(built_site.places, access=access)) as served, served.client() as client:
+    with (
+        serving(settings(built_site.locations, access=access)) as served,
+        served.client() as client,
+    ):
         for path in (_LIST, "/", "/metrics", "/archive/chains.json", "/nope"):
             refused = client.get(path)
             assert refused.status_code == 401
@@ -287,7 +296,7 @@ def test_with_tokens_only_their_owners_are_served(built_site: Site) -> None:
 def test_a_page_gives_its_token_in_the_place_of_a_websocket_protocol(built_site: Site) -> None:
     access = Access(rate=0.0, tokens=("secret",))
     path = "/api/v2/stream/liquidity-provisions"
-    with serving(settings(built_site.places, access=access)) as served:
+    with serving(settings(built_site.locations, access=access)) as served:
         url = f"ws://127.0.0.1:{served.port}{path}"
         with connect(url, subprotocols=[Subprotocol("Bearer"), Subprotocol("secret")]) as opened:
             assert opened.subprotocol == "Bearer"
@@ -315,7 +324,7 @@ def test_an_unexpected_failure_leaks_nothing_but_its_id(
 ) -> None:
     (index,) = (site.root / "archive").glob("*/index.json")
     index.write_text("no json")
-    with serving(settings(site.places)) as served, served.client() as client:
+    with serving(settings(site.locations)) as served, served.client() as client:
         answer = client.get("/", headers={"X-Request-Id": "failing", "Origin": "http://a"})
     assert answer.status_code == 500
     body = answer.json()
@@ -330,7 +339,7 @@ def test_without_data_the_server_says_so_and_serves_it_once_it_is_there(
     built_site: Site, site: Site
 ) -> None:
     empty = Site(site.root / "empty")
-    with serving(settings(empty.places)) as served, served.client() as client:
+    with serving(settings(empty.locations)) as served, served.client() as client:
         assert client.get(_TIME).status_code == 503
         ready = client.get("/ready")
         assert (ready.status_code, ready.json()["ready"]) == (503, False)
@@ -343,7 +352,7 @@ def test_without_data_the_server_says_so_and_serves_it_once_it_is_there(
 
 def test_ready_counts_the_blocks_that_the_source_is_ahead(site: Site) -> None:
     site.add_segment(BlockRange(51, 60), orders=1)
-    with serving(settings(site.places)) as served, served.client() as client:
+    with serving(settings(site.locations)) as served, served.client() as client:
         while (found := client.get("/ready").json())["blocksBehind"] is None:
             pass
     assert found["blocksBehind"] == 10

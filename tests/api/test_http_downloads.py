@@ -77,7 +77,7 @@ def test_rows_that_no_query_can_find_are_exported_too(tmp_path: Path) -> None:
     orders = ((*names[:at], *names[at + 1 :]), without)
     segment = history_segment(site.source_folder, last=10, tables={"orders": orders})
     site.load()
-    with serving(settings(site.places)) as served:
+    with serving(settings(site.locations)) as served:
         answer = _fetch(served, f"{_PATH}?fromBlock=1&toBlock=10&table=TABLE_ORDERS")
     assert answer.status_code == 200
     with ZipFile(BytesIO(answer.content)) as archive:
@@ -195,7 +195,7 @@ def test_the_bytes_and_their_tag_do_not_depend_on_where_the_parts_lie(site: Site
     seen = set()
 
     def look() -> None:
-        with serving(settings(site.places)) as served:
+        with serving(settings(site.locations)) as served:
             answer = _fetch(served)
         assert answer.status_code == 200
         seen.add((answer.headers["etag"], hashlib.sha256(answer.content).hexdigest()))
@@ -204,7 +204,7 @@ def test_the_bytes_and_their_tag_do_not_depend_on_where_the_parts_lie(site: Site
     for path in site.stage.root.glob("*/orders/*.zip"):
         path.unlink()
     look()  # two published, one rendered
-    assert list(site.places.rendered.glob("*/*/orders/*.zip"))
+    assert list((site.warehouse.root / "rendered").glob("*/*/orders/*.zip"))
     shutil.rmtree(site.root / "archive")
     look()  # all rendered
     assert len(seen) == 1
@@ -214,11 +214,11 @@ def test_rendered_parts_are_kept_within_their_bound(site: Site) -> None:
     shutil.rmtree(site.root / "archive")
     for path in site.stage.root.glob("*/*/*.zip"):
         path.unlink()
-    with serving(settings(site.places, Limits(rendered_bytes=0))) as served:
+    with serving(settings(site.locations, Limits(rendered_bytes=0))) as served:
         whole = _fetch(served, f"{_PATH}?fromBlock=1&toBlock=20&table=5")
         again = _fetch(served, f"{_PATH}?fromBlock=21&toBlock=40&table=5")
     assert whole.status_code == again.status_code == 200
-    assert len(list(site.places.rendered.glob("*/*/*/*.zip"))) == 1
+    assert len(list((site.warehouse.root / "rendered").glob("*/*/*/*.zip"))) == 1
 
 
 def _flip(path: Path, at: int) -> None:
@@ -251,7 +251,7 @@ def test_a_copy_found_damaged_under_way_is_replaced_by_the_same_bytes(
     published_site: Site, how: str
 ) -> None:
     path = _published(published_site, SECOND)
-    with serving(settings(published_site.places)) as served:
+    with serving(settings(published_site.locations)) as served:
         whole = _fetch(served, _TWO)
         if how == "flipped":
             _flip(path, path.stat().st_size // 2)
@@ -266,7 +266,7 @@ def test_a_copy_found_damaged_under_way_is_replaced_by_the_same_bytes(
 @pytest.mark.usefixtures("lazily")
 def test_a_part_that_is_sound_nowhere_breaks_the_connection(published_site: Site) -> None:
     path = _published(published_site, SECOND)
-    with serving(settings(published_site.places)) as served:
+    with serving(settings(published_site.locations)) as served:
         whole = _fetch(served, _TWO).content
         _flip(path, path.stat().st_size // 2)
         for volume in (published_site.warehouse.root / "volumes").glob("*.duckdb"):
@@ -300,7 +300,7 @@ def _receive(client: httpx2.Client, path: str, got: bytearray) -> None:
 
 def test_one_client_has_only_so_many_downloads_at_once(built_site: Site) -> None:
     with (
-        serving(settings(built_site.places, Limits(streams_per_client=1))) as served,
+        serving(settings(built_site.locations, Limits(streams_per_client=1))) as served,
         served.client() as client,
         client.stream("GET", "/api/v2/stream/liquidity-provisions") as stream,
     ):

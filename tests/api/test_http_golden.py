@@ -18,8 +18,8 @@ from zipfile import ZipFile
 import httpx2
 import pytest
 
-from api.core.settings import Places
 from exporters.names import NameStyle
+from exporters.settings import Locations
 from tests.api.answers_kit import ask
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
@@ -60,7 +60,7 @@ def replay(
     segments = path.parent if request.param == "golden/api" else shared / "segments/real/short"
     site = Site(tmp_path_factory.mktemp("replayed"))
     site.load(segments)
-    with serving(settings(site.places)) as served, served.client() as client:
+    with serving(settings(site.locations)) as served, served.client() as client:
         client.headers["accept-encoding"] = "identity"
         yield Replay(served, client, [json.loads(line) for line in path.read_text().splitlines()])
 
@@ -137,8 +137,13 @@ def test_exports_of_the_recorded_ranges_have_the_recorded_names(tmp_path: Path) 
         )
     site = Site(tmp_path)
     site.load()
-    places = Places(site.warehouse.root, str(tmp_path / "archive"), names=NameStyle.REFERENCE)
-    with serving(settings(places)) as served, served.client() as client:
+    locations = Locations(
+        source="",
+        warehouse=site.warehouse.root,
+        archive=str(tmp_path / "archive"),
+        name_style=NameStyle.REFERENCE,
+    )
+    with serving(settings(locations)) as served, served.client() as client:
         for request, disposition, names in _recorded_exports():
             answer = client.get(request)
             assert answer.status_code == 200, answer.text

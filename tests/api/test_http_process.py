@@ -25,7 +25,7 @@ _EXPORT = "/api/v2/networkhistory/export?fromBlock=1&toBlock=40&table=5"
 
 
 def test_it_says_where_it_listens_and_logs_each_request_as_json(built_site: Site) -> None:
-    with ServerProcess(built_site.places) as process:
+    with ServerProcess(built_site.locations) as process:
         assert re.fullmatch(r"Listening on http://127\.0\.0\.1:\d+\n", process.greeting)
         headers = {"User-Agent": "me", "Accept-Encoding": "identity"}
         answer = httpx2.get(process.url + "/nope?a=b", headers=headers)
@@ -40,7 +40,7 @@ def test_it_says_where_it_listens_and_logs_each_request_as_json(built_site: Site
 
 
 def test_a_stop_finishes_running_requests_and_ends_streams(wide_site: Site) -> None:
-    with ServerProcess(wide_site.places) as process:
+    with ServerProcess(wide_site.locations) as process:
         whole = httpx2.get(process.url + _EXPORT).content
         port = int(process.url.rpartition(":")[2])
         with (
@@ -64,7 +64,7 @@ def test_a_stop_finishes_running_requests_and_ends_streams(wide_site: Site) -> N
 
 
 def test_two_workers_share_a_port_and_their_counters(built_site: Site) -> None:
-    with ServerProcess(built_site.places, "--workers", "2") as process:
+    with ServerProcess(built_site.locations, "--workers", "2") as process:
         for _ in range(20):
             assert httpx2.get(process.url + _TIME).status_code == 200
         text = httpx2.get(process.url + "/metrics").text
@@ -77,7 +77,7 @@ def test_two_workers_share_a_port_and_their_counters(built_site: Site) -> None:
 
 
 def test_a_worker_that_dies_is_replaced(built_site: Site) -> None:
-    with ServerProcess(built_site.places, "--workers", "2") as process:
+    with ServerProcess(built_site.locations, "--workers", "2") as process:
         httpx2.get(process.url + _TIME)
         for worker in process.workers()[:1]:
             os.kill(worker, signal.SIGKILL)
@@ -88,7 +88,7 @@ def test_a_worker_that_dies_is_replaced(built_site: Site) -> None:
 
 
 def test_workers_end_when_the_process_that_began_them_is_killed(built_site: Site) -> None:
-    with ServerProcess(built_site.places, "--workers", "2") as process:
+    with ServerProcess(built_site.locations, "--workers", "2") as process:
         assert httpx2.get(process.url + _TIME).status_code == 200
         assert len(process.workers()) == 2
         process.kill()
@@ -106,7 +106,7 @@ def test_new_generations_drop_no_request(site: Site) -> None:
             answers.append(answer.status_code)
             heights.append(int(answer.headers["x-block-height"]))
 
-    with ServerProcess(site.places, "--workers", "2", POLL_SECONDS="0.02") as process:
+    with ServerProcess(site.locations, "--workers", "2", POLL_SECONDS="0.02") as process:
         thread = threading.Thread(target=ask, args=[process.url])
         thread.start()
         try:
@@ -126,7 +126,7 @@ def test_a_unix_socket_is_served_and_a_stale_one_replaced(built_site: Site, tmp_
     path = tmp_path / "strata.sock"
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(path))
-    with ServerProcess(built_site.places, "--uds", str(path)) as process:
+    with ServerProcess(built_site.locations, "--uds", str(path)) as process:
         assert process.greeting == f"Listening on the Unix socket {path}\n"
         transport = httpx2.HTTPTransport(uds=str(path))
         with httpx2.Client(transport=transport, base_url="http://strata") as client:
@@ -148,7 +148,7 @@ def test_a_port_in_use_is_named_with_what_to_do(built_site: Site) -> None:
 
 
 def test_the_whole_address_is_told_that_it_is_open(built_site: Site) -> None:
-    with ServerProcess(built_site.places, "--host", "0.0.0.0") as process:
+    with ServerProcess(built_site.locations, "--host", "0.0.0.0") as process:
         assert process.read_line() == (
             "Anyone who reaches this address may read: see STRATA_API_TOKENS.\n"
         )

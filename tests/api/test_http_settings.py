@@ -4,26 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from api.core import settings as served
-from api.core.settings import Listen, read_settings
-from pipelines import settings as loaded
+from api.core.settings import Listen, ServeSettings, read_settings
+from exporters.settings import read_locations
+from pipelines.settings import Settings
 from transforms.errors import ConfigError
 
 
 @pytest.mark.parametrize("source", [None, "/data/segments/", "s3://bucket/prefix", "relative"])
 def test_the_server_looks_where_the_pipeline_puts_things(source: str | None) -> None:
     environment = {} if source is None else {"STRATA_SOURCE": source}
-    pipeline = loaded.read_settings(environment=environment)
-    places = read_settings(environment).places
-    assert (places.warehouse, places.archive) == (pipeline.warehouse, pipeline.archive)
-    assert places.source == pipeline.source
+    pipeline = read_locations(Settings, environment)
+    server = read_settings(environment).locations
+    assert (server.warehouse, server.archive) == (pipeline.warehouse, pipeline.archive)
+    assert server.source == pipeline.source
 
 
 def test_what_is_given_beats_the_environment_which_beats_the_default() -> None:
     environment = {"STRATA_API_PORT": "80", "STRATA_API_HOST": "::1", "STRATA_WAREHOUSE": "/w"}
     found = read_settings(environment, port=0, host=None, warehouse="/v")
     assert found.listen == Listen(host="::1", port=0)
-    assert found.places.warehouse == Path("/v")
+    assert found.locations.warehouse == Path("/v")
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_tokens_are_a_list_that_no_repr_shows() -> None:
     found = read_settings({"STRATA_API_TOKENS": "one, two,"})
     assert found.access.tokens == ("one", "two")
     assert "two" not in repr(found)
-    assert served.ServeSettings(found.places).access.rate == 0.0
+    assert ServeSettings(found.locations).access.rate == 0.0

@@ -63,14 +63,14 @@ class Live:
 @pytest.fixture(scope="module")
 def live(built_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     site = built_site.copied(tmp_path_factory.mktemp("live") / "site")
-    with serving(settings(site.places)) as served:
+    with serving(settings(site.locations)) as served:
         yield Live(site, served)
 
 
 @contextmanager
 def _live(site: Site, limits: Limits) -> Iterator[Live]:
     """A server of one's own, whose connections hold next to nothing for slow readers."""
-    with serving(settings(site.places, limits), send_buffer=65536) as served:
+    with serving(settings(site.locations, limits), send_buffer=65536) as served:
         yield Live(site, served)
 
 
@@ -229,7 +229,7 @@ def test_a_reader_that_takes_nothing_is_cut_off(site: Site) -> None:
 
 def test_streams_end_with_a_reason_when_the_server_stops(built_site: Site) -> None:
     with (
-        serving(settings(built_site.places)) as served,
+        serving(settings(built_site.locations)) as served,
         _reading(served, "snapshot=false") as lines,
         _socket(served, "snapshot=false") as connection,
     ):

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from starlette.types import Message
 
 from api.core.errors import CancelledError, DeadlineError, UnavailableError
 from api.core.workers import Cancellation, Workers
@@ -39,20 +38,19 @@ class _Blocked:
         self.go.set()
 
 
-async def _leaves() -> Message:
-    return {"type": "http.disconnect"}
+async def _leaves() -> None:
+    pass
 
 
-async def _stays() -> Message:
+async def _stays() -> None:
     await asyncio.Event().wait()
-    return {}
 
 
 def test_a_job_returns_its_result_or_raises_its_own_error(workers: Workers) -> None:
     async def run() -> None:
         assert await workers.run(lambda _: 42) == 42
         with pytest.raises(KeyError):
-            await workers.run(lambda _: dict[str, int]()["x"], seconds=5, receive=_stays)
+            await workers.run(lambda _: dict[str, int]()["x"], seconds=5, departure=_stays)
 
     asyncio.run(run())
 
@@ -90,7 +88,7 @@ def test_a_job_whose_client_left_is_interrupted(workers: Workers) -> None:
     async def run() -> None:
         job = _Blocked()
         with pytest.raises(CancelledError):
-            await workers.run(job, seconds=10, receive=_leaves)
+            await workers.run(job, seconds=10, departure=_leaves)
         assert await asyncio.to_thread(job.interrupted.wait, 10)
 
     asyncio.run(run())

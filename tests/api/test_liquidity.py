@@ -186,7 +186,7 @@ def test_batches_hold_at_most_fifty(
         batches = list(current_provisions(reading, wanted))
         every = changed_provisions(reading, ())
     changed = [record for record in every if wanted.matches(record)]
-    told = Change(every).told(lambda record: repr(record).encode())
+    told = Change(every).encoded(lambda record: repr(record).encode())
     assert [len(batch) for batch in batches] == sizes
     assert [len(batch) for batch in told.batches(wanted)] == sizes
     assert [record for batch in batches for record in batch] == changed

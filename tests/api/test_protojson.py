@@ -21,15 +21,8 @@ from api.core.errors import (
     Reason,
     UnavailableError,
 )
-from api.queries.messages import (
-    LIQUIDITY_PROVISION,
-    NODE_SIGNATURE,
-    ORACLE_DATA,
-    ORDER,
-    WITHDRAWAL,
-    Kind,
-    Message,
-)
+from api.core.schema import Kind, Message
+from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORACLE_DATA, ORDER, WITHDRAWAL
 from api.queries.pagination import Page
 from api.queries.protojson import error_json, page_json, record_json, records_json, text_json
 from api.queries.records import (

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import duckdb
 
-from api.core.settings import Places
+from exporters.settings import Locations
 from exporters.stores.folder import FolderStore
 from exporters.zips.staging import PartStage
 from tests.api.server_kit import ServerProcess
@@ -88,22 +88,24 @@ def questions(segments: int) -> list[Question]:
     return [Question(name, page, path) for name, page, path in asked]
 
 
-def make_warehouse(folder: Path, segments: int) -> Places:
+def make_warehouse(folder: Path, segments: int) -> Locations:
     """Write, load and compact a history, or find the one that was made before."""
-    places = Places(folder / "warehouse", str(folder / "archive"), "")
+    locations = Locations(
+        source="", warehouse=folder / "warehouse", archive=str(folder / "archive")
+    )
     done = folder / "done"
     if not done.exists():
-        warehouse = Warehouse(places.warehouse)
+        warehouse = Warehouse(locations.warehouse)
         write_history(folder / "source", segments)
         source = Source(FolderStore(folder / "source"))
         pending = warehouse.survey(source).pending
-        stage = PartStage(places.warehouse / "parts", durable=False)
+        stage = PartStage(locations.warehouse / "parts", durable=False)
         for start in range(0, len(pending), _BATCH):
             report = warehouse.load(source, pending[start : start + _BATCH], stage)
             assert not report.failures, report.failures
         warehouse.compact()
         done.touch()
-    return places
+    return locations
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ async def ask(url: str, question: Question, clients: int, seconds: float) -> Fig
     return Figures(took, size, time.perf_counter() - began)
 
 
-def plain(places: Places, segments: int) -> Iterator[tuple[Question, Figures]]:
+def plain(locations: Locations, segments: int) -> Iterator[tuple[Question, Figures]]:
     """The same rows from plain DuckDB, one after the other."""
     asked = {
         "order versions": ("select * from orders where id = $1", "order", segments * ORDERS),
@@ -170,7 +172,7 @@ def plain(places: Places, segments: int) -> Iterator[tuple[Question, Figures]]:
             PARTIES,
         ),
     }
-    with duckdb.connect(str(places.warehouse / "current.duckdb"), read_only=True) as con:
+    with duckdb.connect(str(locations.warehouse / "current.duckdb"), read_only=True) as con:
         con.execute("set threads = 1")
         for operation, (sql, kind, count) in asked.items():
             took: list[float] = []
@@ -194,12 +196,12 @@ def in_page_cache(warehouse: Path) -> None:
 
 def measure(folder: Path, segments: int) -> None:
     """Print the figures of every question over a history of so many segments."""
-    places = make_warehouse(folder / str(segments), segments)
-    in_page_cache(places.warehouse)
-    for question, figures in plain(places, segments):
+    locations = make_warehouse(folder / str(segments), segments)
+    in_page_cache(locations.warehouse)
+    for question, figures in plain(locations, segments):
         print(figures.line(segments, "plain DuckDB", question, 1), flush=True)
     options = ("--workers", str(WORKERS))
-    with ServerProcess(places, *options, LOG_LEVEL="warning") as server:
+    with ServerProcess(locations, *options, LOG_LEVEL="warning") as server:
         for question in questions(segments):
             asyncio.run(ask(server.url, question, max(CLIENTS), WARM_UP_SECONDS))
             for clients in CLIENTS:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import httpx2
 
-from api.core.settings import Places
 from exporters.exports.range_export import RangeExport, RangeExporter
+from exporters.settings import Locations
 from exporters.stores.folder import FolderStore
 from tests.api.server_kit import ServerProcess
 from tests.benchmarks.history import BLOCKS, TABLE, History, make_history
@@ -74,9 +74,9 @@ def written(history: History, segments: int, out: Path) -> Row:
 
 def downloaded(history: History) -> Iterator[Row]:
     """The whole history through the API: how long until its first byte comes."""
-    places = Places(history.warehouse, str(history.archive))
+    locations = Locations(source="", warehouse=history.warehouse, archive=str(history.archive))
     path = f"/api/v2/networkhistory/export?fromBlock=1&toBlock={history.segments * BLOCKS}&table=5"
-    with ServerProcess(places, "--no-grpc") as server, httpx2.Client(timeout=600) as client:
+    with ServerProcess(locations, "--no-grpc") as server, httpx2.Client(timeout=600) as client:
         for when in ("first", "again"):
             started = time.perf_counter()
             with client.stream("GET", server.url + path) as answer:

@@ -20,7 +20,7 @@ import duckdb
 import pytest
 
 from api.core.logs import log
-from api.rpc.schema import message_class
+from api.core.schema import message_class
 from exporters.names import zip_name
 from pipelines.definitions import definitions
 from pipelines.settings import Settings
@@ -119,7 +119,7 @@ def by_rest(site: Site, folder: Path) -> Outcome:
     asked = f"fromBlock={WHOLE.first}&toBlock={WHOLE.last}&table={NUMBER}"
     with (
         records_of(*LOGGERS) as said,
-        serving(settings(site.places)) as served,
+        serving(settings(site.locations)) as served,
         served.client() as client,
     ):
         answer = client.get(f"/api/v2/networkhistory/export?{asked}")
@@ -137,7 +137,7 @@ def by_grpc(site: Site, folder: Path) -> Outcome:
     )
     with (
         records_of(*LOGGERS) as said,
-        serving(settings(site.places, grpc=True)) as served,
+        serving(settings(site.locations, grpc=True)) as served,
         client_of(served) as rpc,
     ):
         found = outcome(lambda: list(messages(rpc.stream("ExportNetworkHistory", asked))))

@@ -7,13 +7,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from exporters.settings import dagster_home
 from pipelines.checks import LAG, REFUSED
 from pipelines.discovery import segment_sensor
 from pipelines.instance import COMMAND_LINE_TAG, only_command_line
 from pipelines.jobs import load_and_publish
 from pipelines.partitions import range_tags
 from pipelines.run_requests import BATCH_TAG
-from pipelines.settings import Settings, dagster_home
+from pipelines.settings import Settings
 from pipelines.site.site import Site
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks

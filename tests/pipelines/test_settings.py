@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from exporters.names import NameStyle
-from pipelines.settings import Settings, dagster_home, default_data_folder, read_settings
+from exporters.settings import read_locations
+from pipelines.settings import Settings
 from transforms.errors import ConfigError
 
 
 def test_nothing_set_means_the_embedded_sample() -> None:
-    settings = read_settings(environment={})
+    settings = read_locations(Settings, {})
 
     assert settings == Settings()
     assert settings.embedded
@@ -29,21 +30,16 @@ def test_variables_are_read_and_options_beat_them() -> None:
         "STRATA_POLL_SECONDS": "5",
     }
 
-    assert read_settings(archive="/exports", environment=environment) == Settings(
+    assert read_locations(Settings, environment, archive="/exports") == Settings(
         source="s3://bucket/segments",
         warehouse=Path("/data/warehouse"),
         archive="/exports",
-        names=NameStyle.REFERENCE,
+        name_style=NameStyle.REFERENCE,
         window=10,
         batch=50,
         lag_blocks=300,
         poll_seconds=5,
     )
-
-
-@pytest.mark.parametrize("text", ["", "  "])
-def test_an_empty_variable_is_not_set(text: str) -> None:
-    assert read_settings(environment={"STRATA_SOURCE": text}).embedded
 
 
 @pytest.mark.parametrize(
@@ -61,30 +57,4 @@ def test_an_empty_variable_is_not_set(text: str) -> None:
 )
 def test_a_setting_that_cannot_be_used_names_its_variable(variable: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"STRATA_{variable} is '{text}'"):
-        read_settings(environment={f"STRATA_{variable}": text})
-
-
-def test_each_source_has_a_data_folder_of_its_own() -> None:
-    sources = ["/a/segments", "/b/segments", "s3://bucket/segments", "s3://other/segments", "/"]
-
-    folders = {default_data_folder(source) for source in sources}
-
-    assert len(folders) == len(sources)
-    assert all(folder.parent == Path("strata-data") for folder in folders)
-
-
-def test_a_folder_is_the_same_source_however_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    assert default_data_folder("segments") == default_data_folder(str(tmp_path / "segments" / ""))
-
-
-def test_dagster_lives_where_its_variable_says_or_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    assert dagster_home({"DAGSTER_HOME": "/var/dagster"}) == Path("/var/dagster")
-    assert dagster_home({}) == tmp_path / "dagster_home"
+        read_locations(Settings, {f"STRATA_{variable}": text})

@@ -14,7 +14,7 @@ from tests.api.server_kit import Served, serving, settings
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server over a site that has something of everything, for tests that only ask."""
     site = rich_site(tmp_path_factory.mktemp("rich"))
-    with serving(settings(site.places, grpc=True)) as found:
+    with serving(settings(site.locations, grpc=True)) as found:
         yield found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from grpc_tools import protoc
 
-FOLDER = Path(__file__).resolve().parents[3] / "api" / "rpc"
+FOLDER = Path(__file__).resolve().parents[3] / "api" / "core"
 COMPILED = FOLDER / "protos.binpb"
 
 

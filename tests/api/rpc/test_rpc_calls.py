@@ -12,9 +12,9 @@ import grpc
 import httpx2
 import pytest
 
+from api.core.schema import TRADING_DATA
 from api.core.settings import Access, Limits
 from api.core.snapshots import Reading
-from api.rpc.schema import TRADING_DATA
 from tests.api.rpc.kit import (
     SECONDS,
     Client,
@@ -32,7 +32,7 @@ _FOREVER = "select sum(a.range * b.range) from range(10000000) a, range(10000000
 
 @pytest.fixture(scope="module")
 def built(built_site: Site) -> Iterator[Served]:
-    with serving(settings(built_site.places, grpc=True)) as found:
+    with serving(settings(built_site.locations, grpc=True)) as found:
         yield found
 
 
@@ -93,7 +93,7 @@ def test_a_method_that_there_is_not_is_unimplemented(built: Served, path: str) -
 
 def test_a_client_beyond_its_rate_is_told_so_whichever_face_it_asks(built_site: Site) -> None:
     access = Access(rate=0.001, burst=3)
-    given = settings(built_site.places, access=access, grpc=True)
+    given = settings(built_site.locations, access=access, grpc=True)
     with serving(given) as served, served.client() as http, client_of(served) as rpc:
         passed = [rpc.ask("GetVegaTime"), rpc.ask("Ping")]
         assert http.get("/api/v2/vega/time").headers["ratelimit-remaining"] == "0"
@@ -111,7 +111,7 @@ def test_a_client_beyond_its_rate_is_told_so_whichever_face_it_asks(built_site: 
 
 
 def test_beyond_the_queue_a_call_is_refused_at_once(built_site: Site) -> None:
-    given = settings(built_site.places, Limits(threads=1, queue=1), grpc=True)
+    given = settings(built_site.locations, Limits(threads=1, queue=1), grpc=True)
     with serving(given) as served, client_of(served) as rpc, served.client() as http:
         with occupied(served, 2):
             refused = _failure(lambda: rpc.ask("GetVegaTime"))
@@ -121,7 +121,7 @@ def test_beyond_the_queue_a_call_is_refused_at_once(built_site: Site) -> None:
 
 
 def test_a_call_beyond_the_time_of_the_settings_is_given_up(built_site: Site) -> None:
-    given = settings(built_site.places, Limits(threads=1, query_seconds=0.05), grpc=True)
+    given = settings(built_site.locations, Limits(threads=1, query_seconds=0.05), grpc=True)
     with serving(given) as served, client_of(served) as rpc, served.client() as http:
         with occupied(served, 1):
             late = _failure(lambda: rpc.ask("GetVegaTime"))
@@ -153,7 +153,7 @@ def test_the_deadline_of_a_client_interrupts_its_query(
     built_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        serving(settings(built_site.places, Limits(query_seconds=900), grpc=True)) as served,
+        serving(settings(built_site.locations, Limits(query_seconds=900), grpc=True)) as served,
         client_of(served) as rpc,
         served.client() as http,
     ):
@@ -171,7 +171,7 @@ def test_a_client_that_cancels_interrupts_its_query(
 ) -> None:
     path, asked, _ = declared("ListWithdrawals")
     with (
-        serving(settings(built_site.places, Limits(query_seconds=900), grpc=True)) as served,
+        serving(settings(built_site.locations, Limits(query_seconds=900), grpc=True)) as served,
         grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel,
         served.client() as http,
     ):
@@ -189,7 +189,7 @@ def test_a_client_whose_connection_is_lost_interrupts_its_query(
     built_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, asked, _ = declared("ListWithdrawals")
-    given = settings(built_site.places, Limits(query_seconds=900), grpc=True)
+    given = settings(built_site.locations, Limits(query_seconds=900), grpc=True)
     with serving(given) as served:
         slow = _Slow(monkeypatch)
         with grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel:
@@ -210,7 +210,7 @@ def _metrics(http: httpx2.Client) -> str:
 def test_with_tokens_only_their_owners_are_served(built_site: Site) -> None:
     access = Access(rate=0.0, tokens=("first-secret", "second-secret"))
     with (
-        serving(settings(built_site.places, access=access, grpc=True)) as served,
+        serving(settings(built_site.locations, access=access, grpc=True)) as served,
         client_of(served) as rpc,
     ):
         for given in ("", "Bearer wrong", "Basic first-secret", "Bearer", "first-secret"):
@@ -272,7 +272,7 @@ def test_without_data_the_server_says_so_and_serves_it_once_it_is_there(
     built_site: Site, site: Site
 ) -> None:
     empty = Site(site.root / "empty")
-    with serving(settings(empty.places, grpc=True)) as served, client_of(served) as rpc:
+    with serving(settings(empty.locations, grpc=True)) as served, client_of(served) as rpc:
         assert _failure(lambda: rpc.ask("GetVegaTime")).code == 14
         empty.load(site.source_folder)
         while isinstance(found := outcome(lambda: rpc.ask("GetVegaTime")), FailedCallError):

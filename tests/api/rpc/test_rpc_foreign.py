@@ -16,7 +16,7 @@ import grpc
 import httpx2
 import pytest
 
-from api.rpc.schema import CORE, TRADING_DATA, service
+from api.core.schema import CORE, TRADING_DATA, service
 from tests.api.rpc.kit import (
     SECONDS,
     Client,

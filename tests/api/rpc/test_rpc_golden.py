@@ -38,7 +38,7 @@ def replay(
     site.load(Path(segments))
     asked = [recorded.request for recorded in _recorded(path)]
     with (
-        serving(settings(site.places, grpc=True)) as served,
+        serving(settings(site.locations, grpc=True)) as served,
         served.client() as http,
         client_of(served) as rpc,
     ):

@@ -47,7 +47,7 @@ def _listeners(port: int) -> int:
 
 
 def test_both_addresses_are_told_and_calls_are_logged_as_json(built_site: Site) -> None:
-    with ServerProcess(built_site.places) as process:
+    with ServerProcess(built_site.locations) as process:
         assert process.greeting.startswith("Listening on http://127.0.0.1:")
         with client(process.grpc_port) as rpc:
             answer = rpc.ask("GetVegaTime", metadata={"x-request-id": "mine"})
@@ -66,7 +66,7 @@ def test_both_addresses_are_told_and_calls_are_logged_as_json(built_site: Site) 
 
 
 def test_two_workers_share_the_port_and_their_counters(built_site: Site) -> None:
-    with ServerProcess(built_site.places, "--workers", "2") as process:
+    with ServerProcess(built_site.locations, "--workers", "2") as process:
         while _listeners(process.grpc_port) < 2:
             pass
         with _clients(process.grpc_port, 20) as clients:
@@ -80,7 +80,7 @@ def test_two_workers_share_the_port_and_their_counters(built_site: Site) -> None
 
 
 def test_a_stop_finishes_running_calls_and_tells_streams(wide_site: Site) -> None:
-    with ServerProcess(wide_site.places) as process:
+    with ServerProcess(wide_site.locations) as process:
         whole = httpx2.get(process.url + _REST_EXPORT).content
         # A small window: the export still runs, as the client takes nothing, when the stop comes.
         with client(process.grpc_port, ("grpc.http2.bdp_probe", 0)) as rpc:
@@ -104,7 +104,7 @@ def test_a_stop_finishes_running_calls_and_tells_streams(wide_site: Site) -> Non
 
 
 def test_a_stop_waits_no_longer_than_it_is_told_to(wide_site: Site) -> None:
-    with ServerProcess(wide_site.places, STOP_SECONDS="1") as process:
+    with ServerProcess(wide_site.locations, STOP_SECONDS="1") as process:
         with client(process.grpc_port, ("grpc.http2.bdp_probe", 0)) as rpc:
             call = rpc.stream("ExportNetworkHistory", **_EXPORT)
             next(call)
@@ -115,7 +115,7 @@ def test_a_stop_waits_no_longer_than_it_is_told_to(wide_site: Site) -> None:
 
 
 def test_without_http_only_grpc_is_served_until_a_signal(built_site: Site) -> None:
-    with ServerProcess(built_site.places, "--no-http") as process:
+    with ServerProcess(built_site.locations, "--no-http") as process:
         assert process.url == ""
         assert process.greeting == f"Listening on 127.0.0.1:{process.grpc_port} for gRPC\n"
         with client(process.grpc_port) as rpc:
@@ -125,7 +125,7 @@ def test_without_http_only_grpc_is_served_until_a_signal(built_site: Site) -> No
 
 
 def test_without_http_two_workers_serve_grpc(built_site: Site) -> None:
-    with ServerProcess(built_site.places, "--no-http", "--workers", "2") as process:
+    with ServerProcess(built_site.locations, "--no-http", "--workers", "2") as process:
         while _listeners(process.grpc_port) < 2:
             pass
         with _clients(process.grpc_port, 5) as clients:
@@ -136,7 +136,7 @@ def test_without_http_two_workers_serve_grpc(built_site: Site) -> None:
 
 
 def test_without_grpc_only_http_is_served(built_site: Site) -> None:
-    with ServerProcess(built_site.places, "--no-grpc") as process:
+    with ServerProcess(built_site.locations, "--no-grpc") as process:
         assert httpx2.get(f"{process.url}/health").text == "ok"
         process.terminate()
         assert process.finish()[0] == 0
@@ -146,7 +146,7 @@ def test_without_grpc_only_http_is_served(built_site: Site) -> None:
 
 
 def test_a_port_that_another_server_has_is_named_with_what_to_do(built_site: Site) -> None:
-    with ServerProcess(built_site.places) as process:
+    with ServerProcess(built_site.locations) as process:
         with client(process.grpc_port) as rpc:
             rpc.ask("Ping")
         given = ["--port", "0", "--grpc-port", str(process.grpc_port)]
@@ -204,7 +204,7 @@ def test_a_unix_socket_hides_http_alone() -> None:
 def test_the_foreign_code_of_other_releases_may_be_loaded_beside_ours() -> None:
     command = (
         "import sys; sys.path.append(sys.prefix + '/stubs');"
-        "import vega_sim.proto.data_node.api.v2, api.rpc.schema as ours;"
+        "import vega_sim.proto.data_node.api.v2, api.core.schema as ours;"
         "print(ours.message_class('vega.Order').DESCRIPTOR.file.pool is ours.POOL)"
     )
     made = subprocess.run(

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
+from api.core.schema import POOL, Kind, Message, message_class
 from api.queries import messages
-from api.queries.messages import Kind, Message
-from api.rpc.schema import POOL, message_class
 from tests.api.rpc.protos import COMPILED, compiled
 from transforms.tables.enum_names import enum_names
 
@@ -21,6 +20,76 @@ _TYPES = {
     Kind.ENUM: {FieldDescriptor.TYPE_ENUM},
     Kind.BYTES: {FieldDescriptor.TYPE_BYTES},
 }
+
+_DECLARED = {
+    "datanode.api.v2.InfoResponse": "version text, commit_hash text",
+    "vega.LiquidityProvision": """
+        id text, party_id text, created_at whole64, updated_at whole64, market_id text,
+        commitment_amount text, fee text, sells vega.LiquidityOrderReference*, buys
+        vega.LiquidityOrderReference*, version whole64, status enum, reference text
+    """,
+    "vega.LiquidityOrderReference": "order_id text, liquidity_order vega.LiquidityOrder",
+    "vega.LiquidityOrder": "reference enum, proportion whole32, offset text",
+    "vega.commands.v1.NodeSignature": "id text, sig bytes, kind enum",
+    "vega.OracleData": "external_data vega.data.v1.ExternalData",
+    "vega.data.v1.ExternalData": "data vega.data.v1.Data",
+    "vega.data.v1.Data": """
+        signers vega.data.v1.Signer*, data vega.data.v1.Property*, matched_spec_ids text*,
+        broadcast_at whole64
+    """,
+    "vega.data.v1.Signer": "pub_key vega.data.v1.PubKey?, eth_address vega.data.v1.ETHAddress?",
+    "vega.data.v1.PubKey": "key text",
+    "vega.data.v1.ETHAddress": "address text",
+    "vega.data.v1.Property": "name text, value text",
+    "vega.Order": """
+        id text, market_id text, party_id text, side enum, price text, size whole64, remaining
+        whole64, time_in_force enum, type enum, created_at whole64, status enum, expires_at
+        whole64, reference text, reason enum?, updated_at whole64, version whole64, batch_id
+        whole64, pegged_order vega.PeggedOrder, liquidity_provision_id text, post_only truth,
+        reduce_only truth
+    """,
+    "vega.PeggedOrder": "reference enum, offset text",
+    "datanode.api.v2.HistorySegment": """
+        from_height whole64, to_height whole64, history_segment_id text,
+        previous_history_segment_id text, database_version whole64, chain_id text
+    """,
+    "vega.api.v1.GetSpamStatisticsResponse": """
+        chain_id text, statistics vega.api.v1.SpamStatistics
+    """,
+    "vega.api.v1.SpamStatistics": """
+        proposals vega.api.v1.SpamStatistic, delegations vega.api.v1.SpamStatistic, transfers
+        vega.api.v1.SpamStatistic, node_announcements vega.api.v1.SpamStatistic, votes
+        vega.api.v1.VoteSpamStatistics, pow vega.api.v1.PoWStatistic, issue_signatures
+        vega.api.v1.SpamStatistic, epoch_seq whole64
+    """,
+    "vega.api.v1.SpamStatistic": """
+        count_for_epoch whole64, max_for_epoch whole64, banned_until text?, min_tokens_required
+        text
+    """,
+    "vega.api.v1.VoteSpamStatistics": """
+        statistics vega.api.v1.VoteSpamStatistic*, max_for_epoch whole64, banned_until text?
+    """,
+    "vega.api.v1.VoteSpamStatistic": """
+        proposal text, count_for_epoch whole64, min_tokens_required text
+    """,
+    "vega.api.v1.PoWStatistic": """
+        block_states vega.api.v1.PoWBlockState*, banned_until text?, number_of_past_blocks
+        whole64
+    """,
+    "vega.api.v1.PoWBlockState": """
+        block_height whole64, block_hash text, transactions_seen whole64, expected_difficulty
+        whole64?, hash_function text, difficulty whole64, tx_per_block whole64,
+        increasing_difficulty truth
+    """,
+    "datanode.api.v2.GetVegaTimeResponse": "timestamp whole64",
+    "vega.Withdrawal": """
+        id text, party_id text, amount text, asset text, status enum, ref text, tx_hash text,
+        created_timestamp whole64, withdrawn_timestamp whole64, ext vega.WithdrawExt
+    """,
+    "vega.WithdrawExt": "erc20 vega.Erc20WithdrawExt?",
+    "vega.Erc20WithdrawExt": "receiver_address text",
+}
+"""What REST writes: names and types in order; `*` is a list, `?` what may be absent."""
 
 
 def _known() -> dict[str, Message]:
@@ -46,22 +115,29 @@ def test_the_compiled_file_is_what_the_proto_files_say() -> None:
     assert COMPILED.read_bytes() == compiled(), "run `make protos`"
 
 
+def test_every_message_that_is_written_is_declared_here() -> None:
+    assert {*_MESSAGES} == {*_DECLARED}
+
+
 @pytest.mark.parametrize("name", _MESSAGES)
 def test_a_message_has_the_fields_that_rest_writes(name: str) -> None:
+    wanted = [pair.split() for pair in _DECLARED[name].split(",")]
+    found = _MESSAGES[name].fields
+    assert [field.name for field in found] == [name for name, _ in wanted]
     declared = message_class(name).DESCRIPTOR.fields_by_name
-    wanted = {field.name: field for field in _MESSAGES[name].fields}
-    assert {*declared} == {*wanted}
-    for field_name, field in wanted.items():
-        found = declared[field_name]
-        assert found.json_name == field.json_name
-        assert found.is_repeated == field.repeated
+    assert {*declared} == {name for name, _ in wanted}
+    for field, (_, kind) in zip(found, wanted, strict=True):
+        first, *rest = field.name.split("_")
+        assert field.json_name == first + "".join(word.capitalize() for word in rest)
+        assert field.repeated == kind.endswith("*")
+        assert field.optional == kind.endswith("?")
         if isinstance(field.type, Message):
-            assert found.message_type.full_name == field.type.name
-            # Of a message that is absent in JSON, and not null, there is a choice.
-            assert (found.containing_oneof is not None) == field.optional
+            assert field.type is _MESSAGES[kind.rstrip("*?")]
+            assert declared[field.name].message_type.full_name == field.type.name
         else:
-            assert found.type in _TYPES[field.type]
-            assert found.has_presence == field.optional
+            assert field.type.name.lower() == kind.rstrip("*?")
+            assert declared[field.name].type in _TYPES[field.type]
+            assert declared[field.name].has_presence == field.optional
 
 
 def _enums() -> Iterator[tuple[str, str]]:

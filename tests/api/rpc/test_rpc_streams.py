@@ -38,13 +38,13 @@ _SMALL_WINDOW = ("grpc.http2.bdp_probe", 0)
 
 @pytest.fixture(scope="module")
 def wide(wide_site: Site) -> Iterator[Served]:
-    with serving(settings(wide_site.places, grpc=True)) as found:
+    with serving(settings(wide_site.locations, grpc=True)) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def built(built_site: Site) -> Iterator[Served]:
-    with serving(settings(built_site.places, grpc=True)) as found:
+    with serving(settings(built_site.locations, grpc=True)) as found:
         yield found
 
 
@@ -112,7 +112,7 @@ def test_a_part_that_is_lost_under_way_and_everywhere_ends_the_call_with_an_erro
     site.publish()
     path = site.root / "archive" / CHAIN / "orders" / f"{CHAIN}-orders-{SECOND}.zip"
     got = bytearray()
-    with serving(settings(site.places, grpc=True)) as served, client_of(served) as rpc:
+    with serving(settings(site.locations, grpc=True)) as served, client_of(served) as rpc:
         whole = _rest(served, 1, 40, 5).content
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 0x10
@@ -157,7 +157,7 @@ def test_what_a_client_does_not_take_is_not_read_and_the_stalled_call_ends(
     built_site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     endless = _Endless(monkeypatch)
-    given = settings(built_site.places, Limits(stall_seconds=1.0), grpc=True)
+    given = settings(built_site.locations, Limits(stall_seconds=1.0), grpc=True)
     with serving(given) as served, client(served.grpc_port, _SMALL_WINDOW) as rpc:
         taken = messages(rpc.stream("ExportNetworkHistory", **_ORDERS))
         next(taken)
@@ -177,7 +177,7 @@ def test_a_stalled_client_that_leaves_frees_its_slot(
     built_site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     _Endless(monkeypatch)
-    given = settings(built_site.places, Limits(stall_seconds=0.2), grpc=True)
+    given = settings(built_site.locations, Limits(stall_seconds=0.2), grpc=True)
     with serving(given) as served:
         with client(served.grpc_port, _SMALL_WINDOW) as rpc:
             call = rpc.stream("ExportNetworkHistory", **_ORDERS)
@@ -193,7 +193,7 @@ def test_a_client_that_leaves_ends_its_export(
     built_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _Endless(monkeypatch)
-    given = settings(built_site.places, Limits(streams_per_client=1), grpc=True)
+    given = settings(built_site.locations, Limits(streams_per_client=1), grpc=True)
     with serving(given) as served, client_of(served) as rpc:
         call = rpc.stream("ExportNetworkHistory", **_ORDERS)
         next(call)
@@ -210,7 +210,7 @@ def test_the_deadline_of_a_client_ends_its_export(
     built_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _Endless(monkeypatch)
-    with serving(settings(built_site.places, grpc=True)) as served, client_of(served) as rpc:
+    with serving(settings(built_site.locations, grpc=True)) as served, client_of(served) as rpc:
         call = rpc.stream("ExportNetworkHistory", timeout=0.5, **_ORDERS)
         found = outcome(lambda: sum(1 for _ in messages(call)))
         assert isinstance(found, FailedCallError)
@@ -252,7 +252,7 @@ class Live:
 
 @contextmanager
 def _live(site: Site, limits: Limits | None = None) -> Iterator[Live]:
-    given = settings(site.places, limits, grpc=True)
+    given = settings(site.locations, limits, grpc=True)
     with serving(given) as served, client(served.grpc_port, _SMALL_WINDOW) as rpc:
         yield Live(site, served, rpc)
 
@@ -359,7 +359,7 @@ def _metrics(served: Served) -> str:
 
 
 def test_streams_end_with_a_reason_when_the_server_stops(built_site: Site) -> None:
-    with serving(settings(built_site.places, grpc=True)) as served, client_of(served) as rpc:
+    with serving(settings(built_site.locations, grpc=True)) as served, client_of(served) as rpc:
         stream = messages(rpc.stream("ObserveLiquidityProvisions"))
         next(stream)
         served.stop_streams()

@@ -16,8 +16,8 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
     ServerReflectionResponse,
 )
 
+from api.core.schema import CORE, TRADING_DATA
 from api.core.settings import Access
-from api.rpc.schema import CORE, TRADING_DATA
 from tests.api.rpc.kit import SECONDS
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
@@ -29,7 +29,7 @@ _VERSIONS = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
 
 @pytest.fixture
 def served(built_site: Site) -> Iterator[Served]:
-    with serving(settings(built_site.places, grpc=True)) as found:
+    with serving(settings(built_site.locations, grpc=True)) as found:
         yield found
 
 
@@ -72,7 +72,7 @@ def test_health_is_told_without_a_token_and_when_data_comes(site: Site) -> None:
     empty = Site(site.root / "empty")
     access = Access(rate=0.0, tokens=("secret",))
     with (
-        serving(settings(empty.places, access=access, grpc=True)) as served,
+        serving(settings(empty.locations, access=access, grpc=True)) as served,
         grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel,
     ):
         assert _check(channel) == _NOT_SERVING
@@ -98,7 +98,7 @@ def _reflect(channel: grpc.Channel, version: str, **asked: str) -> Any:
 def test_reflection_needs_a_token_where_there_are_some(built_site: Site) -> None:
     access = Access(rate=0.0, tokens=("secret",))
     with (
-        serving(settings(built_site.places, access=access, grpc=True)) as served,
+        serving(settings(built_site.locations, access=access, grpc=True)) as served,
         grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel,
         pytest.raises(grpc.RpcError) as caught,
     ):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORDER, WITHDRAWAL, Message
+from api.core.schema import Message, message_class
+from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORDER, WITHDRAWAL
 from api.queries.pagination import Page, Record
-from api.rpc.schema import message_class
-from api.rpc.writers import encoded, page_shape, record_shape
+from api.rpc.writers import encoded, page_arguments, record_arguments
 
 _ORDER: dict[str, Any] = {
     **dict.fromkeys((field.name for field in ORDER.fields), 0),
@@ -24,7 +24,7 @@ _ORDER: dict[str, Any] = {
 
 def _written(message: Message, record: Record) -> Any:
     wire = message_class(message.name)
-    return wire.FromString(encoded(wire, record_shape(message, record)))
+    return wire.FromString(encoded(wire, record_arguments(message, record)))
 
 
 def _order(**values: object) -> Any:
@@ -84,7 +84,7 @@ def test_one_hostile_row_spoils_no_other() -> None:
         for number in range(3)
     ]
     response = message_class("datanode.api.v2.ListLiquidityProvisionsResponse")
-    page = page_shape(LIQUIDITY_PROVISION, Page(rows, ["a", "b", "c"], has_next=True))
+    page = page_arguments(LIQUIDITY_PROVISION, Page(rows, ["a", "b", "c"], has_next=True))
     found: Any = response.FromString(encoded(response, {"liquidity_provisions": page}))
     edges = found.liquidity_provisions.edges
     assert [(edge.node.id, edge.cursor) for edge in edges] == [("0", "a"), ("1", "b"), ("2", "c")]

@@ -44,7 +44,7 @@ class UnknownMethodError(ApiError):
         super().__init__(f"unknown method {path}")
 
 
-class Front:
+class Handlers:
     """Makes handlers of what answers calls; messages pass as they are, in bytes."""
 
     def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
@@ -78,7 +78,9 @@ class Front:
 
         return grpc.unary_stream_rpc_method_handler(handle)
 
-    def conversing(self, name: str, path: str, answer: Streaming[AsyncIterator[bytes]]) -> Handler:
+    def bidirectional(
+        self, name: str, path: str, answer: Streaming[AsyncIterator[bytes]]
+    ) -> Handler:
         """A handler of calls where both sides send many messages."""
 
         async def handle(requests: AsyncIterator[bytes], context: Context) -> None:
@@ -93,7 +95,7 @@ class Front:
         async def refuse(_requests: AsyncIterator[bytes], _call: Call) -> None:
             raise UnknownMethodError(path)
 
-        return self.conversing("other", path, refuse)
+        return self.bidirectional("other", path, refuse)
 
     async def _attend(
         self,
