@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 from transforms.errors import BusyError
 
@@ -18,36 +18,49 @@ _LOCK_POLL_SECONDS = 0.02
 
 @contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    """A folder of this process's own, removed at the end; it is locked for as long as it lives."""
+    """A folder of this process's own, removed at the end; a lock beside it says that it is in use.
+
+    The lock is made before the folder and removed after it, so that a kill at any moment leaves
+    nothing that `sweep_scratch` could not tell from a folder in use.
+    """
     parent.mkdir(parents=True, exist_ok=True)
     while True:
-        folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-        with (folder / _LOCK).open("w") as lock:
+        folder = parent / f"run-{uuid4().hex}"
+        path = _lock_of(folder)
+        with path.open("x") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (folder / _LOCK).exists():
-                continue  # a sweep took the folder for an abandoned one before it was locked
+            if not path.exists():
+                continue  # a sweep took the lock for an abandoned one before it was held
+            folder.mkdir()
             try:
                 yield folder
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
+                path.unlink(missing_ok=True)
             return
 
 
 def sweep_scratch(parent: Path) -> int:
     """Remove the scratch folders whose process is gone; returns how many there were."""
     removed = 0
-    for folder in parent.glob("run-*"):
+    for path in parent.glob(f"run-*{_LOCK}"):
         try:
-            with (folder / _LOCK).open("r") as lock:
+            with path.open("r") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+                shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+                path.unlink(missing_ok=True)
                 removed += 1
-        except FileNotFoundError:
-            # Made a moment ago and not locked yet, or removed by someone else just now.
-            continue
-        except BlockingIOError:
-            continue
+        except (FileNotFoundError, BlockingIOError):
+            continue  # removed by its process just now, or in use
+    for folder in parent.glob("run-*"):
+        if folder.is_dir() and not _lock_of(folder).exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a release that kept the lock inside
+            removed += 1
     return removed
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_suffix(_LOCK)
 
 
 @contextmanager

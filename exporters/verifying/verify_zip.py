@@ -12,10 +12,13 @@ from typing import IO
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv, Entry
+from exporters.archive.shards import shard_number, shard_path
 from exporters.publishing.publish import hash_line
 from exporters.publishing.windows import spliced_window
 from exporters.stores.store import content_sha256
 from exporters.verifying.findings import Finding, Problem
+from exporters.zips.reader import read_members
+from exporters.zips.sources import LocalSource
 from transforms.errors import IntegrityError, RangeError
 
 _CHUNK_BYTES = 1024 * 1024
@@ -32,7 +35,8 @@ def entry_findings(archive: Archive, scratch: Path | None, entry: Entry) -> list
         except FileNotFoundError:
             what = "the index names it, but it is not there: publish its segments again"
             return [Finding(Problem.MISSING, place, what)]
-        return [*_hash_findings(archive, entry, copy), *_zip_findings(archive, entry, copy)]
+        findings = [*_hash_findings(archive, entry, copy), *_zip_findings(archive, entry, copy)]
+        return findings or list(_run_findings(archive, entry, copy))
 
 
 def _hash_findings(archive: Archive, entry: Entry, copy: Path) -> Iterator[Finding]:
@@ -66,6 +70,20 @@ def _zip_findings(archive: Archive, entry: Entry, copy: Path) -> Iterator[Findin
         return
     if entry.is_window:
         yield from _window_findings(archive, entry, found)
+
+
+def _run_findings(archive: Archive, entry: Entry, copy: Path) -> Iterator[Finding]:
+    """Hold the runs that the index gives, by which ranges are spliced, against a sound ZIP's."""
+    try:
+        found = [(member.header, member.body) for member in read_members(LocalSource.open(copy))]
+    except IntegrityError as error:
+        yield Finding(Problem.BAD_ZIP, archive.place(entry.path), f"{error}: replace it")
+        return
+    indexed = [csv.runs for csv in entry.members]
+    if found != indexed and any(indexed):  # an index of before has none
+        place = archive.place(shard_path(shard_number(entry.blocks)))
+        what = f"it has other runs for {entry.path} than the ZIP: publish it again with --replace"
+        yield Finding(Problem.BAD_INDEX, place, what)
 
 
 def _csv_findings(place: str, member: Csv, text: IO[bytes]) -> Iterator[Finding]:

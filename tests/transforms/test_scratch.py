@@ -68,7 +68,7 @@ def test_a_sweep_leaves_the_folders_of_the_living(
     with scratch_folder(tmp_path / "scratch") as mine:
         assert sweep_scratch(tmp_path / "scratch") == 0
         assert mine.is_dir()
-        assert len(list((tmp_path / "scratch").iterdir())) == 2
+        assert len(_folders(tmp_path / "scratch")) == 2
     _end(holder, kill=False)
 
 
@@ -76,10 +76,32 @@ def test_a_sweep_removes_what_a_killed_process_left(
     tmp_path: Path, holder: subprocess.Popen[str]
 ) -> None:
     _end(holder, kill=True)
-    (left,) = (tmp_path / "scratch").iterdir()
+    (left,) = _folders(tmp_path / "scratch")
     assert (left / "half a volume").exists()
     assert sweep_scratch(tmp_path / "scratch") == 1
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        ("lock",),  # killed before the folder was made, or after it was removed
+        ("lock", "folder"),
+        ("folder",),  # of a release that kept its lock in the folder
+    ],
+)
+def test_whatever_a_kill_leaves_is_swept(tmp_path: Path, left: tuple[str, ...]) -> None:
+    if "lock" in left:
+        (tmp_path / "run-1.lock").touch()
+    if "folder" in left:
+        (tmp_path / "run-1").mkdir()
+        (tmp_path / "run-1" / ".lock").touch()
+    assert sweep_scratch(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def _folders(parent: Path) -> list[Path]:
+    return [path for path in parent.iterdir() if path.is_dir()]
 
 
 def test_a_sweep_of_nothing_removes_nothing(tmp_path: Path) -> None:
