@@ -35,7 +35,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_their_types(tmp_path: Pa
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert names == set().union(*map(shipped, PACKAGES))
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
-    assert {"api/rpc/protos.binpb", "transforms/tables/registry.json"} <= names
+    assert {"api/core/protos.binpb", "transforms/tables/registry.json"} <= names
 
 
 def test_the_version_stands_in_one_place_and_is_told_as_it_is() -> None:
