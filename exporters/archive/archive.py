@@ -22,11 +22,11 @@ from functools import lru_cache, partial
 
 from exporters.archive.entries import Entry
 from exporters.archive.index import Root, parse_root
-from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_path, table_entries
+from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_entries
 from exporters.stores.store import LostRaceError, Store
 from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
 from transforms.blocks import BlockRange
-from transforms.errors import BusyError
+from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
 
 # Parsing costs more than reading: a root of 75,000 segments takes a third of a second. Equal bytes
@@ -76,22 +76,38 @@ class Archive:
                     if entry.table == table and entry.blocks.overlaps(blocks):
                         yield entry
 
-    def entries_inside(self, table: str, blocks: BlockRange) -> Iterator[Entry]:
+    def entries_inside(
+        self,
+        table: str,
+        blocks: BlockRange,
+        unreadable: Callable[[BlockRange, IntegrityError], object],
+    ) -> Iterator[Entry]:
         """Yield the published ZIPs of a table that hold no other blocks, by first block.
 
         Costs what the range costs: the root is not read, and of shards only what the table has.
+        Shards that are damaged are passed over; `unreadable` gets their blocks and the error.
         """
         numbers = range(blocks.first // SHARD_BLOCKS, blocks.last // SHARD_BLOCKS + 1)
-        for entries in self._read_several(partial(self._table_entries, table), numbers):
+        read = partial(self._table_entries, table, unreadable)
+        for entries in self._read_several(read, numbers):
             for entry in entries:
                 inside = entry.blocks
                 if blocks.first <= inside.first and inside.last <= blocks.last:
                     yield entry
 
-    def _table_entries(self, table: str, number: int) -> tuple[Entry, ...]:
+    def _table_entries(
+        self,
+        table: str,
+        unreadable: Callable[[BlockRange, IntegrityError], object],
+        number: int,
+    ) -> tuple[Entry, ...]:
         path = shard_path(number)
         data = self.read(path)
-        return table_entries(data, table, self.place(path)) if data else ()
+        try:
+            return () if data is None else table_entries(data, table, self.place(path))
+        except IntegrityError as error:
+            unreadable(shard_blocks(number), error)
+            return ()
 
     def _read_several(
         self, read: Callable[[int], tuple[Entry, ...]], numbers: Sequence[int]

@@ -85,7 +85,9 @@ class PartSearch:
         Those of the first `prove_bytes` bytes (None: all) are proven now, the others before their
         first byte is read. Raises `IntegrityError` where a part is sound nowhere.
         """
-        entries = list(self.places.archive.entries_inside(plan.table, plan.blocks))
+        entries = list(
+            self.places.archive.entries_inside(plan.table, plan.blocks, self._note_shard)
+        )
         while True:
             found = [self._parts(span, entries) for span in plan.spans]
             if all(found) and self._are_sound([p for parts in found for p in parts], prove_bytes):
@@ -163,14 +165,14 @@ class PartSearch:
     def _open(self, entries: Sequence[Entry]) -> bool:
         """Know the parts of published ZIPs; whether all of them could be read."""
         unknown = [entry for entry in entries if entry.path not in self._published]
-        dark = [entry for entry in unknown if entry.members[0].runs is None]
+        unindexed = [entry for entry in unknown if entry.members[0].runs is None]
         for entry in unknown:
             if entry.members[0].runs is not None:
                 self._published[entry.path] = self._parts_of(entry)
-        for entry, parts in zip(dark, self._on_each(self._parts_of, dark), strict=True):
+        for entry, parts in zip(unindexed, self._on_each(self._parts_of, unindexed), strict=True):
             if parts is not None:
                 self._published[entry.path] = parts
-        return all(entry.path in self._published for entry in dark)
+        return all(entry.path in self._published for entry in unindexed)
 
     def _parts_of(self, entry: Entry) -> tuple[PartRef, ...]:
         archive = self.places.archive
@@ -236,7 +238,7 @@ class PartSearch:
             volume = self.holdings.volume(blocks)
             try:
                 return self._local_part(rendered.holding(volume, receipt), receipt)
-            except DamagedCopyError:
+            except (DamagedCopyError, FileNotFoundError):  # to make room for another export
                 return self._local_part(rendered.holding(volume, receipt, again=True), receipt)
         except (IntegrityError, RangeError) as error:
             damages = [text for held, text in self._damaged.values() if held.overlaps(blocks)]
@@ -247,6 +249,10 @@ class PartSearch:
 
     def _local_part(self, stage: PartStage, receipt: Receipt) -> PartRef:
         return local_part(stage, receipt, self.places.proofs, self.find_equal)
+
+    def _note_shard(self, blocks: BlockRange, error: IntegrityError) -> None:
+        """A shard of the index cannot be read: its ZIPs are passed over."""
+        self._note(str(error), blocks, str(error))
 
     def _note(self, place: str, blocks: BlockRange, damage: str) -> None:
         if place not in self._damaged:

@@ -72,6 +72,9 @@ class Proofs:
                 self._con.close()
             self._con = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def _run(
         self, work: Callable[[sqlite3.Connection], list[tuple[str, ...]]]
     ) -> list[tuple[str, ...]]:

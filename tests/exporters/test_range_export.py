@@ -262,6 +262,16 @@ def test_an_index_that_says_other_runs_than_the_zip_has_is_found_out(
     assert "has other runs than the index says" in asked.warnings[0]
 
 
+@pytest.mark.parametrize("content", ["", "{}", '{\n"format":1,\n"chain_id":', "no JSON"])
+def test_an_index_that_cannot_be_read_is_no_reason_to_give_nothing(
+    asked: Asked, sound: bytes, content: str
+) -> None:
+    _change_index(asked.site, lambda _: content)
+    assert asked.bytes() == sound
+    (warning,) = asked.warnings
+    assert "index/000000000.json is no index of format 1" in warning
+
+
 def test_an_index_that_was_formatted_by_somebody_gives_the_same_bytes(
     asked: Asked, sound: bytes
 ) -> None:
