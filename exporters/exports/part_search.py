@@ -210,7 +210,9 @@ class PartSearch:
 
         if len(items) <= 1:
             return tried(items)
-        chunks = [items[at : at + _CHUNK] for at in range(0, len(items), _CHUNK)]
+        # Many at once cost a thread less than one by one, but few must not wait for each other.
+        size = max(1, min(_CHUNK, len(items) // _READERS))
+        chunks = [items[at : at + size] for at in range(0, len(items), size)]
         with ThreadPoolExecutor(_READERS) as pool:
             return [result for results in pool.map(tried, chunks) for result in results]
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -21,9 +23,11 @@ from exporters.names import zip_name
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.windows import due_windows, window_item
 from exporters.stores.folder import FolderStore
+from exporters.stores.store import Store
 from exporters.zips.layout import Layout
 from exporters.zips.staging import PartStage
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
+from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import expected_member
 from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError, RangeError
@@ -39,12 +43,12 @@ class Asked:
     """An exporter over a site, and what it warned of."""
 
     site: Site
+    store: Store | None = None
     warnings: list[str] = field(default_factory=list)
 
     def export(self, prove_bytes: int | None = None, last: int = WHOLE[1]) -> RangeExport:
-        exporter = RangeExporter(
-            self.site.warehouse.root, FolderStore(self.site.root / "archive"), rendered_bytes=0
-        )
+        store = self.store or FolderStore(self.site.root / "archive")
+        exporter = RangeExporter(self.site.warehouse.root, store, rendered_bytes=0)
         holdings = CatalogHoldings(self.site.warehouse.root)
         return exporter.export(
             holdings,
@@ -127,6 +131,94 @@ def test_what_changes_after_the_layout_is_replaced_by_the_same_bytes(
 
     assert b"".join(layout.read()) == sound
     assert str(path) in asked.warnings[0]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as server:
+        yield server
+
+
+@pytest.fixture
+def in_bucket(asked: Asked, server: BucketServer) -> Iterator[Asked]:
+    """The same archive, in a bucket."""
+    with server.store() as store:
+        folder = FolderStore(asked.site.root / "archive")
+        for held in folder.list():
+            store.put_if_match(held.key, folder.path(held.key), None, "")
+        yield replace(asked, store=store)
+
+
+def test_from_a_bucket_come_the_same_bytes_and_each_object_is_proven_once(
+    in_bucket: Asked, server: BucketServer, sound: bytes
+) -> None:
+    def reads(of: str) -> int:
+        return sum(one.startswith("GET ") and one.endswith(of) for one in server.door.requests)
+
+    server.door.requests.clear()
+    first = in_bucket.export().layout
+    assert reads("-orders-1-20.zip") == reads("-orders-21-40.zip") == 1
+    assert b"".join(first.read()) == sound
+
+    server.door.requests.clear()
+    in_bucket.export()
+    assert reads(".zip") == 0
+    assert not in_bucket.warnings
+
+
+@pytest.mark.parametrize("prove_bytes", [None, 0])
+@pytest.mark.parametrize("content", [None, b"", b"another"])
+def test_an_object_that_changes_in_a_bucket_is_replaced_by_the_same_bytes(
+    in_bucket: Asked,
+    server: BucketServer,
+    sound: bytes,
+    content: bytes | None,
+    prove_bytes: int | None,
+) -> None:
+    assert in_bucket.store is not None
+    layout = in_bucket.export(prove_bytes).layout
+    place = in_bucket.store.describe(f"{CHAIN}/orders/{CHAIN}-orders-{SECOND}.zip")
+    bucket, _, key = place.removeprefix("s3://").partition("/")
+    if content is None:
+        server.client.delete_object(Bucket=bucket, Key=key)
+    else:
+        server.client.put_object(Bucket=bucket, Key=key, Body=content)
+
+    assert b"".join(layout.read()) == sound
+    assert in_bucket.bytes(prove_bytes) == sound
+    assert all(place in warning for warning in in_bucket.warnings)
+    assert len(in_bucket.warnings) == 2
+
+
+def test_directories_that_the_index_does_not_know_are_read_several_at_a_time(
+    in_bucket: Asked, server: BucketServer, sound: bytes
+) -> None:
+    assert in_bucket.store is not None
+    key = f"{CHAIN}/index/000000000.json"
+    text = in_bucket.store.read(key).decode()
+    held = in_bucket.store.head(key)
+    assert held is not None
+    in_bucket.store.put_if_match(key, _without_runs(text).encode(), held.version, "")
+    both = threading.Barrier(2, timeout=10)
+    answer = server.door
+
+    def together(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        # The first read of each ZIP is that of its directory: it waits for the other one's.
+        path = environ["PATH_INFO"]
+        if environ["REQUEST_METHOD"] == "GET" and path.endswith(".zip") and path not in seen:
+            seen.add(path)
+            both.wait()
+        return answer(environ, start_response)
+
+    seen: set[str] = set()
+    inner = server._server._server
+    assert inner is not None
+    inner.app = together
+    try:
+        assert in_bucket.bytes() == sound
+    finally:
+        inner.app = answer
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("prove_bytes", [None, 0])
