@@ -67,7 +67,7 @@ class PartSearch:
     """The search for the parts of segments with these `receipts` of one table, which ascend.
 
     `warn` is told of each copy that is damaged, and how to put it right; `check` is called now and
-    then, and raises where nobody waits any more.
+    then, and raises where nobody waits any more; `progress` gets the bytes of ZIPs just proven.
     """
 
     places: PartPlaces
@@ -75,6 +75,7 @@ class PartSearch:
     receipts: Sequence[Receipt]
     warn: Warn
     check: Callable[[], object]
+    progress: Callable[[int], object]
     _damaged: dict[str, tuple[BlockRange, str]] = field(default_factory=dict)
     _published: dict[str, tuple[PartRef, ...]] = field(default_factory=dict)
     _made_room: bool = False
@@ -190,7 +191,12 @@ class PartSearch:
                 break
             if isinstance(copy, Copy):
                 wanted.append(copy)
-        return None not in self._on_each(_proven, wanted)
+        return None not in self._on_each(self._proven, wanted)
+
+    def _proven(self, copy: Copy) -> bool:
+        copy.prove()
+        self.progress(copy.size)
+        return True
 
     def _on_each(
         self, work: Callable[[_Item], _Result], items: Sequence[_Item]
@@ -250,7 +256,9 @@ class PartSearch:
             ) from error
 
     def _local_part(self, stage: PartStage, receipt: Receipt) -> PartRef:
-        return local_part(stage, receipt, self.places.proofs, self.find_equal)
+        part = local_part(stage, receipt, self.places.proofs, self.find_equal)
+        self.progress(part.source.size)
+        return part
 
     def _note_shard(self, blocks: BlockRange, error: IntegrityError) -> None:
         """A shard of the index cannot be read: its ZIPs are passed over."""
@@ -260,11 +268,6 @@ class PartSearch:
         if place not in self._damaged:
             self._damaged[place] = (blocks, damage)
             self.warn(f"{damage}. The rows are taken from another copy")
-
-
-def _proven(copy: Copy) -> bool:
-    copy.prove()
-    return True
 
 
 def _csv_name(plan: ExportPlan, span: Span, style: NameStyle) -> str:

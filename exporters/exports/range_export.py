@@ -73,20 +73,23 @@ class RangeExporter:
         prove_bytes: int | None = None,
         warn: Warn = _nothing,
         check: Callable[[], object] = _nothing,
+        progress: Callable[[int], object] = _nothing,
     ) -> RangeExport:
         """Lay out the ZIP of `table` over blocks `first` to `last`; its size and members are exact.
 
         Every ZIP that parts are taken from is proven: those of the first `prove_bytes` bytes (None:
         all) now, the others before their first byte is read. `warn` is told, now or while the ZIP
         is read, which copies are damaged; others are taken. What lies nowhere is rendered now.
-        `check` is called now and then, and raises where nobody waits any more.
+        `check` is called now and then, and raises where nobody waits any more; `progress` gets the
+        bytes of ZIPs that were just proven.
 
         Raises `InvalidExportError` and `NotHeldError` (both `RangeError`) where the range is not
         aligned or not held (decisions 4 and 6), `IntegrityError` where a part is sound nowhere.
         """
         with _collector_paused():
             plan, receipts = _planned(holdings, table, first, last)
-            search = PartSearch(self._places(plan.chain_id), holdings, receipts, warn, check)
+            places = self._places(plan.chain_id)
+            search = PartSearch(places, holdings, receipts, warn, check, progress)
             return RangeExport(plan, search.lay_out(plan, style or self.style, prove_bytes))
 
     def export_with_null(

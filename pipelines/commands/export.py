@@ -11,6 +11,7 @@ import click
 from exporters.archive.figures import size_text
 from exporters.exports.range_export import RangeExport
 from exporters.names import NameStyle
+from exporters.zips.layout import Layout
 from pipelines.commands.display import Screen
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
 from transforms.warehouse.holdings import CatalogHoldings
@@ -73,14 +74,21 @@ def command(
             asked = (CatalogHoldings(site.warehouse.root), table, first, last, null)
             export = site.exporter.export_with_null(*asked, Path(folder), style=style)
         else:
-            export = site.export(table, first, last, style, warn)
-        layout = export.layout
-        path = None if out is None or dry_run else out / layout.name
-        if path is not None:
-            with screen.progress("writing", layout.size) as advance:
-                layout.write(path, progress=advance)
+            with screen.progress("checking") as advance:
+                export = site.watched(advance).export(table, first, last, style, warn)
+        path = _write(screen, export.layout, None if dry_run else out)
         _tell(screen, export, path)
     screen.document({**_facts(export, path), "warnings": warnings})
+
+
+def _write(screen: Screen, layout: Layout, folder: Path | None) -> Path | None:
+    """Write the ZIP into a folder, and return its path."""
+    if folder is None:
+        return None
+    path = folder / layout.name
+    with screen.progress("writing", layout.size) as advance:
+        layout.write(path, progress=advance)
+    return path
 
 
 def _tell(screen: Screen, export: RangeExport, path: Path | None) -> None:

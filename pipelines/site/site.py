@@ -102,9 +102,18 @@ class Site:
     def export(
         self, table: str, first: int, last: int, style: NameStyle | None, warn: Warn
     ) -> RangeExport:
-        """Lay out one table over a range, every part proven; see `RangeExporter.export`."""
+        """Lay out one table over a range, every part proven; see `RangeExporter.export`.
+
+        `progress` gets the bytes of ZIPs that were just proven.
+        """
         return self.exporter.export(
-            CatalogHoldings(self.warehouse.root), table, first, last, style=style, warn=warn
+            CatalogHoldings(self.warehouse.root),
+            table,
+            first,
+            last,
+            style=style,
+            warn=warn,
+            progress=self.progress,
         )
 
     def stage_part(self, receipt: Receipt) -> None:
