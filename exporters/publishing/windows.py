@@ -35,7 +35,7 @@ def due_windows(archive: Archive, table: str, size: int) -> Iterator[Window]:
     """
     if size < 2:
         raise ConfigError(f"a window of {size} segments is none: use 2 or more, or no windows")
-    sums = archive.root().tables[table]
+    sums = archive.index().tables[table]
     for run in difference(sums.covered, sums.windowed):
         singles = _singles(archive, table, run)
         while len(window := tuple(islice(singles, size))) == size:

@@ -84,14 +84,14 @@ def index_asset() -> dg.AssetsDefinition:
         with healed_by_time(context.retry_number):
             settle_archive(site)
             archive = site.archive(site.loaded_catalog().chain_id)
-            root = archive.root()
-        extent = completeness(root.tables)
+            tables = archive.index().tables
+        extent = completeness(tables)
         return dg.MaterializeResult[None](
             metadata={
                 "complete_until": extent.until or 0,
                 "gaps": [str(gap) for gap in extent.gaps],
-                "zips": sum(sums.zips + sums.windows for sums in root.tables.values()),
-                "bytes": sum(sums.bytes + sums.window_bytes for sums in root.tables.values()),
+                "zips": sum(sums.zips + sums.windows for sums in tables.values()),
+                "bytes": sum(sums.bytes + sums.window_bytes for sums in tables.values()),
                 "index": archive.place("index.json"),
                 "page": archive.place("index.html"),
             }

@@ -65,7 +65,7 @@ def publish_windows(site: Site) -> PublishReport:
         for table in HISTORY_TABLES
         for window in due_windows(archive, table, site.settings.window)
     )
-    with noted(site.notes, (shard.number for shard in archive.root().shards)):
+    with noted(site.notes, (shard.number for shard in archive.index().shards)):
         return publish_zips(archive, items, scratch=site.scratch())
 
 
@@ -127,7 +127,7 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
     hull = BlockRange(min(segments).first, max(segments).last)
     archive = site.archive(site.loaded_catalog().chain_id)
     found: dict[str, PublishedTable] = {}
-    for summary in archive.root().shards:
+    for summary in archive.index().shards:
         if summary.reaches(hull):
             for entry in archive.shard(summary.number).entries:
                 if not entry.is_window and entry.blocks in segments:

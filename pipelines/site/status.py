@@ -91,7 +91,7 @@ def unpublished_segments(site: Site) -> list[BlockRange]:
 
 
 def _extent(site: Site, chain_id: str) -> Completeness:
-    return completeness(site.archive(chain_id).root().tables if chain_id else {})
+    return completeness(site.archive(chain_id).index().tables if chain_id else {})
 
 
 def _inside(segments: Iterable[BlockRange], complete: Coverage) -> Iterator[BlockRange]:

@@ -48,7 +48,7 @@ def test_the_layout_is_chain_table_zip(archive: Archive) -> None:
 
 def test_an_archive_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path), CHAIN)
-    assert archive.root().shards == ()
+    assert archive.index().shards == ()
     assert archive.shard(0).entries == ()
     assert list(archive.entries("orders", BlockRange(0, 10**9))) == []
     assert list(due_windows(archive, "orders", 2)) == []

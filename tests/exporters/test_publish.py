@@ -143,7 +143,7 @@ def test_the_order_of_publishing_leaves_no_trace(tmp_path: Path) -> None:
 
 def test_a_publisher_killed_before_any_write_is_made_good_by_the_next_run(tmp_path: Path) -> None:
     new = segment_items(tmp_path, 10, 12, THREE) + segment_items(tmp_path, 20001, 20005, THREE[:1])
-    # ZIPs and hash files; the three files of two shards; the root, the chain's page, the home page
+    # ZIPs and hash files; the three files of two shards; the index, the chain's page, the home page
     assert deaths_made_good(tmp_path, new, None) == 4 * 2 + 2 * 3 + 3
 
 
@@ -334,7 +334,7 @@ def test_a_connection_lost_at_any_write_is_made_good_by_the_next_run(
     with server.store() as store:
         archive = Archive(store, CHAIN)
         publish_zips(archive, segment_items(tmp_path, 90, 99, THREE[:1]))
-        for block in (0, 1, 2, 5):  # the ZIP, its hash file, the shard, the root
+        for block in (0, 1, 2, 5):  # the ZIP, its hash file, the shard, the index
             items = segment_items(tmp_path, block, block, THREE[:1])
             server.door.faults += [("PUT", "")] * block + [("PUT", "lose the answer")]
             with pytest.raises(ConnectionError):
@@ -470,7 +470,7 @@ def test_a_window_crosses_schemas_and_shards(store: Store, tmp_path: Path) -> No
     publish_zips(archive, [part_item(tmp_path, "orders", 19001, 20500, rows=0)])
     publish_zips(archive, [part_item(tmp_path, "orders", 20501, 21000, rows=4, version=21)])
     assert published_windows(archive, "orders", 3) == ["18001-21000"]
-    window = list(archive.entries("orders", archive.root().shards[0].tables["orders"].covered[0]))[
+    window = list(archive.entries("orders", archive.index().shards[0].tables["orders"].covered[0]))[
         1
     ]
     assert [(m.name, m.version, m.rows) for m in window.members] == [

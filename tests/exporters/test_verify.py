@@ -196,22 +196,22 @@ def test_a_document_that_does_not_follow_from_the_entries_is_found_and_mended(
         assert document.read_bytes() == whole
 
 
-def test_a_root_that_was_lost_is_made_again_from_all_shards(
+def test_an_index_that_was_lost_is_made_again_from_all_shards(
     archive: Archive, tmp_path: Path
 ) -> None:
     publish_zips(archive, segment_items(tmp_path, 20001, 20010, THREE))
-    root = file(archive, f"{CHAIN}/index.json")
-    whole = root.read_bytes()
-    root.unlink()
+    index = file(archive, f"{CHAIN}/index.json")
+    whole = index.read_bytes()
+    index.unlink()
     publish_zips(archive, segment_items(tmp_path, 20001, 20010, THREE))
-    assert root.read_bytes() == whole
+    assert index.read_bytes() == whole
 
 
-def test_wrong_sums_in_the_root_are_found(archive: Archive) -> None:
-    root = file(archive, f"{CHAIN}/index.json")
-    found_root = json.loads(root.read_bytes())
-    found_root["complete_until"] = 13
-    root.write_bytes(json.dumps(found_root).encode())
+def test_wrong_sums_in_the_index_are_found(archive: Archive) -> None:
+    index = file(archive, f"{CHAIN}/index.json")
+    found_index = json.loads(index.read_bytes())
+    found_index["complete_until"] = 13
+    index.write_bytes(json.dumps(found_index).encode())
     assert found(archive)[0] == (Problem.BAD_INDEX, f"{CHAIN}/index.json")
 
 
