@@ -24,7 +24,7 @@ from exporters.archive.sums import TableSums
 from exporters.archive.templating import render
 from exporters.publishing.publish import publish_zips
 from exporters.stores.folder import FolderStore
-from tests.archive_kit import CHAIN, THREE, contents, copied_archive, segment_items
+from tests.archive_kit import CHAIN, THREE, contents, copied_archive, segment_requests
 from tests.page_kit import HOSTILE, Page
 from transforms.blocks import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
@@ -36,9 +36,9 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     archive = Archive(FolderStore(folder / "store"), CHAIN)
-    publish_zips(archive, segment_items(folder, 1, 1000))
-    publish_zips(archive, segment_items(folder, 1001, 1087, THREE))
-    publish_zips(archive, segment_items(folder, 20001, 21000))
+    publish_zips(archive, segment_requests(folder, 1, 1000))
+    publish_zips(archive, segment_requests(folder, 1001, 1087, THREE))
+    publish_zips(archive, segment_requests(folder, 20001, 21000))
     return folder / "store"
 
 
@@ -113,13 +113,13 @@ def test_the_page_puts_completeness_into_words(
 ) -> None:
     archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
     for blocks in segments:
-        publish_zips(archive, segment_items(tmp_path, *blocks))
+        publish_zips(archive, segment_requests(tmp_path, *blocks))
     assert sentence in Page(chain_page(archive.index(), ())).text
 
 
 def test_a_first_block_without_all_tables_is_said_to_be_incomplete(tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
-    publish_zips(archive, segment_items(tmp_path, 1, 9, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 1, 9, THREE))
     text = page(archive, "index.html").text
     assert "Complete until blocknot yet" in text
     assert "The first blocks are not complete yet" in text
