@@ -12,7 +12,7 @@ from pipelines.assets.keys import ARCHIVE, INDEX, WINDOWS, export_key, table_key
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import healed_by_time
-from pipelines.site.publishing import publish_segments, publish_windows, settle_archive
+from pipelines.site.publishing import finish_interrupted, publish_segments, publish_windows
 from pipelines.site.site import Site
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -82,7 +82,7 @@ def index_asset() -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
         with healed_by_time(context.retry_number):
-            settle_archive(site)
+            finish_interrupted(site)
             archive = site.archive(site.loaded_catalog().chain_id)
             tables = archive.index().tables
         extent = completeness(tables)

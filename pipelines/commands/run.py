@@ -20,7 +20,7 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.sample import write_sample
-from pipelines.site.publishing import PublishedTable, published_tables, settle_archive
+from pipelines.site.publishing import PublishedTable, finish_interrupted, published_tables
 from pipelines.site.site import Site
 from pipelines.site.status import Standing, standing_of
 
@@ -44,7 +44,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     if site.settings.embedded and not Path(site.settings.source).exists():
         screen.say(f"Writing a sample history to {site.settings.source}")
         write_sample(Path(site.settings.source))
-    settle_archive(site)
+    finish_interrupted(site)
     before = standing_of(site)
     site.warehouse.record_refusals(before.survey)
     runs = list(_run(site, screen)) if before.to_do else []

@@ -14,8 +14,8 @@ from exporters.publishing.publish import PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
 from exporters.publishing.windows import due_windows, window_request, windows_over
+from pipelines.site.journal import journaled, refresh_interrupted
 from pipelines.site.site import Site
-from pipelines.site.unfinished import noted, settle
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import LoadedSegment, Receipt
@@ -46,7 +46,7 @@ def publish_segments(
     receipts = [r for r in site.receipts(segments) if r.table in tables]
     known = {(entry.table, entry.blocks): entry for entry in _entries(archive, segments, tables)}
     missing = [receipt for receipt in receipts if not _is_held(receipt, known)]
-    with noted(site.notes, map(shard_number, segments)):
+    with journaled(site.journal, map(shard_number, segments)):
         report = _publish_parts(site, archive, missing, catalog.segments)
     entries = tuple(_entries(archive, segments, tables)) if missing else tuple(known.values())
     for entry in entries:
@@ -65,7 +65,7 @@ def publish_windows(site: Site) -> PublishReport:
         for table in HISTORY_TABLES
         for window in due_windows(archive, table, site.settings.window)
     )
-    with noted(site.notes, (shard.number for shard in archive.index().shards)):
+    with journaled(site.journal, (shard.number for shard in archive.index().shards)):
         return publish_zips(archive, requests, scratch=site.scratch())
 
 
@@ -81,7 +81,7 @@ def replace_published(
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
-    with noted(site.notes, map(shard_number, segments)):
+    with journaled(site.journal, map(shard_number, segments)):
         singles = _publish_parts(site, archive, receipts, catalog.segments, correction)
         windows = publish_zips(
             archive,
@@ -105,10 +105,10 @@ def _windows_over(
                 )
 
 
-def settle_archive(site: Site) -> int:
-    """Finish what killed publishers left half done; returns how many there were."""
+def finish_interrupted(site: Site) -> int:
+    """Finish the publications that were killed half-way; returns how many there were."""
     catalog = site.warehouse.catalog()
-    return settle(site.notes, site.archive(catalog.chain_id)) if catalog else 0
+    return refresh_interrupted(site.journal, site.archive(catalog.chain_id)) if catalog else 0
 
 
 @dataclass(frozen=True, slots=True)
