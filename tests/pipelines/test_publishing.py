@@ -19,7 +19,7 @@ from pipelines.site.publishing import (
     published_tables,
 )
 from pipelines.site.site import Site
-from pipelines.site.status import standing_of, unpublished_segments
+from pipelines.site.status import site_status, unpublished_segments
 from pipelines.site.verifying import verify_site
 from tests.pg_csv import decode, pg_csv
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
@@ -98,7 +98,7 @@ def test_a_segment_is_published_when_all_its_tables_are(site: Site) -> None:
     publish_segments(site, ALL[:1])
 
     assert unpublished_segments(site) == list(ALL[1:])
-    assert standing_of(site).to_do == ALL[1:]
+    assert site_status(site).to_do == ALL[1:]
 
 
 def test_publishing_again_does_nothing(site: Site) -> None:
