@@ -1,4 +1,4 @@
-"""The checks that stand between a load and its publication, and those that watch the whole.
+"""The checks between a load and its publication, and those of the site's status.
 
 Each belongs to one table, so that it can be seen and run alone; the work is done in
 `pipelines.site.audits`.
@@ -19,7 +19,7 @@ from pipelines.site.audits import (
     row_problems,
 )
 from pipelines.site.site import Site
-from pipelines.site.status import NOTHING, Standing, standing_of
+from pipelines.site.status import EMPTY_STATUS, SiteStatus, site_status
 from transforms.blocks import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -71,49 +71,49 @@ def publication_gate() -> dg.AssetChecksDefinition:
     return checks
 
 
-def standing_checks(lag_blocks: int) -> list[dg.AssetChecksDefinition]:
-    """The warnings about the whole: how far behind the archive is, and what cannot be used."""
-    return [_standing_check(judge) for judge in _judges(lag_blocks)]
+def status_checks(lag_blocks: int) -> list[dg.AssetChecksDefinition]:
+    """The warnings of a status: how far behind the archive is, and what cannot be used."""
+    return [_status_check(evaluate) for evaluate in _evaluators(lag_blocks)]
 
 
-def standing_evaluations(standing: Standing, lag_blocks: int) -> list[dg.AssetCheckEvaluation]:
+def status_evaluations(status: SiteStatus, lag_blocks: int) -> list[dg.AssetCheckEvaluation]:
     """The same, for a sensor to report without a run."""
-    return [judge(standing) for judge in _judges(lag_blocks)]
+    return [evaluate(status) for evaluate in _evaluators(lag_blocks)]
 
 
-_Judge = Callable[[Standing], dg.AssetCheckEvaluation]
+_Evaluate = Callable[[SiteStatus], dg.AssetCheckEvaluation]
 
 
-def _judges(lag_blocks: int) -> tuple[_Judge, ...]:
-    return (lambda standing: _lag(standing, lag_blocks), _refused)
+def _evaluators(lag_blocks: int) -> tuple[_Evaluate, ...]:
+    return (lambda status: _lag(status, lag_blocks), _refused)
 
 
-def _standing_check(judge: _Judge) -> dg.AssetChecksDefinition:
-    name = judge(NOTHING).check_name
+def _status_check(evaluate: _Evaluate) -> dg.AssetChecksDefinition:
+    name = evaluate(EMPTY_STATUS).check_name
 
     @dg.asset_check(asset=INDEX, name=name, description=_MEANINGS[name])
     def check(site: dg.ResourceParam[Site]) -> dg.AssetCheckResult:
-        told = judge(standing_of(site))
+        evaluation = evaluate(site_status(site))
         return dg.AssetCheckResult(
-            passed=told.passed, severity=told.severity, metadata=told.metadata
+            passed=evaluation.passed, severity=evaluation.severity, metadata=evaluation.metadata
         )
 
     return check
 
 
-def _lag(standing: Standing, lag_blocks: int) -> dg.AssetCheckEvaluation:
+def _lag(status: SiteStatus, lag_blocks: int) -> dg.AssetCheckEvaluation:
     """Counted in blocks, not in minutes: filling up old history does not make an archive fresh."""
-    behind = standing.blocks_behind
+    behind = status.blocks_behind
     return _warning(
         LAG,
         behind <= lag_blocks,
-        {"blocks_behind": behind, "segments_to_do": len(standing.to_do)},
+        {"blocks_behind": behind, "segments_to_do": len(status.to_do)},
     )
 
 
-def _refused(standing: Standing) -> dg.AssetCheckEvaluation:
+def _refused(status: SiteStatus) -> dg.AssetCheckEvaluation:
     """Every file of the source that is in quarantine, with its reason."""
-    refused = standing.refused
+    refused = status.refused
     shown = dict(list(refused.items())[:_SHOWN])
     return _warning(REFUSED, not refused, {"files": len(refused), **shown})
 

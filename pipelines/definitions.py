@@ -9,7 +9,7 @@ from pipelines import jobs
 from pipelines.assets.archive import export_asset, index_asset, windows_asset
 from pipelines.assets.captures import captures_asset, captures_sensor
 from pipelines.assets.warehouse import current_state_asset, history_asset, volumes_asset
-from pipelines.checks import publication_gate, standing_checks
+from pipelines.checks import publication_gate, status_checks
 from pipelines.discovery import segment_sensor
 from pipelines.resources import StrataResource
 from pipelines.schedules import schedules
@@ -35,7 +35,7 @@ def _definitions(settings: Settings) -> dg.Definitions:
             windows_asset(),
             index_asset(),
         ],
-        asset_checks=[publication_gate(), *standing_checks(settings.lag_blocks)],
+        asset_checks=[publication_gate(), *status_checks(settings.lag_blocks)],
         jobs=jobs.ALL,
         sensors=[
             segment_sensor(jobs.load_and_publish, settings),

@@ -10,13 +10,13 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 
 from exporters.settings import dagster_home
 from pipelines.batches import plan_batches
-from pipelines.checks import standing_evaluations
+from pipelines.checks import status_evaluations
 from pipelines.instance import end_killed_runs
 from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
 from pipelines.run_requests import run_requests
 from pipelines.settings import Settings
 from pipelines.site.site import Site
-from pipelines.site.status import Standing, standing_of
+from pipelines.site.status import SiteStatus, site_status
 
 
 def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.SensorDefinition:
@@ -34,39 +34,41 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
         context: dg.SensorEvaluationContext, site: dg.ResourceParam[Site]
     ) -> dg.SensorResult:
         end_killed_runs(context.instance, dagster_home())
-        standing = standing_of(site)
-        site.warehouse.record_refusals(standing.survey)
+        status = site_status(site)
+        site.warehouse.record_refusals(status.survey)
         present = context.instance.get_dynamic_partitions(str(SEGMENTS.name))
-        fresh = missing_partitions(present, standing.known)
-        batches = plan_batches(standing.to_do, [*present, *fresh], settings.batch)
+        fresh = missing_partitions(present, status.known)
+        batches = plan_batches(status.to_do, [*present, *fresh], settings.batch)
         requests = list(run_requests(context.instance, batches, datetime.now(UTC)))
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else _idle(standing),
+            skip_reason=None if requests else _idle(status),
             dynamic_partitions_requests=[
                 SEGMENTS.build_add_request(fresh[at : at + ADDED_AT_ONCE])
                 for at in range(0, len(fresh), ADDED_AT_ONCE)
             ],
-            asset_events=_news(context.cursor, standing, settings.lag_blocks),
-            cursor=_cursor(standing),
+            asset_events=_changed_evaluations(context.cursor, status, settings.lag_blocks),
+            cursor=_cursor(status),
         )
 
     return new_segments
 
 
-def _idle(standing: Standing) -> str:
-    done, known, waiting = len(standing.published), len(standing.known), len(standing.to_do)
+def _idle(status: SiteStatus) -> str:
+    done, known, waiting = len(status.published), len(status.known), len(status.to_do)
     return (
         f"{done} of {known} segments are published; {waiting} are in runs or wait to be tried "
-        f"again; {len(standing.refused)} files cannot be used"
+        f"again; {len(status.refused)} files cannot be used"
     )
 
 
-def _news(told: str | None, standing: Standing, lag_blocks: int) -> list[dg.AssetCheckEvaluation]:
-    """Report how the whole stands when that has changed; the cursor is what was told last."""
-    return [] if told == _cursor(standing) else standing_evaluations(standing, lag_blocks)
+def _changed_evaluations(
+    previous: str | None, status: SiteStatus, lag_blocks: int
+) -> list[dg.AssetCheckEvaluation]:
+    """The checks of a status that changed; `previous` is the cursor of the one before."""
+    return [] if previous == _cursor(status) else status_evaluations(status, lag_blocks)
 
 
-def _cursor(standing: Standing) -> str:
-    refused = hashlib.sha256(repr(standing.refused).encode()).hexdigest()
-    return f"{standing.blocks_behind} {refused[:16]}"
+def _cursor(status: SiteStatus) -> str:
+    refused = hashlib.sha256(repr(status.refused).encode()).hexdigest()
+    return f"{status.blocks_behind} {refused[:16]}"

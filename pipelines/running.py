@@ -15,7 +15,7 @@ from pipelines.instance import COMMAND_LINE_TAG, add_partitions, only_command_li
 from pipelines.jobs import load_and_publish, publish_windows
 from pipelines.run_requests import batch_tags
 from pipelines.site.site import Site
-from pipelines.site.status import standing_of
+from pipelines.site.status import site_status
 
 # Dagster's own log goes to its event log; on the terminal it would drown everything else.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -43,9 +43,9 @@ def run_everything(site: Site, home: Path, tell: Callable[[FinishedRun], object]
     defs = definitions(site.settings)
     with open_instance(home) as instance, only_command_line(instance, home):
         runner = _Runner(site, instance, defs)
-        standing = standing_of(site)
-        partitions = add_partitions(instance, standing.known)
-        waiting = deque(plan_batches(standing.to_do, partitions, site.settings.batch))
+        status = site_status(site)
+        partitions = add_partitions(instance, status.known)
+        waiting = deque(plan_batches(status.to_do, partitions, site.settings.batch))
         while waiting:
             batch = waiting.popleft()
             finished = runner.run(load_and_publish.name, batch)
@@ -60,7 +60,7 @@ def run_everything(site: Site, home: Path, tell: Callable[[FinishedRun], object]
 
 def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch]:
     """What to try after a batch failed: always less than the batch."""
-    left = frozenset(standing_of(site).to_do) & frozenset(batch.segments)
+    left = frozenset(site_status(site).to_do) & frozenset(batch.segments)
     if len(left) == len(batch.segments):
         return batch.halves()
     return list(plan_batches(left, partitions, len(batch.segments)))

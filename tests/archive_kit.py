@@ -10,7 +10,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.names import csv_name, zip_name
-from exporters.publishing.request import PublishItem
+from exporters.publishing.request import PublishRequest
 from exporters.stores.folder import FolderStore
 from exporters.stores.store import PutResult, Store
 from exporters.zips.part_zip import write_part_zip
@@ -28,7 +28,7 @@ def schema(table: str, version: int = 1) -> TableSchema:
     return known.schema
 
 
-def part_item(
+def part_request(
     folder: Path,
     table: str,
     first: int,
@@ -37,7 +37,7 @@ def part_item(
     rows: int = 3,
     salt: str = "",
     version: int = 1,
-) -> PublishItem:
+) -> PublishRequest:
     """A real single-segment ZIP whose rows span lines and hold quotes."""
     blocks, columns = BlockRange(first, last), schema(table, version)
     empty = "," * (len(columns.columns) - 1)
@@ -48,10 +48,10 @@ def part_item(
     part = write_part_zip(path, name, columns.header, [body], rows, durable=False)
     sha256 = hashlib.sha256(columns.header + body).hexdigest()
     source = SegmentSource(blocks, version, f"Qm{first}", hashlib.sha256(b"%d" % first).hexdigest())
-    return PublishItem(table, path, (source,), (columns,), rows, (sha256,), part.sha256)
+    return PublishRequest(table, path, (source,), (columns,), rows, (sha256,), part.sha256)
 
 
-def segment_items(
+def segment_requests(
     folder: Path,
     first: int,
     last: int,
@@ -60,10 +60,10 @@ def segment_items(
     rows: int = 3,
     salt: str = "",
     version: int = 1,
-) -> list[PublishItem]:
+) -> list[PublishRequest]:
     """One ZIP for each table of a segment."""
     return [
-        part_item(folder, table, first, last, rows=rows, salt=salt, version=version)
+        part_request(folder, table, first, last, rows=rows, salt=salt, version=version)
         for table in tables
     ]
 

@@ -2,7 +2,7 @@
 
 <chain id>/<table>/<zip name>            a published ZIP, never overwritten
 <chain id>/<table>/<zip name>.sha256     its hash, for `sha256sum -c` in the same folder
-<chain id>/index.json                    the root of the index (see `exporters.archive.shards`)
+<chain id>/index.json                    the index (see `exporters.archive.shards`)
 <chain id>/index/<first block>.json      a shard of it
 <chain id>/index/<first block>.sha256    its hashes, for `sha256sum -c` in the chain's folder
 <chain id>/index/<first block>.html      its ZIPs as a page
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from exporters.archive.entries import Entry
-from exporters.archive.index import Root, parse_root
+from exporters.archive.index import ArchiveIndex, parse_index
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_entries
 from exporters.stores.store import LostRaceError, Store
 from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
@@ -29,9 +29,9 @@ from transforms.blocks import BlockRange
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
 
-# Parsing costs more than reading: a root of 75,000 segments takes a third of a second. Equal bytes
-# are an equal index, so nothing can be stale.
-_parsed_root = lru_cache(maxsize=4)(parse_root)
+# Parsing costs more than reading: an index of 75,000 segments takes a third of a second. Equal
+# bytes are an equal index, so nothing can be stale.
+_parsed_index = lru_cache(maxsize=4)(parse_index)
 _parsed_shard = lru_cache(maxsize=8)(Shard.parse)
 _ATTEMPTS = 100
 _LONGEST_PAUSE_SECONDS = 0.2
@@ -53,10 +53,12 @@ class Archive:
         """The path's full address, for a person."""
         return self.store.describe(self.key(path))
 
-    def root(self) -> Root:
-        """Read the root of the index; that of an archive without one is empty."""
+    def index(self) -> ArchiveIndex:
+        """Read the index without its shards; that of an archive without one is empty."""
         data = self.read("index.json")
-        return _parsed_root(data, self.place("index.json")) if data else Root(self.chain_id)
+        if not data:
+            return ArchiveIndex(self.chain_id)
+        return _parsed_index(data, self.place("index.json"))
 
     def shard(self, number: int) -> Shard:
         """Read a shard of the index; one that is absent is empty."""
@@ -68,9 +70,9 @@ class Archive:
     def entries(self, table: str, blocks: BlockRange) -> Iterator[Entry]:
         """Yield the published ZIPs of a table that hold any of these blocks, by first block.
 
-        Reads the root and only the shards that such ZIPs can be in.
+        Reads the index and only the shards that such ZIPs can be in.
         """
-        for summary in self.root().shards:
+        for summary in self.index().shards:
             if summary.reaches(blocks):
                 for entry in self.shard(summary.number).entries:
                     if entry.table == table and entry.blocks.overlaps(blocks):
@@ -84,7 +86,7 @@ class Archive:
     ) -> Iterator[Entry]:
         """Yield the published ZIPs of a table that hold no other blocks, by first block.
 
-        Costs what the range costs: the root is not read, and of shards only what the table has.
+        Costs what the range costs: the index is not read, and of shards only what the table has.
         Shards that are damaged are passed over; `unreadable` gets their blocks and the error.
         """
         numbers = range(blocks.first // SHARD_BLOCKS, blocks.last // SHARD_BLOCKS + 1)

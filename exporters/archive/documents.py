@@ -1,4 +1,4 @@
-"""What follows from the published entries: hash lists, the root of the index, the pages.
+"""What follows from the published entries: hash lists, the index, the pages.
 
 Every document is computed from the ones before it, so it can be made again at any time, by any
 publisher, and comes out the same. Writing them in this order, each by compare-and-swap, leaves
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from exporters.archive.archive import Archive, read_small, update
 from exporters.archive.entries import Json
-from exporters.archive.index import Root, ShardSummary, parse_root, root_bytes
+from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
 from exporters.archive.ledger import replacements
 from exporters.archive.page import chain_page, home_page, shard_page
 from exporters.archive.shards import FORMAT, SHARD_BLOCKS, Shard, json_lines, parsed, shard_path
@@ -42,7 +42,7 @@ def refresh(archive: Archive, numbers: Iterable[int]) -> int:
 
 
 def stored_shards(archive: Archive) -> Iterator[int]:
-    """Yield the numbers of the shards that are there, ascending, whatever the root says."""
+    """Yield the numbers of the shards that are there, ascending, whatever the index says."""
     for info in archive.store.list(archive.key("index/")):
         name = info.key.rpartition("/")[2].removesuffix(".json")
         if name.isdecimal():
@@ -59,7 +59,7 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[Document]:
     shards = sorted(set(numbers))
     for number in shards:
         yield from _of_shard(archive, number)
-    yield Document(archive.key("index.json"), _JSON, lambda old: _root(archive, shards, old))
+    yield Document(archive.key("index.json"), _JSON, lambda old: _index(archive, shards, old))
     yield Document(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
     yield Document(CHAINS, _JSON, lambda old: _chains(archive, old))
     yield Document(HOME, _HTML, lambda _: _home_page(archive.store))
@@ -76,13 +76,13 @@ def _hashes(archive: Archive, number: int) -> bytes:
     return "".join(f"{entry.sha256}  {entry.path}\n" for entry in entries).encode()
 
 
-def _root(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:
+def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:
     if not old:  # the first one, or one that was lost: the shards are the truth
-        return root_bytes(
-            Root(archive.chain_id).including(_summaries(archive, stored_shards(archive)))
+        return index_bytes(
+            ArchiveIndex(archive.chain_id).including(_summaries(archive, stored_shards(archive)))
         )
-    root = parse_root(old, archive.place("index.json"))
-    return root_bytes(root.including(_summaries(archive, numbers)))
+    index = parse_index(old, archive.place("index.json"))
+    return index_bytes(index.including(_summaries(archive, numbers)))
 
 
 def _summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummary]:
@@ -93,7 +93,7 @@ def _summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummar
 
 
 def _chain_page(archive: Archive) -> bytes:
-    return chain_page(archive.root(), replacements(archive))
+    return chain_page(archive.index(), replacements(archive))
 
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:
@@ -103,7 +103,7 @@ def _chains(archive: Archive, old: bytes | None) -> bytes:
 
 
 def _home_page(store: Store) -> bytes:
-    return home_page([Archive(store, chain).root() for chain in chains(store)])
+    return home_page([Archive(store, chain).index() for chain in chains(store)])
 
 
 def _parse_chains(data: bytes | None, store: Store) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The root of the archive's index: what is there, how far it is complete, what is missing."""
+"""The archive's index: what is there, how far it is complete, what is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RUNS = ("covered", "windowed")
 
 @dataclass(frozen=True, slots=True)
 class ShardSummary:
-    """A shard as the root knows it: its file's size in bytes and hash, and its sums per table."""
+    """A shard as the index knows it: its file's size in bytes and hash, and its sums per table."""
 
     number: int
     size: int
@@ -52,16 +52,16 @@ class ShardSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
-    """A chain's archive as a whole."""
+class ArchiveIndex:
+    """What a chain's archive holds, from the sums of its shards."""
 
     chain_id: str
     shards: tuple[ShardSummary, ...] = ()
 
-    def including(self, fresh: Iterable[ShardSummary]) -> Root:
-        """The root with shards added or replaced by number."""
+    def including(self, fresh: Iterable[ShardSummary]) -> ArchiveIndex:
+        """The index with shards added or replaced by number."""
         shards = {shard.number: shard for shard in (*self.shards, *fresh)}
-        return Root(self.chain_id, tuple(shards[number] for number in sorted(shards)))
+        return ArchiveIndex(self.chain_id, tuple(shards[number] for number in sorted(shards)))
 
     @property
     def tables(self) -> dict[str, TableSums]:
@@ -72,29 +72,29 @@ class Root:
         }
 
 
-def root_bytes(root: Root) -> bytes:
-    """The root as JSON."""
-    tables = root.tables
+def index_bytes(index: ArchiveIndex) -> bytes:
+    """The index as JSON."""
+    tables = index.tables
     extent = completeness(tables)
     document = {
         "format": FORMAT,
-        "chain_id": root.chain_id,
+        "chain_id": index.chain_id,
         "first_block": extent.held.first if extent.held else None,
         "last_block": extent.held.last if extent.held else None,
         "complete_until": extent.until,
         "complete": [range_json(run) for run in extent.complete],
         "gaps": [range_json(run) for run in extent.gaps],
         "tables": {table: _sums_json(sums) for table, sums in tables.items()},
-        "shards": [_shard_json(shard) for shard in root.shards],
+        "shards": [_shard_json(shard) for shard in index.shards],
     }
     return json_lines(document)
 
 
-def parse_root(data: bytes, place: str) -> Root:
-    """Read a root; what follows from its shards is computed, not believed."""
+def parse_index(data: bytes, place: str) -> ArchiveIndex:
+    """Read an index; what follows from its shards is computed, not believed."""
 
-    def read(found: Json) -> Root:
-        return Root(found["chain_id"], tuple(map(_shard_of, found["shards"])))
+    def read(found: Json) -> ArchiveIndex:
+        return ArchiveIndex(found["chain_id"], tuple(map(_shard_of, found["shards"])))
 
     return parsed(data, place, read)
 
@@ -118,7 +118,7 @@ def _sums_of(found: Json) -> TableSums:
 
 
 def _shard_json(shard: ShardSummary) -> Json:
-    """A shard. Its tables nearly always cover the same blocks, which are then said once."""
+    """A shard. Its tables nearly always cover the same blocks, which then stand there once."""
     tables = {table: _sums_json(sums) for table, sums in shard.tables.items()}
     usual = {name: next(iter(tables.values()))[name] for name in _RUNS} if tables else {}
     own = {

@@ -10,7 +10,7 @@ from functools import partial
 
 from exporters.archive.coverage import difference
 from exporters.archive.figures import Mark, coverage_bar
-from exporters.archive.index import Root, ShardSummary
+from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.ledger import Replacement
 from exporters.archive.shards import Shard, shard_path
 from exporters.archive.sums import Completeness, TableSums, Totals, completeness, totals
@@ -20,22 +20,22 @@ from transforms.blocks import BlockRange
 _render = partial(render, "exporters.archive")
 
 
-def home_page(roots: Sequence[Root]) -> bytes:
+def home_page(indexes: Sequence[ArchiveIndex]) -> bytes:
     """The page that lists the chains of a store."""
-    return _render("home.html", chains=[_chain(root) for root in roots])
+    return _render("home.html", chains=[_chain(index) for index in indexes])
 
 
-def chain_page(root: Root, replaced: Sequence[Replacement]) -> bytes:
+def chain_page(index: ArchiveIndex, replaced: Sequence[Replacement]) -> bytes:
     """The page of one chain: how far it goes, what is missing, where everything is."""
-    tables = root.tables
+    tables = index.tables
     extent = completeness(tables)
     return _render(
         "chain.html",
-        chain_id=root.chain_id,
+        chain_id=index.chain_id,
         extent=extent,
         totals=totals(tables.values()),
         tables=[(name, sums, *_coverage(extent, sums)) for name, sums in tables.items()],
-        shards=[_shard(summary) for summary in root.shards],
+        shards=[_shard(summary) for summary in index.shards],
         replaced=replaced,
     )
 
@@ -45,10 +45,10 @@ def shard_page(shard: Shard) -> bytes:
     return _render("shard.html", shard=shard)
 
 
-def _chain(root: Root) -> tuple[str, Completeness, Totals]:
+def _chain(index: ArchiveIndex) -> tuple[str, Completeness, Totals]:
     """Its id, how far it goes and what it holds."""
-    tables = root.tables
-    return root.chain_id, completeness(tables), totals(tables.values())
+    tables = index.tables
+    return index.chain_id, completeness(tables), totals(tables.values())
 
 
 def _coverage(extent: Completeness, sums: TableSums) -> tuple[int, list[Mark]]:

@@ -1,9 +1,9 @@
-"""The archive's machine-readable index: shards of entries, and a root that sums them up.
+"""The shards of the archive's index: the entries of its ZIPs. `index.json` sums them up.
 
 Both are JSON in UTF-8 with fixed bytes: the same set of ZIPs gives the same index. Heights are
 inclusive, sizes are bytes, hashes are hex SHA-256, paths are relative to the chain's folder.
-Publishing one more segment rewrites its shard and the root, whatever else the archive holds. A
-reader that finds a shard newer than the root (another hash) reads the root again. Fields may be
+Publishing one more segment rewrites its shard and `index.json`, whatever else the archive holds. A
+reader that finds a shard newer than the index (another hash) reads the index again. Fields may be
 added within `format` 1; a reader ignores those it does not know.
 
 `<chain id>/index/<first block>.json`, one for the ZIPs that begin within 20,000 blocks:
@@ -17,7 +17,7 @@ added within `format` 1; a reader ignores those it does not know.
                     CSVs; runs [header, body]: deflated bytes, plain bytes and CRC-32 of its header
                     run and of its body runs, all that splicing needs to know
 
-`<chain id>/index.json`, the root:
+`<chain id>/index.json`, the index:
 
     format, chain_id, first_block, last_block
     complete_until  the last block up to which all 15 tables are there, from first_block; or null

@@ -21,11 +21,11 @@ from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard, shard_number, shard_path
 from exporters.publishing.replace import Correction, replace_object
-from exporters.publishing.request import PublishItem, proven_entry
+from exporters.publishing.request import PublishRequest, proven_entry
 from exporters.stores.store import LostRaceError, PutResult
 from transforms.errors import ConflictError, IntegrityError
 
-_BATCH = 3_000  # items between two writes of the index: it bounds what is held in memory
+_BATCH = 3_000  # requests between two writes of the index: it bounds what is held in memory
 ZIP_TYPE = "application/zip"
 
 
@@ -38,7 +38,7 @@ class Outcome(Enum):
     CONFLICT = "conflict"
     """Other bytes stand in its place."""
     DAMAGED = "damaged"
-    """Its own file is not what its item says."""
+    """Its own file is not what its request says."""
 
 
 _FAILURES = (Outcome.CONFLICT, Outcome.DAMAGED)
@@ -66,19 +66,19 @@ class PublishReport:
 
     def including(self, done: Sequence[Published]) -> PublishReport:
         """The report with more ZIPs counted in."""
-        count = [item.outcome for item in done].count
+        count = [one.outcome for one in done].count
         written = (Outcome.CREATED, Outcome.REPLACED)
         return PublishReport(
             self.created + count(Outcome.CREATED),
             self.identical + count(Outcome.IDENTICAL),
             self.replaced + count(Outcome.REPLACED),
-            (*self.failed, *(item for item in done if item.outcome in _FAILURES)),
+            (*self.failed, *(one for one in done if one.outcome in _FAILURES)),
             self.bytes + sum(p.entry.bytes for p in done if p.entry and p.outcome in written),
         )
 
     @property
     def damaged(self) -> dict[str, str]:
-        """The reasons of the ZIPs whose own files are not what their items say, by name."""
+        """The reasons of the ZIPs whose own files are not what their requests say, by name."""
         return {one.name: one.reason for one in self.failed if one.outcome is Outcome.DAMAGED}
 
     def after(self, second: PublishReport) -> PublishReport:
@@ -95,7 +95,7 @@ class PublishReport:
 
 def publish_zips(
     archive: Archive,
-    items: Iterable[PublishItem],
+    requests: Iterable[PublishRequest],
     workers: int = 8,
     *,
     correction: Correction | None = None,
@@ -103,18 +103,18 @@ def publish_zips(
 ) -> PublishReport:
     """Publish ZIPs and describe them in the index; see the module for what a crash leaves.
 
-    A ZIP that contradicts its item, or in whose place other bytes stand, counts as failed and the
+    A ZIP that contradicts its request, or in whose place other bytes stand, counts as failed; the
     rest goes on. With a `correction` such bytes are replaced, one ZIP after the other, so that the
-    ledger has the order of the items. `scratch` is where layouts are put together. Errors of the
+    ledger has the order of the requests. `scratch` is where layouts are put together. Errors of the
     machine end the run as they are: run it again.
     """
     report = PublishReport()
-    pending = iter(items)
+    pending = iter(requests)
     put = partial(_publish_one, archive, correction, scratch)
     while batch := list(islice(pending, _BATCH)):
         with ThreadPoolExecutor(1 if correction else workers) as pool:
             done = list(pool.map(put, batch))
-        add_to_index(archive, [item.entry for item in done if item.entry])
+        add_to_index(archive, [one.entry for one in done if one.entry])
         report = report.including(done)
     return report
 
@@ -142,25 +142,25 @@ def _with_entries(
 
 
 def _publish_one(
-    archive: Archive, correction: Correction | None, scratch: Path | None, item: PublishItem
+    archive: Archive, correction: Correction | None, scratch: Path | None, request: PublishRequest
 ) -> Published:
     try:
-        if isinstance(item.content, Path):
-            return _publish_file(archive, correction, item, item.content)
+        if isinstance(request.content, Path):
+            return _publish_file(archive, correction, request, request.content)
         with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
-            zip_file = Path(folder) / item.name
-            item.content.write(zip_file, durable=False)
-            return _publish_file(archive, correction, item, zip_file)
+            zip_file = Path(folder) / request.name
+            request.content.write(zip_file, durable=False)
+            return _publish_file(archive, correction, request, zip_file)
     except ConflictError as error:
-        return Published(item.name, Outcome.CONFLICT, reason=str(error))
+        return Published(request.name, Outcome.CONFLICT, reason=str(error))
     except IntegrityError as error:
-        return Published(item.name, Outcome.DAMAGED, reason=str(error))
+        return Published(request.name, Outcome.DAMAGED, reason=str(error))
 
 
 def _publish_file(
-    archive: Archive, correction: Correction | None, item: PublishItem, zip_file: Path
+    archive: Archive, correction: Correction | None, request: PublishRequest, zip_file: Path
 ) -> Published:
-    entry = proven_entry(item, archive.chain_id, zip_file)
+    entry = proven_entry(request, archive.chain_id, zip_file)
     try:
         result = archive.store.put_if_absent(
             archive.key(entry.path),
@@ -176,7 +176,7 @@ def _publish_file(
         replace_object(archive, entry, zip_file, correction)
         outcome = Outcome.REPLACED
     _put_hash_file(archive, entry)
-    return Published(item.name, outcome, entry)
+    return Published(request.name, outcome, entry)
 
 
 def _put_hash_file(archive: Archive, entry: Entry) -> None:

@@ -1,4 +1,4 @@
-"""One ZIP to publish, and the proof that it holds what is said of it (spec 2.8)."""
+"""A request to publish a ZIP, and the proof that the ZIP is what it says (spec 2.8)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from transforms.tables.registry import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
-class PublishItem:
+class PublishRequest:
     """A local single-segment ZIP, or the layout of a wider one, and what must be in it.
 
     `schemas` has the columns of each CSV in order, `rows` the rows of all of them, `csv_sha256` the
@@ -53,60 +53,62 @@ class PublishItem:
         return BlockRange(self.segments[0].blocks.first, self.segments[-1].blocks.last)
 
 
-def proven_entry(item: PublishItem, chain_id: str, zip_file: Path) -> Entry:
-    """The index entry of an item that lies in `zip_file`, inflated once and compared with it.
+def proven_entry(request: PublishRequest, chain_id: str, zip_file: Path) -> Entry:
+    """The index entry of a request whose ZIP is `zip_file`, inflated once and compared with it.
 
-    Raises `IntegrityError` where the ZIP is damaged or holds anything else than the item says:
+    Raises `IntegrityError` where the ZIP is damaged or holds anything else than the request says:
     other CSVs, blocks, columns, rows or text.
     """
     # Hashed before it is inflated: a file that is replaced later hashes to something else when the
     # store copies it, so it is refused there.
     zip_sha256 = content_sha256(zip_file)
-    if item.zip_sha256 and item.zip_sha256 != zip_sha256:
-        raise _other(item, f"bytes with SHA-256 {zip_sha256}, {item.zip_sha256} were written")
+    if request.zip_sha256 and request.zip_sha256 != zip_sha256:
+        raise _other(request, f"bytes with SHA-256 {zip_sha256}, {request.zip_sha256} were written")
     source = LocalSource.open(zip_file)
     members = read_members(source)
     names = [parse_csv_name(member.name) for member in members]
-    _check_names(item, chain_id, names)
+    _check_names(request, chain_id, names)
     rows = sum(member.rows for member in members)
-    if rows != item.rows:
-        raise _other(item, f"{rows} rows instead of {item.rows}")
+    if rows != request.rows:
+        raise _other(request, f"{rows} rows instead of {request.rows}")
     csvs = tuple(
-        _proven_csv(item, source, member, name, number)
+        _proven_csv(request, source, member, name, number)
         for number, (member, name) in enumerate(zip(members, names, strict=True))
     )
-    return Entry(item.table, item.path, source.size, zip_sha256, item.segments, csvs)
+    return Entry(request.table, request.path, source.size, zip_sha256, request.segments, csvs)
 
 
-def _check_names(item: PublishItem, chain_id: str, names: Sequence[CsvName]) -> None:
-    strange = [name for name in names if (name.chain_id, name.table) != (chain_id, item.table)]
+def _check_names(request: PublishRequest, chain_id: str, names: Sequence[CsvName]) -> None:
+    strange = [name for name in names if (name.chain_id, name.table) != (chain_id, request.table)]
     if strange:
-        raise _other(item, f"{strange[0].table} of chain {strange[0].chain_id}")
+        raise _other(request, f"{strange[0].table} of chain {strange[0].chain_id}")
     runs = list(contiguous_runs(name.blocks for name in names))
-    if runs != [item.blocks] or len(names) != len(item.schemas):
+    if runs != [request.blocks] or len(names) != len(request.schemas):
         what = ", ".join(str(name.blocks) for name in names)
-        raise _other(item, f"CSVs over blocks {what}, not {len(item.schemas)} over {item.blocks}")
+        wanted = f"{len(request.schemas)} over {request.blocks}"
+        raise _other(request, f"CSVs over blocks {what}, not {wanted}")
 
 
 def _proven_csv(
-    item: PublishItem, source: ByteSource, member: Member, name: CsvName, number: int
+    request: PublishRequest, source: ByteSource, member: Member, name: CsvName, number: int
 ) -> Csv:
-    schema = item.schemas[number]
+    schema = request.schemas[number]
     record = local_header(member)
     if read_exactly(source, member.offset, len(record)) != record:
-        raise _other(item, f"another record before {member.name} than its directory says")
+        raise _other(request, f"another record before {member.name} than its directory says")
     if member.header.crc32 != zlib.crc32(schema.header):
-        raise _other(item, f"other columns than {', '.join(schema.names)} in {member.name}")
+        raise _other(request, f"other columns than {', '.join(schema.names)} in {member.name}")
     digest = hashlib.sha256()
     for block in read_csv(source, member):
         digest.update(block)
     sha256 = digest.hexdigest()
-    if item.csv_sha256 and item.csv_sha256[number] != sha256:
-        raise _other(item, f"{member.name} with SHA-256 {sha256}, not {item.csv_sha256[number]}")
+    if request.csv_sha256 and request.csv_sha256[number] != sha256:
+        wanted = request.csv_sha256[number]
+        raise _other(request, f"{member.name} with SHA-256 {sha256}, not {wanted}")
     facts = (member.rows, member.whole.plain, sha256)
     runs = (member.header, member.body)
     return Csv(member.name, name.version, name.blocks, *facts, schema, runs)
 
 
-def _other(item: PublishItem, what: str) -> IntegrityError:
-    return IntegrityError(f"{item.name} is not published: it holds {what}: make it again")
+def _other(request: PublishRequest, what: str) -> IntegrityError:
+    return IntegrityError(f"{request.name} is not published: it holds {what}: make it again")

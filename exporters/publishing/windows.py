@@ -14,7 +14,7 @@ from exporters.exports.plan import ExportPlan, HeldSegment, NotHeldError, plan_e
 from exporters.exports.proofs import Proofs
 from exporters.exports.splice import layout_export
 from exporters.names import NameStyle
-from exporters.publishing.request import PublishItem
+from exporters.publishing.request import PublishRequest
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import ByteSource
@@ -35,7 +35,7 @@ def due_windows(archive: Archive, table: str, size: int) -> Iterator[Window]:
     """
     if size < 2:
         raise ConfigError(f"a window of {size} segments is none: use 2 or more, or no windows")
-    sums = archive.root().tables[table]
+    sums = archive.index().tables[table]
     for run in difference(sums.covered, sums.windowed):
         singles = _singles(archive, table, run)
         while len(window := tuple(islice(singles, size))) == size:
@@ -49,17 +49,17 @@ def windows_over(archive: Archive, table: str, blocks: BlockRange) -> Iterator[W
             yield tuple(_singles(archive, table, entry.blocks))
 
 
-def window_item(
+def window_request(
     archive: Archive, window: Sequence[Entry], proofs: Proofs, style: NameStyle = NameStyle.SPEC
-) -> PublishItem:
-    """A window as something to publish. Of its ZIPs no data is read yet.
+) -> PublishRequest:
+    """The request to publish a window. Of its ZIPs no data is read yet.
 
     When it is written each is proven first, unless `proofs` has that already: a bit that flipped in
     one must not go into another ZIP. Raises `NotHeldError` where its segments do not join.
     """
     plan = _plan(archive, window)
     parts = [part for entry in window for part in _parts(archive, entry, proofs)]
-    return PublishItem(
+    return PublishRequest(
         plan.table,
         layout_export(plan, parts, style),
         tuple(segment for entry in window for segment in entry.segments),

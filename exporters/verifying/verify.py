@@ -62,7 +62,7 @@ def verify_archive(
 
 def _count(archive: Archive) -> int:
     try:
-        sums = archive.root().tables.values()
+        sums = archive.index().tables.values()
     except IntegrityError:
         return 0  # it is reported where the documents are compared
     return sum(table.zips + table.windows for table in sums)
@@ -97,11 +97,11 @@ def _outdated(archive: Archive, numbers: list[int]) -> Iterator[Finding]:
 
 def _gone(archive: Archive, numbers: list[int]) -> Iterator[Finding]:
     try:
-        named = {shard.number for shard in archive.root().shards}
+        named = {shard.number for shard in archive.index().shards}
     except IntegrityError:
         return  # reported above
     for number in sorted(named - set(numbers)):
-        what = "the root names it, but it is not there: publish its segments again"
+        what = "the index names it, but it is not there: publish its segments again"
         yield Finding(Problem.BAD_INDEX, archive.place(shard_path(number)), what)
 
 

@@ -12,7 +12,7 @@ from pipelines.assets.keys import ARCHIVE, INDEX, WINDOWS, export_key, table_key
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import healed_by_time
-from pipelines.site.publishing import publish_segments, publish_windows, settle_archive
+from pipelines.site.publishing import finish_interrupted, publish_segments, publish_windows
 from pipelines.site.site import Site
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -82,16 +82,16 @@ def index_asset() -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
         with healed_by_time(context.retry_number):
-            settle_archive(site)
+            finish_interrupted(site)
             archive = site.archive(site.loaded_catalog().chain_id)
-            root = archive.root()
-        extent = completeness(root.tables)
+            tables = archive.index().tables
+        extent = completeness(tables)
         return dg.MaterializeResult[None](
             metadata={
                 "complete_until": extent.until or 0,
                 "gaps": [str(gap) for gap in extent.gaps],
-                "zips": sum(sums.zips + sums.windows for sums in root.tables.values()),
-                "bytes": sum(sums.bytes + sums.window_bytes for sums in root.tables.values()),
+                "zips": sum(sums.zips + sums.windows for sums in tables.values()),
+                "bytes": sum(sums.bytes + sums.window_bytes for sums in tables.values()),
                 "index": archive.place("index.json"),
                 "page": archive.place("index.html"),
             }

@@ -16,10 +16,10 @@ from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
 from pipelines.site.publishing import (
+    finish_interrupted,
     publish_segments,
     publish_windows,
     replace_published,
-    settle_archive,
 )
 from pipelines.site.site import Site
 from pipelines.site.status import unpublished_segments
@@ -59,7 +59,7 @@ def command(
         raise click.UsageError("--table and --blocks say what --replace is about")
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
-    settle_archive(site)
+    finish_interrupted(site)
     if reason is None:
         reports = _publish(site, screen)
     else:

@@ -20,9 +20,9 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.sample import write_sample
-from pipelines.site.publishing import PublishedTable, published_tables, settle_archive
+from pipelines.site.publishing import PublishedTable, finish_interrupted, published_tables
 from pipelines.site.site import Site
-from pipelines.site.status import Standing, standing_of
+from pipelines.site.status import SiteStatus, site_status
 
 if TYPE_CHECKING:
     from pipelines.running import FinishedRun
@@ -44,11 +44,11 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     if site.settings.embedded and not Path(site.settings.source).exists():
         screen.say(f"Writing a sample history to {site.settings.source}")
         write_sample(Path(site.settings.source))
-    settle_archive(site)
-    before = standing_of(site)
+    finish_interrupted(site)
+    before = site_status(site)
     site.warehouse.record_refusals(before.survey)
     runs = list(_run(site, screen)) if before.to_do else []
-    after = standing_of(site) if runs else before
+    after = site_status(site) if runs else before
     tables = published_tables(site, after.published - before.published)
     _tell(screen, site, after, tables, idle=not runs)
     screen.document(_facts(after, tables, runs))
@@ -72,25 +72,25 @@ def _run(site: Site, screen: Screen) -> Iterator[FinishedRun]:
 
 
 def _tell(
-    screen: Screen, site: Site, standing: Standing, tables: Sequence[PublishedTable], *, idle: bool
+    screen: Screen, site: Site, status: SiteStatus, tables: Sequence[PublishedTable], *, idle: bool
 ) -> None:
     screen.table(
         f"published to {site.store.describe()}",
         ("table", "ZIPs", "rows", "bytes", "newest", "its SHA-256"),
         ((t.table, t.zips, t.rows, t.bytes, t.newest.blocks, t.newest.sha256) for t in tables),
     )
-    screen.table("cannot be used", ("file", "reason"), standing.refused.items())
+    screen.table("cannot be used", ("file", "reason"), status.refused.items())
     if idle:
         screen.show(
-            f"Nothing new: {len(standing.published)} segments of {standing.chain_id or 'no chain'} "
-            f"are published, complete until block {standing.complete_until or 0}."
+            f"Nothing new: {len(status.published)} segments of {status.chain_id or 'no chain'} "
+            f"are published, complete until block {status.complete_until or 0}."
         )
-    if standing.published:
-        for line in _next_steps(site, standing):
+    if status.published:
+        for line in _next_steps(site, status):
             screen.show(line)
 
 
-def _next_steps(site: Site, standing: Standing) -> Iterator[str]:
+def _next_steps(site: Site, status: SiteStatus) -> Iterator[str]:
     settings = site.settings
     strata = sys.argv[0] if sys.argv[0].endswith("strata") else "strata"
     variables = "" if settings.embedded else f" STRATA_SOURCE={settings.source}"
@@ -99,7 +99,7 @@ def _next_steps(site: Site, standing: Standing) -> Iterator[str]:
         if settings.embedded
         else f" --warehouse {settings.warehouse} --archive {settings.archive}"
     )
-    run = max(standing.published)
+    run = max(status.published)
     yield "Next:"
     yield f"  make ui{variables}  # the runs and assets in Dagster's web interface"
     yield f"  duckdb -readonly {settings.warehouse}/current.duckdb"
@@ -107,10 +107,10 @@ def _next_steps(site: Site, standing: Standing) -> Iterator[str]:
 
 
 def _facts(
-    standing: Standing, tables: Sequence[PublishedTable], runs: Sequence[FinishedRun]
+    status: SiteStatus, tables: Sequence[PublishedTable], runs: Sequence[FinishedRun]
 ) -> dict[str, object]:
     return {
-        "chain_id": standing.chain_id,
+        "chain_id": status.chain_id,
         "published": [
             {
                 "table": table.table,
@@ -129,6 +129,6 @@ def _facts(
             }
             for run in runs
         ],
-        "refused": [{"file": file, "reason": reason} for file, reason in standing.refused.items()],
-        "complete_until": standing.complete_until,
+        "refused": [{"file": file, "reason": reason} for file, reason in status.refused.items()],
+        "complete_until": status.complete_until,
     }

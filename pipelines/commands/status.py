@@ -15,7 +15,7 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
-from pipelines.site.status import Standing, standing_of
+from pipelines.site.status import SiteStatus, site_status
 from transforms.blocks import BlockRange, contiguous_runs, gaps_between
 
 
@@ -31,18 +31,18 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
-    standing = standing_of(site)
+    status = site_status(site)
     places = {
         "source": site.source.describe(),
         "warehouse": str(site.warehouse.root),
         "archive": site.store.describe(),
     }
-    _tell(screen, standing, places)
-    screen.document({**places, **_facts(standing)})
+    _tell(screen, status, places)
+    screen.document({**places, **_facts(status)})
 
 
-def _tell(screen: Screen, standing: Standing, places: dict[str, str]) -> None:
-    chain = standing.chain_id or "no chain yet"
+def _tell(screen: Screen, status: SiteStatus, places: dict[str, str]) -> None:
+    chain = status.chain_id or "no chain yet"
     screen.show(chain)
     screen.table(
         "",
@@ -50,38 +50,38 @@ def _tell(screen: Screen, standing: Standing, places: dict[str, str]) -> None:
         (
             (what, len(held), _runs(held), _gaps(held), places[place])
             for what, place, held in (
-                ("found", "source", [file.blocks for file in standing.survey.inventory.segments]),
-                ("loaded", "warehouse", list(standing.loaded)),
-                ("published", "archive", sorted(standing.published)),
+                ("found", "source", [file.blocks for file in status.survey.inventory.segments]),
+                ("loaded", "warehouse", list(status.loaded)),
+                ("published", "archive", sorted(status.published)),
             )
         ),
     )
-    screen.table("quarantined", ("file", "reason"), standing.refused.items())
-    until = standing.complete_until
+    screen.table("quarantined", ("file", "reason"), status.refused.items())
+    until = status.complete_until
     screen.show(f"complete until block {until}" if until is not None else "nothing is complete yet")
-    screen.show(f"{standing.blocks_behind} blocks behind the newest segment")
+    screen.show(f"{status.blocks_behind} blocks behind the newest segment")
 
 
-def _facts(standing: Standing) -> dict[str, Any]:
-    found = [file.blocks for file in standing.survey.inventory.segments]
+def _facts(status: SiteStatus) -> dict[str, Any]:
+    found = [file.blocks for file in status.survey.inventory.segments]
     return {
-        "chain_id": standing.chain_id,
+        "chain_id": status.chain_id,
         "segments": {
             "found": _listed(found),
-            "loaded": _listed(standing.loaded),
-            "published": _listed(sorted(standing.published)),
-            "to_do": _listed(standing.to_do),
+            "loaded": _listed(status.loaded),
+            "published": _listed(sorted(status.published)),
+            "to_do": _listed(status.to_do),
         },
         "gaps": {
             "found": _listed(gaps_between(contiguous_runs(found))),
-            "loaded": _listed(gaps_between(contiguous_runs(standing.loaded))),
-            "published": _listed(gaps_between(contiguous_runs(standing.published))),
+            "loaded": _listed(gaps_between(contiguous_runs(status.loaded))),
+            "published": _listed(gaps_between(contiguous_runs(status.published))),
         },
         "quarantined": [
-            {"file": file, "reason": reason} for file, reason in standing.refused.items()
+            {"file": file, "reason": reason} for file, reason in status.refused.items()
         ],
-        "complete_until": standing.complete_until,
-        "blocks_behind": standing.blocks_behind,
+        "complete_until": status.complete_until,
+        "blocks_behind": status.blocks_behind,
     }
 
 

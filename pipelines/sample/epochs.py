@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.sample.money import Accounts, AccountType
-from pipelines.sample.participants import Cast, digest
+from pipelines.sample.participants import Participants, digest
 from pipelines.sample.record import Recorder
 
 _EPOCH_BLOCKS = 300
@@ -15,8 +15,8 @@ _ONE_DELEGATOR_IN = 3
 class Epochs:
     """Counts epochs; every third trader delegates to a validator and is rewarded for it."""
 
-    def __init__(self, cast: Cast, recorder: Recorder, accounts: Accounts) -> None:
-        self._cast = cast
+    def __init__(self, participants: Participants, recorder: Recorder, accounts: Accounts) -> None:
+        self._participants = participants
         self._recorder = recorder
         self._accounts = accounts
         self._epoch = 0
@@ -27,7 +27,7 @@ class Epochs:
         if self._recorder.height % _CHECKPOINT_BLOCKS == 0:
             self._checkpoint()
         if self._recorder.height % _EPOCH_BLOCKS == 0:
-            self._note(self._recorder.time)
+            self._write_row(self._recorder.time)
             self._reward()
             self._epoch += 1
             self.start()
@@ -35,22 +35,22 @@ class Epochs:
     def start(self) -> None:
         """Begin the present epoch: its delegations take effect."""
         self._started = self._recorder.time
-        self._note(None)
-        nodes = tuple(self._cast.nodes)
+        self._write_row(None)
+        nodes = tuple(self._participants.nodes)
         for number, party in enumerate(self._delegators):
             self._recorder.put(
                 "delegations",
                 party_id=party,
                 node_id=nodes[number % len(nodes)],
                 epoch_id=self._epoch,
-                amount=self._cast.assets[2].whole(100 + number),
+                amount=self._participants.assets[2].whole(100 + number),
             )
 
     @property
     def _delegators(self) -> tuple[str, ...]:
-        return self._cast.parties[::_ONE_DELEGATOR_IN]
+        return self._participants.parties[::_ONE_DELEGATOR_IN]
 
-    def _note(self, ended: int | None) -> None:
+    def _write_row(self, ended: int | None) -> None:
         self._recorder.put(
             "epochs",
             (self._epoch, self._recorder.time),
@@ -62,7 +62,7 @@ class Epochs:
 
     def _reward(self) -> None:
         """Share out the infrastructure fees among the delegators, half of them equally."""
-        for asset in self._cast.assets:
+        for asset in self._participants.assets:
             pool = self._accounts.account(AccountType.FEES_INFRASTRUCTURE, asset)
             share = self._accounts.balance(pool) // 2 // len(self._delegators)
             if share == 0:

@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 
 from pipelines.sample.money import Accounts, AccountType
-from pipelines.sample.participants import Asset, Cast, digest
+from pipelines.sample.participants import Asset, Participants, digest
 from pipelines.sample.record import Recorder
 from pipelines.sample.text import Cell, jsonb
 
@@ -23,8 +23,10 @@ _ONE_REFUSED_IN = 7
 class Funding:
     """Deposits and withdrawals, each opened in one block and finished some blocks later."""
 
-    def __init__(self, cast: Cast, recorder: Recorder, accounts: Accounts, rng: Random) -> None:
-        self._cast = cast
+    def __init__(
+        self, participants: Participants, recorder: Recorder, accounts: Accounts, rng: Random
+    ) -> None:
+        self._participants = participants
         self._recorder = recorder
         self._accounts = accounts
         self._rng = rng
@@ -39,30 +41,32 @@ class Funding:
         if 1 < self._recorder.height <= 1 + _FIRST_DEPOSITS_OVER_BLOCKS:
             self._first_deposits(self._recorder.height - 2)
             return
-        for _ in range(self._cast.scale):
+        for _ in range(self._participants.scale):
             if self._rng.randrange(_ONE_IN) == 0:
                 party, asset = (
-                    self._rng.choice(self._cast.parties),
-                    self._rng.choice(self._cast.assets),
+                    self._rng.choice(self._participants.parties),
+                    self._rng.choice(self._participants.assets),
                 )
                 amount = asset.whole(self._rng.randrange(1, 5_000)) // 4
                 start = self._rng.choice((self._deposit, self._withdraw))
                 start(party, asset, amount)
 
     def _first_deposits(self, turn: int) -> None:
-        for party in self._cast.parties[turn::_FIRST_DEPOSITS_OVER_BLOCKS]:
+        for party in self._participants.parties[turn::_FIRST_DEPOSITS_OVER_BLOCKS]:
             self._recorder.begin_transaction()
             self._recorder.put("parties", party, id=party, alias="", metadata=None)
-            for asset in self._cast.assets:
+            for asset in self._participants.assets:
                 self._deposit(party, asset, asset.whole(_FIRST_DEPOSIT))
         if turn == _FIRST_DEPOSITS_OVER_BLOCKS - 1:
             # More digits than a decimal of 38 holds: such amounts are real on test networks.
-            self._deposit(self._cast.parties[0], self._cast.assets[1], _WHALE_DEPOSIT)
+            self._deposit(
+                self._participants.parties[0], self._participants.assets[1], _WHALE_DEPOSIT
+            )
 
     def _new_id(self, what: str) -> str:
         self._count += 1
         self._recorder.begin_transaction()
-        return digest(self._cast.seed, what, self._count)
+        return digest(self._participants.seed, what, self._count)
 
     def _later(self, finish: Callable[[], None]) -> None:
         self._due[self._recorder.height + _CONFIRMATION_BLOCKS].append(finish)
@@ -100,7 +104,7 @@ class Funding:
             "asset": asset.id,
             "ref": str(self._count),
             "created_timestamp": self._recorder.time,
-            "ext": jsonb({"erc20": {"receiverAddress": self._cast.address(party)}}),
+            "ext": jsonb({"erc20": {"receiverAddress": self._participants.address(party)}}),
         }
         opened = {**cells, "status": "STATUS_REJECTED" if refused else "STATUS_OPEN"}
         unset: dict[str, Cell] = {"withdrawn_timestamp": 0, "foreign_tx_hash": ""}
@@ -121,7 +125,7 @@ class Funding:
 
     def sign(self, resource: str, kind: str) -> None:
         """Every validator signs for a resource."""
-        for node in self._cast.nodes:
+        for node in self._participants.nodes:
             signature = digest(node, resource, "r") + digest(node, resource, "s") + "00"
             self._recorder.put(
                 "node_signatures",

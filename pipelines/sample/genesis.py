@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.sample.funding import Funding
-from pipelines.sample.participants import NETWORK_PARTY, Asset, Cast, digest
+from pipelines.sample.participants import NETWORK_PARTY, Asset, Participants, digest
 from pipelines.sample.record import Recorder
 from pipelines.sample.text import Cell
 
@@ -35,9 +35,9 @@ PARAMETERS = {
 }
 
 
-def found_chain(cast: Cast, recorder: Recorder, funding: Funding) -> None:
+def write_genesis(participants: Participants, recorder: Recorder, funding: Funding) -> None:
     """Everything that the first block sets up."""
-    recorder.put("chain", 0, id=cast.chain_id, onerow_check=True)
+    recorder.put("chain", 0, id=participants.chain_id, onerow_check=True)
     network: dict[str, Cell] = {"id": NETWORK_PARTY, "tx_hash": "01", "vega_time": None}
     recorder.put("parties", NETWORK_PARTY, alias="network", metadata=None, **network)
     recorder.put(
@@ -48,11 +48,11 @@ def found_chain(cast: Cast, recorder: Recorder, funding: Funding) -> None:
     )
     for key, value in PARAMETERS.items():
         recorder.put("network_parameters", key=key, value=value)
-    for asset in cast.assets:
+    for asset in participants.assets:
         _list_asset(asset, recorder)
         funding.sign(asset.id, "ASSET_NEW")
-    for node, name in cast.nodes.items():
-        _welcome_node(cast, recorder, node, name)
+    for node, name in participants.nodes.items():
+        _announce_node(participants, recorder, node, name)
 
 
 def _list_asset(asset: Asset, recorder: Recorder) -> None:
@@ -71,14 +71,14 @@ def _list_asset(asset: Asset, recorder: Recorder) -> None:
     )
 
 
-def _welcome_node(cast: Cast, recorder: Recorder, node: str, name: str) -> None:
+def _announce_node(participants: Participants, recorder: Recorder, node: str, name: str) -> None:
     recorder.put(
         "nodes",
         node,
         id=node,
         vega_pub_key=digest(node, "vega"),
         tendermint_pub_key=digest(node, "tendermint"),
-        ethereum_address=cast.address(node),
+        ethereum_address=participants.address(node),
         info_url=f"https://{name.lower()}.example",
         location="",
         status="NODE_STATUS_VALIDATOR",

@@ -6,7 +6,7 @@ from pipelines.sample.book import Status
 from pipelines.sample.margin import close_positions, mark_to_market
 from pipelines.sample.market import Market
 from pipelines.sample.oracle import Oracle
-from pipelines.sample.participants import Cast
+from pipelines.sample.participants import Participants
 from pipelines.sample.provisions import Provisions
 from pipelines.sample.terms import market_cells, proposal_terms
 
@@ -14,13 +14,13 @@ _NO_AUCTION, _AUCTION, _TRADING = "NO_TRADING", "OPENING_AUCTION", "CONTINUOUS"
 
 
 class Listing:
-    """Leads one market from its proposal to its settlement, block by block."""
+    """Takes one market from its proposal to its settlement, block by block."""
 
-    def __init__(self, market: Market, cast: Cast, oracle: Oracle) -> None:
+    def __init__(self, market: Market, participants: Participants, oracle: Oracle) -> None:
         self.market = market
         self.open = False
-        self.provisions = Provisions(market, cast)
-        self._cast = cast
+        self.provisions = Provisions(market, participants)
+        self._participants = participants
         self._oracle = oracle
         self._recorder = market.recorder
         self._terms = market.terms
@@ -31,7 +31,7 @@ class Listing:
             opens - 30: self.provisions.pledge,
             opens - 20: self._pass,
             opens: self._start,
-            opens + cast.last // 2: self._amend,
+            opens + participants.last // 2: self._amend,
         }
         if settles is not None:
             self._steps |= {settles - 20: self._terminate, settles: self._settle}
@@ -42,7 +42,7 @@ class Listing:
             self._recorder.begin_transaction()
             step()
 
-    def _note(self, state: str, mode: str) -> None:
+    def _write_row(self, state: str, mode: str) -> None:
         self._times.setdefault(state, self._recorder.time)
         self._recorder.put(
             "markets",
@@ -53,10 +53,10 @@ class Listing:
         )
 
     def _propose(self) -> None:
-        self._note("PROPOSED", _NO_AUCTION)
+        self._write_row("PROPOSED", _NO_AUCTION)
         self._oracle.declare(self._terms)
         self._proposal("OPEN")
-        for party in self._cast.providers:
+        for party in self._participants.providers:
             self._recorder.begin_transaction()
             self._recorder.put(
                 "votes",
@@ -64,7 +64,7 @@ class Listing:
                 proposal_id=self._terms.id,
                 party_id=party,
                 value="VALUE_YES",
-                total_governance_token_balance=self._cast.assets[2].whole(1_000),
+                total_governance_token_balance=self._participants.assets[2].whole(1_000),
                 total_governance_token_weight="0.3333333333333333",
                 total_equity_like_share_weight="0.0000000000000000",
                 initial_time=self._recorder.time,
@@ -75,7 +75,7 @@ class Listing:
             "proposals",
             id=self._terms.id,
             reference=f"new market {self._terms.code}",
-            party_id=self._cast.providers[0],
+            party_id=self._participants.providers[0],
             state=f"STATE_{state}",
             reason="PROPOSAL_ERROR_UNSPECIFIED",
             error_details="",
@@ -89,12 +89,12 @@ class Listing:
 
     def _pass(self) -> None:
         self._proposal("PASSED")
-        self._note("PENDING", _AUCTION)
+        self._write_row("PENDING", _AUCTION)
 
     def _start(self) -> None:
         self.open = True
         self._proposal("ENACTED")
-        self._note("ACTIVE", _TRADING)
+        self._write_row("ACTIVE", _TRADING)
         self._recorder.put(
             "market_lineage", market_id=self._terms.id, parent_market_id="", root_id=self._terms.id
         )
@@ -116,7 +116,7 @@ class Listing:
         self._recorder.end_transactions()
         for order in list(self.market.book.live):
             self.market.close(order, Status.STOPPED)
-        self._note("TRADING_TERMINATED", _NO_AUCTION)
+        self._write_row("TRADING_TERMINATED", _NO_AUCTION)
 
     def _settle(self) -> None:
         self._oracle.settle(self._terms, self.market.last_price)
@@ -124,4 +124,4 @@ class Listing:
         mark_to_market(self.market)
         close_positions(self.market)
         self.provisions.stop()
-        self._note("SETTLED", _NO_AUCTION)
+        self._write_row("SETTLED", _NO_AUCTION)

@@ -26,7 +26,7 @@ def mark_to_market(market: Market) -> None:
 
 
 def close_positions(market: Market) -> None:
-    """Settle finally at the last price: every position ends, every margin goes home."""
+    """Settle finally at the last price: every position ends, every margin is paid back."""
     mark_to_market(market)
     for party, position in market.positions.items():
         if position.volume:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.sample.participants import Cast, Terms
+from pipelines.sample.participants import Participants, Terms
 from pipelines.sample.record import Recorder
 from pipelines.sample.terms import oracle_names
 from pipelines.sample.text import jsonb
@@ -18,11 +18,13 @@ def _array(*values: str) -> str:
 class Oracle:
     """Declares the specs of markets and broadcasts their data."""
 
-    def __init__(self, cast: Cast, recorder: Recorder) -> None:
+    def __init__(self, participants: Participants, recorder: Recorder) -> None:
         self._recorder = recorder
         # A signer is a tag byte and then the key, or the address without its 0x, as ASCII.
-        self._price_signer = _array(_ETH_ADDRESS + cast.address("oracle")[2:].encode().hex())
-        self._clock_signer = _array(_PUBLIC_KEY + cast.providers[0].encode().hex())
+        self._price_signer = _array(
+            _ETH_ADDRESS + participants.address("oracle")[2:].encode().hex()
+        )
+        self._clock_signer = _array(_PUBLIC_KEY + participants.providers[0].encode().hex())
 
     def declare(self, terms: Terms) -> None:
         """The market's two specs become active."""

@@ -74,8 +74,8 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Cast:
-    """All takers of part. `scale` multiplies the parties; `last` is the chain's last block."""
+class Participants:
+    """Parties, nodes, assets, markets. `scale` multiplies the parties; `last` is the last block."""
 
     seed: int
     chain_id: str

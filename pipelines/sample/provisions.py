@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pipelines.sample.book import Order, Side
 from pipelines.sample.market import Market
 from pipelines.sample.money import AccountType
-from pipelines.sample.participants import Cast, digest
+from pipelines.sample.participants import Participants, digest
 from pipelines.sample.text import Cell, jsonb
 
 _COMMITMENT = 50_000
@@ -29,8 +29,8 @@ class _Provision:
 class Provisions:
     """What two of the liquidity providers commit to a market."""
 
-    def __init__(self, market: Market, cast: Cast) -> None:
-        self.parties = cast.providers[:2]
+    def __init__(self, market: Market, participants: Participants) -> None:
+        self.parties = participants.providers[:2]
         self._market = market
         self._terms = market.terms
         self._recorder = market.recorder
@@ -50,15 +50,15 @@ class Provisions:
             now = self._recorder.time
             provision = _Provision(digest(self._terms.id, "liquidity", party), party, now, now)
             self._provisions.append(provision)
-            self._note(provision, "PENDING")
-            general, bond = self._purses(party)
+            self._write_row(provision, "PENDING")
+            general, bond = self._accounts_of(party)
             amount = self._terms.asset.whole(_COMMITMENT)
             self._market.accounts.move(general, bond, amount, "BOND_LOW")
 
     def deploy(self) -> None:
         """The provisions become active, with an order on each side of the book."""
         for provision in self._provisions:
-            self._note(provision, "ACTIVE")
+            self._write_row(provision, "ACTIVE")
             for side in Side:
                 self._market.submit(self._order(provision, side))
 
@@ -67,22 +67,22 @@ class Provisions:
         for provision in self._provisions:
             provision.version += 1
             provision.updated = self._recorder.time
-            self._note(provision, "ACTIVE")
+            self._write_row(provision, "ACTIVE")
 
     def stop(self) -> None:
         """The provisions end and the bonds go home."""
         for provision in self._provisions:
-            self._note(provision, "STOPPED")
-            general, bond = self._purses(provision.party)
+            self._write_row(provision, "STOPPED")
+            general, bond = self._accounts_of(provision.party)
             held = self._market.accounts.balance(bond)
             self._market.accounts.move(bond, general, held, "BOND_HIGH")
 
-    def _purses(self, party: str) -> tuple[str, str]:
+    def _accounts_of(self, party: str) -> tuple[str, str]:
         asset, accounts = self._terms.asset, self._market.accounts
         bond = accounts.account(AccountType.BOND, asset, party, self._terms.id)
         return accounts.general(party, asset), bond
 
-    def _note(self, provision: _Provision, status: str) -> None:
+    def _write_row(self, provision: _Provision, status: str) -> None:
         sides: dict[str, Cell] = {
             column: jsonb([self._shape(provision, side)]) for side, column in _COLUMNS.items()
         }

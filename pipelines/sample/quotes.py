@@ -9,7 +9,7 @@ from pipelines.sample.text import Cell, jsonb
 _MARK_TO_MARKET_MICROSECONDS = 60_000_000
 
 
-def note_market_data(listing: Listing) -> None:
+def write_market_data(listing: Listing) -> None:
     """Write down prices, volumes and stakes of a market that trades."""
     market, terms = listing.market, listing.market.terms
     stake = listing.provisions.stake

@@ -8,14 +8,14 @@ from random import Random
 
 from pipelines.sample.epochs import Epochs
 from pipelines.sample.funding import Funding
-from pipelines.sample.genesis import found_chain
+from pipelines.sample.genesis import write_genesis
 from pipelines.sample.listing import Listing
 from pipelines.sample.margin import mark_to_market
 from pipelines.sample.market import Market
 from pipelines.sample.money import Accounts
 from pipelines.sample.oracle import Oracle
-from pipelines.sample.participants import Cast, digest
-from pipelines.sample.quotes import note_market_data
+from pipelines.sample.participants import Participants, digest
+from pipelines.sample.quotes import write_market_data
 from pipelines.sample.record import Recorder
 from pipelines.sample.text import Row
 from pipelines.sample.traders import Traders
@@ -29,25 +29,25 @@ _QUOTE_BLOCKS = 250
 _FIRST_VERSION_WITH_ICEBERGS = 6
 
 
-class Story:
-    """Plays the chain from its first block on; the same cast gives the same story."""
+class Simulation:
+    """The chain from its first block on; the same participants give the same blocks."""
 
-    def __init__(self, cast: Cast) -> None:
-        rng = Random(cast.seed)
+    def __init__(self, participants: Participants) -> None:
+        rng = Random(participants.seed)
         recorder = Recorder(rng)
-        self._cast = cast
+        self._participants = participants
         self._rng = rng
         self._recorder = recorder
         self._time = _GENESIS
         self._releases = (f"v0.{minor}.0" for minor in count(71))
         self._release = next(self._releases)
-        self._oracle = Oracle(cast, recorder)
+        self._oracle = Oracle(participants, recorder)
         self._accounts = accounts = Accounts(recorder)
-        self._funding = Funding(cast, recorder, accounts, rng)
-        self._epochs = Epochs(cast, recorder, accounts)
-        markets = [Market(terms, recorder, accounts) for terms in cast.markets]
-        self._listings = [Listing(market, cast, self._oracle) for market in markets]
-        self._traders = [Traders(market, cast.parties, rng) for market in markets]
+        self._funding = Funding(participants, recorder, accounts, rng)
+        self._epochs = Epochs(participants, recorder, accounts)
+        markets = [Market(terms, recorder, accounts) for terms in participants.markets]
+        self._listings = [Listing(market, participants, self._oracle) for market in markets]
+        self._traders = [Traders(market, participants.parties, rng) for market in markets]
 
     def use_version(self, version: int) -> None:
         """Go on with the tables, and the kinds of order, of a schema version."""
@@ -55,12 +55,12 @@ class Story:
         for traders in self._traders:
             traders.icebergs = version >= _FIRST_VERSION_WITH_ICEBERGS
 
-    def play_block(self, height: int) -> Mapping[str, Collection[Row]]:
-        """Play one block; returns its history rows by table."""
+    def simulate_block(self, height: int) -> Mapping[str, Collection[Row]]:
+        """Simulate one block; returns its history rows by table."""
         self._time += self._rng.randrange(*_BLOCK_MICROSECONDS)
         self._recorder.open_block(height, self._time)
         if height == 1:
-            found_chain(self._cast, self._recorder, self._funding)
+            write_genesis(self._participants, self._recorder, self._funding)
             self._epochs.start()
         self._funding.act()
         for listing, traders in zip(self._listings, self._traders, strict=True):
@@ -81,12 +81,12 @@ class Story:
             if height % _MARK_TO_MARKET_BLOCKS == _BLOCKS_BETWEEN_MARKETS * number:
                 mark_to_market(listing.market)
             if height % _MARKET_DATA_BLOCKS == number:
-                note_market_data(listing)
+                write_market_data(listing)
             if height % _QUOTE_BLOCKS == number:
                 self._oracle.quote(listing.market.terms, listing.market.last_price)
                 self._recorder.end_transactions()
         self._epochs.act()
-        if height == self._cast.last * 2 // 3:
+        if height == self._participants.last * 2 // 3:
             self._recorder.put("network_parameters", key="spam.protection.max.votes", value="5")
 
     def end_segment(self, first: int, *, upgraded: bool) -> Mapping[str, Collection[Row]]:
@@ -103,7 +103,7 @@ class Story:
         )
         if upgraded:
             self._release = next(self._releases)
-            approvers = ",".join(digest(node, "tendermint") for node in self._cast.nodes)
+            approvers = ",".join(digest(node, "tendermint") for node in self._participants.nodes)
             recorder.put(
                 "protocol_upgrade_proposals",
                 upgrade_block_height=recorder.height,

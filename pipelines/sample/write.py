@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from pipelines.sample.participants import Cast
-from pipelines.sample.simulation import Story
+from pipelines.sample.participants import Participants
+from pipelines.sample.simulation import Simulation
 from pipelines.sample.tables import TableFiles
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
@@ -70,12 +70,12 @@ def write_sample(
     """
     _check(segments)
     names = [SegmentName(chain_id, version, blocks) for version, blocks in segments]
-    cast = Cast(seed, chain_id, scale, segments[-1].blocks.last)
+    participants = Participants(seed, chain_id, scale, segments[-1].blocks.last)
     index: list[dict[str, object]] = []
     sweep_scratch(folder / _SCRATCH)
     with scratch_folder(folder / _SCRATCH) as scratch:
         unfinished = scratch / "unfinished"
-        for name, entries in zip(names, _played(cast, segments, scratch), strict=True):
+        for name, entries in zip(names, _simulated(participants, segments, scratch), strict=True):
             previous = index[-1]["HistorySegmentID"] if index else ""
             metadata = {
                 "HeightFrom": name.blocks.first,
@@ -105,21 +105,21 @@ def _check(segments: Sequence[SampleSegment]) -> None:
             )
 
 
-def _played(
-    cast: Cast, segments: Sequence[SampleSegment], scratch: Path
+def _simulated(
+    participants: Participants, segments: Sequence[SampleSegment], scratch: Path
 ) -> Iterator[Mapping[str, Path]]:
-    """Play the story; yields each segment's entries with their CSV files, gone at the next one."""
-    story = Story(cast)
+    """Simulate the chain; yields each segment's entries with their CSV files, gone at the next."""
+    simulation = Simulation(participants)
     for number, (version, blocks) in enumerate(segments):
         work = scratch / str(number)
         work.mkdir()
-        story.use_version(version)
+        simulation.use_version(version)
         files = TableFiles(work, version)
         for height in range(blocks.first, blocks.last + 1):
-            for table, rows in story.play_block(height).items():
+            for table, rows in simulation.simulate_block(height).items():
                 files.add(table, rows)
         following = segments[number + 1].version if number + 1 < len(segments) else version
-        yield files.close(story.end_segment(blocks.first, upgraded=following > version))
+        yield files.close(simulation.end_segment(blocks.first, upgraded=following > version))
         shutil.rmtree(work)
 
 

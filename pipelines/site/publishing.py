@@ -12,10 +12,10 @@ from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
 from exporters.publishing.publish import PublishReport, publish_zips
 from exporters.publishing.replace import Correction
-from exporters.publishing.request import PublishItem
-from exporters.publishing.windows import due_windows, window_item, windows_over
+from exporters.publishing.request import PublishRequest
+from exporters.publishing.windows import due_windows, window_request, windows_over
+from pipelines.site.journal import journaled, refresh_interrupted
 from pipelines.site.site import Site
-from pipelines.site.unfinished import noted, settle
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import LoadedSegment, Receipt
@@ -46,7 +46,7 @@ def publish_segments(
     receipts = [r for r in site.receipts(segments) if r.table in tables]
     known = {(entry.table, entry.blocks): entry for entry in _entries(archive, segments, tables)}
     missing = [receipt for receipt in receipts if not _is_held(receipt, known)]
-    with noted(site.notes, map(shard_number, segments)):
+    with journaled(site.journal, map(shard_number, segments)):
         report = _publish_parts(site, archive, missing, catalog.segments)
     entries = tuple(_entries(archive, segments, tables)) if missing else tuple(known.values())
     for entry in entries:
@@ -60,13 +60,13 @@ def publish_windows(site: Site) -> PublishReport:
     if catalog is None or not site.settings.window:
         return PublishReport()
     archive = site.archive(catalog.chain_id)
-    items = (
-        window_item(archive, window, site.exporter.proofs, site.settings.name_style)
+    requests = (
+        window_request(archive, window, site.exporter.proofs, site.settings.name_style)
         for table in HISTORY_TABLES
         for window in due_windows(archive, table, site.settings.window)
     )
-    with noted(site.notes, (shard.number for shard in archive.root().shards)):
-        return publish_zips(archive, items, scratch=site.scratch())
+    with journaled(site.journal, (shard.number for shard in archive.index().shards)):
+        return publish_zips(archive, requests, scratch=site.scratch())
 
 
 def replace_published(
@@ -81,7 +81,7 @@ def replace_published(
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
-    with noted(site.notes, map(shard_number, segments)):
+    with journaled(site.journal, map(shard_number, segments)):
         singles = _publish_parts(site, archive, receipts, catalog.segments, correction)
         windows = publish_zips(
             archive,
@@ -96,17 +96,19 @@ def replace_published(
 
 def _windows_over(
     site: Site, archive: Archive, segments: Sequence[BlockRange], tables: Sequence[str]
-) -> Iterator[PublishItem]:
+) -> Iterator[PublishRequest]:
     for table in tables:
         for run in contiguous_runs(segments):
             for window in windows_over(archive, table, run):
-                yield window_item(archive, window, site.exporter.proofs, site.settings.name_style)
+                yield window_request(
+                    archive, window, site.exporter.proofs, site.settings.name_style
+                )
 
 
-def settle_archive(site: Site) -> int:
-    """Finish what killed publishers left half done; returns how many there were."""
+def finish_interrupted(site: Site) -> int:
+    """Finish the publications that were killed half-way; returns how many there were."""
     catalog = site.warehouse.catalog()
-    return settle(site.notes, site.archive(catalog.chain_id)) if catalog else 0
+    return refresh_interrupted(site.journal, site.archive(catalog.chain_id)) if catalog else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
     hull = BlockRange(min(segments).first, max(segments).last)
     archive = site.archive(site.loaded_catalog().chain_id)
     found: dict[str, PublishedTable] = {}
-    for summary in archive.root().shards:
+    for summary in archive.index().shards:
         if summary.reaches(hull):
             for entry in archive.shard(summary.number).entries:
                 if not entry.is_window and entry.blocks in segments:
@@ -170,8 +172,8 @@ def _publish_parts(
     """
 
     def publish(those: Iterable[Receipt]) -> PublishReport:
-        items = (_item(site, receipt, segments[receipt.blocks]) for receipt in those)
-        return publish_zips(archive, items, correction=correction, scratch=site.scratch())
+        requests = (_request(site, receipt, segments[receipt.blocks]) for receipt in those)
+        return publish_zips(archive, requests, correction=correction, scratch=site.scratch())
 
     report = publish(receipts)
     damaged = report.damaged
@@ -189,10 +191,10 @@ def _part(site: Site, receipt: Receipt) -> Path:
     return site.stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
 
 
-def _item(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishItem:
-    """A part as something to publish; rendered from the warehouse again where it is missing.
+def _request(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishRequest:
+    """The request to publish a part; rendered from the warehouse again where it is missing.
 
-    One without its recorded hash cannot be told from a damaged one and counts as missing.
+    One without its recorded hash cannot be distinguished from a damaged one and counts as missing.
     """
     place = (receipt.segment.chain_id, receipt.table, receipt.blocks)
     written = site.stage.sha256(*place)
@@ -202,7 +204,7 @@ def _item(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishItem:
     source = SegmentSource(
         receipt.blocks, receipt.segment.version, segment.segment_id or None, segment.sha256
     )
-    return PublishItem(
+    return PublishRequest(
         receipt.table,
         site.stage.path(*place),
         (source,),

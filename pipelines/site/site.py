@@ -85,8 +85,8 @@ class Site:
         return {}
 
     @property
-    def notes(self) -> Path:
-        """Where publishers note what they are about (see `pipelines.site.unfinished`)."""
+    def journal(self) -> Path:
+        """Where publishers say what they are about (see `pipelines.site.journal`)."""
         return self.stage.root / "publishing"
 
     @cached_property

@@ -19,8 +19,8 @@ from transforms.warehouse.warehouse import Survey
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where the segments of one chain stand; `published` are those with all tables archived.
+class SiteStatus:
+    """How far the segments of one chain are; `published` are those with all tables archived.
 
     `complete_until` is the last block up to which the archive lacks nothing, from its first on.
     """
@@ -67,18 +67,18 @@ class Standing:
         return max(newest - max(done, oldest - 1), 0)
 
 
-NOTHING = Standing(Survey(Inventory("", (), ()), (), ()), {}, frozenset(), None)
-"""Where a chain stands of which nothing is known."""
+EMPTY_STATUS = SiteStatus(Survey(Inventory("", (), ()), (), ()), {}, frozenset(), None)
+"""That of a chain of which nothing is known."""
 
 
-def standing_of(site: Site) -> Standing:
-    """Look at source, warehouse and archive; reads listings and indexes only."""
+def site_status(site: Site) -> SiteStatus:
+    """The status by source, warehouse and archive; reads listings and indexes only."""
     survey = site.warehouse.survey(site.source)
     catalog = site.warehouse.catalog()
     loaded = catalog.segments if catalog else {}
     extent = _extent(site, survey.inventory.chain_id)
     published = frozenset(_inside(loaded, extent.complete))
-    return Standing(survey, loaded, published, extent.until)
+    return SiteStatus(survey, loaded, published, extent.until)
 
 
 def unpublished_segments(site: Site) -> list[BlockRange]:
@@ -91,7 +91,7 @@ def unpublished_segments(site: Site) -> list[BlockRange]:
 
 
 def _extent(site: Site, chain_id: str) -> Completeness:
-    return completeness(site.archive(chain_id).root().tables if chain_id else {})
+    return completeness(site.archive(chain_id).index().tables if chain_id else {})
 
 
 def _inside(segments: Iterable[BlockRange], complete: Coverage) -> Iterator[BlockRange]:

@@ -53,7 +53,7 @@ def verify_warehouse(site: Site, progress: Callable[[int, int], None]) -> Iterat
 def verify_origin(site: Site) -> Iterator[Mismatch]:
     """ZIPs of the archive that hold other text than the warehouse proved to be the source's."""
     archive = site.archive(site.loaded_catalog().chain_id)
-    for summary in archive.root().shards:
+    for summary in archive.index().shards:
         entries = [e for e in archive.shard(summary.number).entries if not e.is_window]
         receipts = {
             (receipt.table, receipt.blocks): receipt

@@ -11,7 +11,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.publishing.publish import publish_zips
-from exporters.publishing.request import PublishItem
+from exporters.publishing.request import PublishRequest
 from exporters.settings import Locations
 from exporters.stores.folder import FolderStore
 from exporters.zips.staging import PartStage
@@ -93,8 +93,8 @@ class Site:
             for receipt in self.warehouse.receipts(segments)
             if receipt.table in tables and receipt.table in HISTORY_TABLES
         ]
-        items = [
-            PublishItem(
+        requests = [
+            PublishRequest(
                 receipt.table,
                 self.stage.path(archive.chain_id, receipt.table, receipt.blocks),
                 (SegmentSource(receipt.blocks, receipt.segment.version),),
@@ -103,7 +103,7 @@ class Site:
             )
             for receipt in receipts
         ]
-        report = publish_zips(archive, items)
+        report = publish_zips(archive, requests)
         assert not report.failed, report.failed
         for receipt in receipts:
             self.stage.remove(archive.chain_id, receipt.table, receipt.blocks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from api.http.pages.archive import archive_page
 from api.http.pages.view import ArchiveView
 from exporters.archive.entries import Csv, Entry, SegmentSource
-from exporters.archive.index import Root, ShardSummary
+from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.shards import Shard
 from exporters.archive.sums import completeness
 from tests.page_kit import HOSTILE, Page
@@ -25,13 +25,13 @@ def hostile_view() -> ArchiveView:
     member = Csv(HOSTILE, 1, _BLOCKS, 3, 9, HOSTILE, known.schema)
     source = SegmentSource(_BLOCKS, 1, HOSTILE, HOSTILE)
     entry = Entry("orders", f"orders/{_FILE}", 9, HOSTILE, (source,), (member,))
-    root = Root(HOSTILE, (ShardSummary.of(Shard(HOSTILE, 0, (entry,)), b""),))
+    index = ArchiveIndex(HOSTILE, (ShardSummary.of(Shard(HOSTILE, 0, (entry,)), b""),))
     info = ObjectInfo(HOSTILE, 9, HOSTILE)
     name = SegmentName(HOSTILE, 1, _BLOCKS)
     segment = LoadedSegment(name, info, HOSTILE, HOSTILE, HOSTILE, 3, 9)
     files = {_BLOCKS: {"orders": entry}}
-    extent = completeness(root.tables)
-    return ArchiveView(HOSTILE, (_BLOCKS,), 1, root, extent, [segment], files, 21, None)
+    extent = completeness(index.tables)
+    return ArchiveView(HOSTILE, (_BLOCKS,), 1, index, extent, [segment], files, 21, None)
 
 
 def test_everything_is_escaped() -> None:
@@ -45,7 +45,7 @@ def test_everything_is_escaped() -> None:
 
 
 def test_an_empty_warehouse_is_said_to_be_empty() -> None:
-    view = ArchiveView("", (), 0, Root(""), completeness({}), [], {}, None, None)
+    view = ArchiveView("", (), 0, ArchiveIndex(""), completeness({}), [], {}, None, None)
     page = Page(archive_page(view, "."))
     assert "Nothing is loaded yet: run `strata run`" in page.text
     assert "Published untilnothing yet" in page.text
@@ -54,7 +54,7 @@ def test_an_empty_warehouse_is_said_to_be_empty() -> None:
 
 def test_of_many_gaps_the_first_are_listed_and_the_rest_counted() -> None:
     runs = tuple(BlockRange(start, start + 4) for start in range(10, 1_010, 10))
-    view = ArchiveView("net", runs, 100, Root("net"), completeness({}), [], {}, None, None)
+    view = ArchiveView("net", runs, 100, ArchiveIndex("net"), completeness({}), [], {}, None, None)
     text = Page(archive_page(view, ".")).text
     assert "No segment holds blocks 15 to 19, 25 to 29, " in text
     assert "505 to 509 and 49 more." in text

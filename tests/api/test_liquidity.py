@@ -14,7 +14,7 @@ from api.queries.liquidity import ProvisionFilter, changed_provisions, current_p
 from api.queries.provision_feed import Change
 from api.queries.requests import ObserveLiquidityProvisions
 from tests.api.answers_kit import Json, ask, load, page
-from tests.api.story_kit import (
+from tests.api.chain_kit import (
     ALICE,
     BOB,
     CANCELLED,
@@ -22,9 +22,9 @@ from tests.api.story_kit import (
     MARKET,
     OTHER_MARKET,
     PROVISION,
+    chain_folder,
     provision_row,
-    story,
-    story_folder,
+    small_chain,
 )
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
@@ -62,22 +62,22 @@ _MARKET_HISTORY = [
 def test_every_row_of_a_market_or_party_is_listed_or_the_live_ones(
     query: str, shown: list[tuple[str, str]]
 ) -> None:
-    edges, _ = page(story(), f"{_PATH}?{query}")
+    edges, _ = page(small_chain(), f"{_PATH}?{query}")
     assert _shown(edges) == shown
-    edges, _ = page(story(), f"{_PATH}?{query}&pagination.newestFirst=false")
+    edges, _ = page(small_chain(), f"{_PATH}?{query}&pagination.newestFirst=false")
     assert _shown(edges) == shown[::-1]
 
 
 @pytest.mark.parametrize("query", ["", "?reference=ref f1", "?marketId=&partyId="])
 def test_a_market_or_a_party_must_be_named(query: str) -> None:
-    status, body = ask(story(), f"{_PATH}{query}")
+    status, body = ask(small_chain(), f"{_PATH}{query}")
     (detail,) = body["details"]
     assert (status, body["code"], detail["code"]) == (500, 13, 280001)
     assert detail["inner"].endswith("market or party filters are required")
 
 
 def test_what_is_no_id_is_refused() -> None:
-    status, body = ask(story(), f"{_PATH}?marketId=zz")
+    status, body = ask(small_chain(), f"{_PATH}?marketId=zz")
     assert (status, body["details"][0]["code"]) == (400, 280001)
     with pytest.raises(InvalidArgumentError, match="'zz': not a valid hex id"):
         ProvisionFilter.of(ObserveLiquidityProvisions(party_id="zz"))
@@ -86,7 +86,7 @@ def test_what_is_no_id_is_refused() -> None:
 def _current(wanted: ProvisionFilter) -> list[tuple[str, str]]:
     return [
         (record[0][:2], record[10])
-        for batch in current_provisions(story(), wanted)
+        for batch in current_provisions(small_chain(), wanted)
         for record in batch
     ]
 
@@ -119,7 +119,7 @@ def test_a_stream_is_about_a_market_a_party_both_or_all(
 
 
 def test_a_generation_tells_what_changed_in_its_segments_and_nothing_else(tmp_path: Path) -> None:
-    source = story_folder(tmp_path / "source", 0, 2)
+    source = chain_folder(tmp_path / "source", 0, 2)
     load(source, tmp_path / "warehouse")
     with Snapshots.open(tmp_path / "warehouse") as snapshots:
         with snapshots.reading() as reading:
@@ -129,7 +129,7 @@ def test_a_generation_tells_what_changed_in_its_segments_and_nothing_else(tmp_pa
         assert [record[0][:2] for record in everything] == ["f3", "f1", "f2"]
 
         # The gap is filled: one provision's last row is there; of the other a newer one was told.
-        story_folder(source, 1)
+        chain_folder(source, 1)
         load(source, tmp_path / "warehouse")
         assert snapshots.refresh()
         with snapshots.reading() as reading:
@@ -140,12 +140,12 @@ def test_a_generation_tells_what_changed_in_its_segments_and_nothing_else(tmp_pa
 
 
 def test_a_newer_state_after_a_gap_is_told_and_an_older_one_is_not(tmp_path: Path) -> None:
-    source = story_folder(tmp_path / "source", 0)
+    source = chain_folder(tmp_path / "source", 0)
     load(source, tmp_path / "warehouse")
     with Snapshots.open(tmp_path / "warehouse") as snapshots:
         with snapshots.reading() as reading:
             before = frozenset(reading.snapshot.catalog.segments)
-        story_folder(source, 2)
+        chain_folder(source, 2)
         load(source, tmp_path / "warehouse")
         snapshots.refresh()
         with snapshots.reading() as reading:

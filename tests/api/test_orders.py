@@ -10,16 +10,16 @@ import pytest
 
 from api.core.snapshots import Reading
 from tests.api.answers_kit import Json, ask, page
-from tests.api.story_kit import LONG_ORDER, LONG_VERSIONS, ODD_ORDER, ORDER, TIED_ORDER, story
+from tests.api.chain_kit import LONG_ORDER, LONG_VERSIONS, ODD_ORDER, ORDER, TIED_ORDER, small_chain
 from tests.segments_kit import block_time
 
 _PATH = f"/api/v2/order/versions/{ORDER}"
 
 
 @pytest.fixture(params=[False, True], ids=["tables", "lookups"])
-def told(request: pytest.FixtureRequest) -> Reading:
-    """The story, with lookups beside the tables or without: nobody can tell."""
-    return story(lookups=request.param)
+def chain(request: pytest.FixtureRequest) -> Reading:
+    """The small chain, with lookups beside the tables or without: answers are the same."""
+    return small_chain(lookups=request.param)
 
 
 def _versions(edges: list[Json]) -> list[str]:
@@ -32,15 +32,15 @@ def _cursor(block: int, order_id: str = ORDER, **extra: object) -> str:
     return quote(base64.b64encode(json.dumps(fields).encode()))
 
 
-def test_there_is_one_row_per_version_the_last_one_written(told: Reading) -> None:
-    edges, info = page(told, _PATH)
+def test_there_is_one_row_per_version_the_last_one_written(chain: Reading) -> None:
+    edges, info = page(chain, _PATH)
     assert _versions(edges) == ["4", "3", "2", "1"]
     assert [edge["node"]["remaining"] for edge in edges] == ["0", "6", "0", "8"]
     assert (info["hasNextPage"], info["hasPreviousPage"]) == (False, False)
 
 
-def test_oldest_first_turns_them_round(told: Reading) -> None:
-    edges, _ = page(told, f"{_PATH}?pagination.newestFirst=false")
+def test_oldest_first_turns_them_round(chain: Reading) -> None:
+    edges, _ = page(chain, f"{_PATH}?pagination.newestFirst=false")
     assert _versions(edges) == ["1", "2", "3", "4"]
 
 
@@ -70,20 +70,20 @@ def test_oldest_first_turns_them_round(told: Reading) -> None:
     ],
 )
 def test_pages_go_both_ways_from_any_cursor(
-    told: Reading, query: str, versions: list[str], previous: bool, following: bool
+    chain: Reading, query: str, versions: list[str], previous: bool, following: bool
 ) -> None:
-    edges, info = page(told, f"{_PATH}?pagination.{query}")
+    edges, info = page(chain, f"{_PATH}?pagination.{query}")
     assert _versions(edges) == versions
     assert (info["hasPreviousPage"], info["hasNextPage"]) == (previous, following)
 
 
-def _walk(told: Reading, order_id: str, size: int, *, forward: bool, newest: bool) -> list[str]:
+def _walk(chain: Reading, order_id: str, size: int, *, forward: bool, newest: bool) -> list[str]:
     seen: list[str] = []
     query = f"pagination.newestFirst={str(newest).lower()}&pagination."
     query += f"first={size}" if forward else f"last={size}"
     at = ""
     while True:
-        edges, info = page(told, f"/api/v2/order/versions/{order_id}?{query}{at}")
+        edges, info = page(chain, f"/api/v2/order/versions/{order_id}?{query}{at}")
         seen = [*seen, *_versions(edges)] if forward else [*_versions(edges), *seen]
         if not info["hasNextPage" if forward else "hasPreviousPage"]:
             return seen
@@ -104,7 +104,7 @@ def _walk(told: Reading, order_id: str, size: int, *, forward: bool, newest: boo
     ],
 )
 def test_walking_visits_every_version_once(
-    told: Reading,
+    chain: Reading,
     order_id: str,
     versions: range,
     sizes: tuple[int, ...],
@@ -113,27 +113,27 @@ def test_walking_visits_every_version_once(
 ) -> None:
     wanted = [str(version) for version in versions]
     for size in sizes:
-        seen = _walk(told, order_id, size, forward=forward, newest=newest)
+        seen = _walk(chain, order_id, size, forward=forward, newest=newest)
         assert seen == (wanted[::-1] if newest else wanted)
 
 
-def test_a_foreign_cursor_works_in_an_order_with_very_many_rows(told: Reading) -> None:
-    edges, _ = page(told, f"/api/v2/order/versions/{LONG_ORDER}?pagination.first=3")
+def test_a_foreign_cursor_works_in_an_order_with_very_many_rows(chain: Reading) -> None:
+    edges, _ = page(chain, f"/api/v2/order/versions/{LONG_ORDER}?pagination.first=3")
     fields = json.loads(base64.b64decode(edges[0]["cursor"]))
     assert fields.pop("version") == LONG_VERSIONS - 1
     cursor = quote(base64.b64encode(json.dumps(fields).encode()))
     rest, info = page(
-        told, f"/api/v2/order/versions/{LONG_ORDER}?pagination.first=2&pagination.after={cursor}"
+        chain, f"/api/v2/order/versions/{LONG_ORDER}?pagination.first=2&pagination.after={cursor}"
     )
     assert rest == edges[1:]
     assert (info["hasPreviousPage"], info["hasNextPage"]) == (True, True)
     behind = _cursor(0, LONG_ORDER)
     path = f"/api/v2/order/versions/{LONG_ORDER}?pagination.after={behind}"
-    assert page(told, path)[0] == []
+    assert page(chain, path)[0] == []
 
 
-def test_only_versions_of_one_block_have_the_version_in_their_cursors(told: Reading) -> None:
-    edges, _ = page(told, f"/api/v2/order/versions/{TIED_ORDER}")
+def test_only_versions_of_one_block_have_the_version_in_their_cursors(chain: Reading) -> None:
+    edges, _ = page(chain, f"/api/v2/order/versions/{TIED_ORDER}")
     cursors = [json.loads(base64.b64decode(edge["cursor"])) for edge in edges]
     assert [cursor.get("version") for cursor in cursors] == [3, 2, None]
 
@@ -148,21 +148,21 @@ def test_only_versions_of_one_block_have_the_version_in_their_cursors(told: Read
     ],
 )
 def test_an_id_that_can_be_none_is_refused(
-    told: Reading, order_id: str, code: int, message: str
+    chain: Reading, order_id: str, code: int, message: str
 ) -> None:
-    status, body = ask(told, f"/api/v2/order/versions/{order_id}?pagination.first=0")
+    status, body = ask(chain, f"/api/v2/order/versions/{order_id}?pagination.first=0")
     assert (status, body["code"]) == (400, 3)
     assert (body["details"][0]["code"], body["details"][0]["message"]) == (code, message)
 
 
-def test_an_order_that_nobody_placed_has_an_empty_page_and_any_case_will_do(told: Reading) -> None:
-    assert page(told, f"/api/v2/order/versions/{'9' * 64}")[0] == []
-    assert page(told, f"/api/v2/order/versions/{ORDER.upper()}") == page(told, _PATH)
+def test_an_order_that_nobody_placed_has_an_empty_page_and_any_case_will_do(chain: Reading) -> None:
+    assert page(chain, f"/api/v2/order/versions/{'9' * 64}")[0] == []
+    assert page(chain, f"/api/v2/order/versions/{ORDER.upper()}") == page(chain, _PATH)
 
 
 @pytest.mark.parametrize(
     "cursor", [_cursor(5, LONG_ORDER), quote(base64.b64encode(b'{"resource_id":"03","sig":""}'))]
 )
-def test_a_cursor_of_another_listing_is_refused(told: Reading, cursor: str) -> None:
-    status, body = ask(told, f"{_PATH}?pagination.after={cursor}")
+def test_a_cursor_of_another_listing_is_refused(chain: Reading, cursor: str) -> None:
+    status, body = ask(chain, f"{_PATH}?pagination.after={cursor}")
     assert (status, body["code"], body["details"][0]["code"]) == (400, 3, 10028)

@@ -8,14 +8,14 @@ from urllib.parse import quote
 import pytest
 
 from tests.api.answers_kit import ask, page
-from tests.api.story_kit import RESOURCE, story
+from tests.api.chain_kit import RESOURCE, small_chain
 
 _PATH = f"/api/v2/node/signatures?id={RESOURCE}"
 _ASCENDING = ["00ff", "01", "0102", "ff"]
 
 
 def _signatures(query: str) -> list[str]:
-    edges, _ = page(story(), query)
+    edges, _ = page(small_chain(), query)
     return [base64.b64decode(edge["node"]["sig"]).hex() for edge in edges]
 
 
@@ -29,7 +29,7 @@ def test_walking_visits_every_signature_once(size: int) -> None:
     seen: list[str] = []
     at = ""
     while True:
-        edges, info = page(story(), f"{_PATH}&pagination.first={size}{at}")
+        edges, info = page(small_chain(), f"{_PATH}&pagination.first={size}{at}")
         seen += [base64.b64decode(edge["node"]["sig"]).hex() for edge in edges]
         if not info["hasNextPage"]:
             break
@@ -38,15 +38,15 @@ def test_walking_visits_every_signature_once(size: int) -> None:
 
 
 def test_a_resource_has_its_own_under_a_name_as_well() -> None:
-    edges, _ = page(story(), "/api/v2/node/signatures?id=network")
+    edges, _ = page(small_chain(), "/api/v2/node/signatures?id=network")
     assert [edge["node"]["id"] for edge in edges] == ["network"]
-    assert page(story(), "/api/v2/node/signatures?id=03")[0] == edges
+    assert page(small_chain(), "/api/v2/node/signatures?id=03")[0] == edges
     assert _signatures("/api/v2/node/signatures?id=abcd") == []
 
 
 def test_a_cursor_of_another_resource_is_refused() -> None:
-    _, info = page(story(), "/api/v2/node/signatures?id=network")
-    status, body = ask(story(), f"{_PATH}&pagination.after={quote(info['endCursor'])}")
+    _, info = page(small_chain(), "/api/v2/node/signatures?id=network")
+    status, body = ask(small_chain(), f"{_PATH}&pagination.after={quote(info['endCursor'])}")
     assert (status, body["code"], body["details"][0]["code"]) == (400, 3, 10028)
 
 
@@ -55,7 +55,7 @@ def test_a_cursor_of_another_resource_is_refused() -> None:
     [("", 10025, ""), ("zz", 180001, "resourceID: zz: decoding 'zz': not a valid hex id")],
 )
 def test_an_id_that_can_be_none_is_refused(id_: str, code: int, inner: str) -> None:
-    status, body = ask(story(), f"/api/v2/node/signatures?id={id_}")
+    status, body = ask(small_chain(), f"/api/v2/node/signatures?id={id_}")
     (detail,) = body["details"]
     assert (status, detail["code"]) == (400, code)
     assert detail["inner"].startswith(inner)

@@ -16,7 +16,7 @@ from api.queries.network import info, list_segments, vega_time
 from api.queries.orders import list_order_versions
 from api.queries.requests import ListOrderVersions
 from tests.api.answers_kit import ask, load, page
-from tests.api.story_kit import ORDER, bytea, story_folder
+from tests.api.chain_kit import ORDER, bytea, chain_folder
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.sessions import InterruptedQueryError
@@ -38,11 +38,11 @@ def _open_files(root: Path) -> set[str]:
 
 def test_a_request_reads_one_generation_from_beginning_to_end(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
-    load(story_folder(tmp_path / "source", 0), root)
+    load(chain_folder(tmp_path / "source", 0), root)
     with Snapshots.open(root) as snapshots:
         with snapshots.reading() as early:
             assert _versions(early) == ["1"]
-            load(story_folder(tmp_path / "source", 1), root)
+            load(chain_folder(tmp_path / "source", 1), root)
             assert snapshots.refresh()
             assert not snapshots.refresh()
             with snapshots.reading() as late:
@@ -76,11 +76,11 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
 
 def test_cursors_outlive_the_generation_that_gave_them(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
-    load(story_folder(tmp_path / "source", 0, 1), root)
+    load(chain_folder(tmp_path / "source", 0, 1), root)
     with Snapshots.open(root) as snapshots:
         with snapshots.reading() as reading:
             first, info_ = page(reading, f"{_PATH}?pagination.first=2")
-        load(story_folder(tmp_path / "source", 2), root)
+        load(chain_folder(tmp_path / "source", 2), root)
         snapshots.refresh()
         with snapshots.reading() as reading:
             at = info_["endCursor"].replace("+", "%2B").replace("=", "%3D")
@@ -93,7 +93,7 @@ def test_cursors_outlive_the_generation_that_gave_them(tmp_path: Path) -> None:
 
 def test_many_threads_read_while_the_generation_changes(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
-    load(story_folder(tmp_path / "source", 0), root)
+    load(chain_folder(tmp_path / "source", 0), root)
     told = threading.Event()
     seen: set[int] = set()
 
@@ -107,7 +107,7 @@ def test_many_threads_read_while_the_generation_changes(tmp_path: Path) -> None:
 
     with Snapshots.open(root) as snapshots, ThreadPoolExecutor(4) as threads:
         running = [threads.submit(read) for _ in range(4)]
-        load(story_folder(tmp_path / "source", 1), root)
+        load(chain_folder(tmp_path / "source", 1), root)
         snapshots.refresh()
         told.set()
         for future in running:
@@ -124,7 +124,7 @@ def test_without_anything_loaded_the_server_says_so_and_notices_the_first_load(
         assert not snapshots.refresh()
         with pytest.raises(UnavailableError, match="nothing is loaded yet"), snapshots.reading():
             pass
-        load(story_folder(tmp_path / "source", 0), root)
+        load(chain_folder(tmp_path / "source", 0), root)
         assert snapshots.refresh()
         with snapshots.reading() as reading:
             assert _versions(reading) == ["1"]
@@ -132,10 +132,10 @@ def test_without_anything_loaded_the_server_says_so_and_notices_the_first_load(
 
 def test_a_generation_that_cannot_be_opened_leaves_the_present_one_in_use(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
-    load(story_folder(tmp_path / "source", 0), root)
+    load(chain_folder(tmp_path / "source", 0), root)
     with Snapshots.open(root) as snapshots:
         known = {*(root / "volumes").iterdir()}
-        load(story_folder(tmp_path / "source", 1), root)
+        load(chain_folder(tmp_path / "source", 1), root)
         (fresh,) = {*(root / "volumes").iterdir()} - known
         hidden = fresh.rename(tmp_path / "hidden")
         with pytest.raises(Exception, match=r"does not exist|Cannot open"):
@@ -150,7 +150,7 @@ def test_a_generation_that_cannot_be_opened_leaves_the_present_one_in_use(tmp_pa
 
 def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
-    load(story_folder(tmp_path / "source", 0), root)
+    load(chain_folder(tmp_path / "source", 0), root)
     with Snapshots.open(root) as snapshots:
         with snapshots.reading() as reading, ThreadPoolExecutor(1) as thread:
             slow = thread.submit(reading.rows, _SLOW)
@@ -166,7 +166,7 @@ def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
 
 def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
-    load(story_folder(tmp_path / "source", 0, 1), root)
+    load(chain_folder(tmp_path / "source", 0, 1), root)
     with Snapshots.open(root) as snapshots, snapshots.reading() as reading:
         newest, oldest = list_segments(reading.snapshot)
         assert (newest[:2], oldest[:2]) == ((11, 20), (1, 10))
@@ -202,7 +202,7 @@ def test_a_segment_that_lacks_a_key_is_loaded_and_answered_around(tmp_path: Path
             assert changed_provisions(reading, ()) == []
             assert page(reading, "/api/v2/oracle/data")[0] == []
             assert page(reading, f"/api/v2/node/signatures?id={ORDER}")[0] == []
-        load(story_folder(tmp_path / "source", 1), tmp_path / "warehouse")
+        load(chain_folder(tmp_path / "source", 1), tmp_path / "warehouse")
         snapshots.refresh()
         with snapshots.reading() as reading:
             assert _versions(reading) == ["3", "2"]

@@ -11,7 +11,7 @@ import pytest
 
 from api.core.snapshots import Reading, Snapshots
 from tests.api.answers_kit import Json, ask, drop_lookups, load, page
-from tests.api.story_kit import ALICE, BOB, story, withdrawal_row
+from tests.api.chain_kit import ALICE, BOB, small_chain, withdrawal_row
 from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 
@@ -21,9 +21,9 @@ _GENESIS = 1672531200 * _SECOND  # 2023-01-01, where the kit's blocks begin, one
 
 
 @pytest.fixture(params=[False, True], ids=["tables", "lookups"])
-def told(request: pytest.FixtureRequest) -> Reading:
-    """The story, with lookups beside the tables or without: nobody can tell."""
-    return story(lookups=request.param)
+def chain(request: pytest.FixtureRequest) -> Reading:
+    """The small chain, with lookups beside the tables or without: answers are the same."""
+    return small_chain(lookups=request.param)
 
 
 def _shown(edges: list[Json]) -> list[tuple[str, str]]:
@@ -42,16 +42,16 @@ _ALL = [
 """Newest first by the time when they were last written."""
 
 
-def test_of_each_withdrawal_of_a_party_the_last_row_counts(told: Reading) -> None:
-    edges, _ = page(told, _PATH)
+def test_of_each_withdrawal_of_a_party_the_last_row_counts(chain: Reading) -> None:
+    edges, _ = page(chain, _PATH)
     assert _shown(edges) == _ALL
     statuses = {edge["node"]["id"][:2]: edge["node"]["status"] for edge in edges}
     assert statuses["01"] == "STATUS_FINALIZED"
     assert statuses["03"] == "STATUS_REJECTED"
 
 
-def test_oldest_first_turns_them_round(told: Reading) -> None:
-    edges, _ = page(told, f"{_PATH}?pagination.newestFirst=false")
+def test_oldest_first_turns_them_round(chain: Reading) -> None:
+    edges, _ = page(chain, f"{_PATH}?pagination.newestFirst=false")
     assert _shown(edges) == _ALL[::-1]
 
 
@@ -65,17 +65,17 @@ def test_oldest_first_turns_them_round(told: Reading) -> None:
         ("9" * 64, "none"),
     ],
 )
-def test_a_party_has_its_own(told: Reading, party: str, shown: str) -> None:
-    edges, _ = page(told, f"{_PATH}?partyId={party}")
+def test_a_party_has_its_own(chain: Reading, party: str, shown: str) -> None:
+    edges, _ = page(chain, f"{_PATH}?partyId={party}")
     assert _shown(edges) == [row for row in _ALL if row[1] == shown]
 
 
-def test_an_empty_party_is_all_of_them(told: Reading) -> None:
-    assert page(told, f"{_PATH}?partyId=") == page(told, _PATH)
+def test_an_empty_party_is_all_of_them(chain: Reading) -> None:
+    assert page(chain, f"{_PATH}?partyId=") == page(chain, _PATH)
 
 
-def test_amounts_are_exact_whatever_their_size(told: Reading) -> None:
-    edges, _ = page(told, f"{_PATH}?partyId={ALICE}")
+def test_amounts_are_exact_whatever_their_size(chain: Reading) -> None:
+    edges, _ = page(chain, f"{_PATH}?partyId={ALICE}")
     amounts = {edge["node"]["id"][:2]: edge["node"]["amount"] for edge in edges}
     assert amounts["04"] == "1" + "0" * 60
     assert amounts["02"] == "5.5"
@@ -93,7 +93,7 @@ def test_amounts_are_exact_whatever_their_size(told: Reading) -> None:
     ],
 )
 def test_a_range_of_dates_is_about_the_last_row_and_leaves_out_its_end(
-    told: Reading, start: int | None, end: int | None, ids: list[str]
+    chain: Reading, start: int | None, end: int | None, ids: list[str]
 ) -> None:
     given = (("startTimestamp", start), ("endTimestamp", end))
     query = "&".join(
@@ -101,18 +101,18 @@ def test_a_range_of_dates_is_about_the_last_row_and_leaves_out_its_end(
         for name, block in given
         if block is not None
     )
-    edges, info = page(told, f"{_PATH}?{query}")
+    edges, info = page(chain, f"{_PATH}?{query}")
     assert [id_ for id_, _ in _shown(edges)] == ids
     assert (info["hasNextPage"], info["hasPreviousPage"]) == (False, False)
-    first, _ = page(told, f"{_PATH}?{query}&pagination.first=1")
+    first, _ = page(chain, f"{_PATH}?{query}&pagination.first=1")
     assert first == edges[:1]
 
 
-def test_dates_are_cut_to_microseconds(told: Reading) -> None:
+def test_dates_are_cut_to_microseconds(chain: Reading) -> None:
     at = _GENESIS + 12 * _SECOND
-    edges, _ = page(told, f"{_PATH}?dateRange.startTimestamp={at + 999}")
+    edges, _ = page(chain, f"{_PATH}?dateRange.startTimestamp={at + 999}")
     assert "01" in dict(_shown(edges))
-    edges, _ = page(told, f"{_PATH}?dateRange.startTimestamp={at + 1000}")
+    edges, _ = page(chain, f"{_PATH}?dateRange.startTimestamp={at + 1000}")
     assert "01" not in dict(_shown(edges))
 
 
@@ -126,8 +126,8 @@ def test_dates_are_cut_to_microseconds(told: Reading) -> None:
         ("pagination.after=zzz", 10028),
     ],
 )
-def test_what_cannot_be_right_is_refused(told: Reading, query: str, code: int) -> None:
-    status, body = ask(told, f"{_PATH}?{query}")
+def test_what_cannot_be_right_is_refused(chain: Reading, query: str, code: int) -> None:
+    status, body = ask(chain, f"{_PATH}?{query}")
     assert (status, body["code"], body["details"][0]["code"]) == (400, 3, code)
 
 
@@ -141,13 +141,13 @@ def test_what_cannot_be_right_is_refused(told: Reading, query: str, code: int) -
     ],
 )
 def test_walking_visits_every_withdrawal_once(
-    told: Reading, asked: str, flag: str, place: str, cursor: str, newest: str, size: int
+    chain: Reading, asked: str, flag: str, place: str, cursor: str, newest: str, size: int
 ) -> None:
     seen: list[tuple[str, str]] = []
     query = f"pagination.{asked}={size}&pagination.newestFirst={newest}"
     at = ""
     while True:
-        edges, info = page(told, f"{_PATH}?{query}{at}")
+        edges, info = page(chain, f"{_PATH}?{query}{at}")
         seen = [*seen, *_shown(edges)] if asked == "first" else [*_shown(edges), *seen]
         if not info[flag]:
             break
@@ -155,15 +155,15 @@ def test_walking_visits_every_withdrawal_once(
     assert seen == (_ALL if newest == "true" else _ALL[::-1])
 
 
-def test_only_a_shared_id_has_its_party_in_the_cursor(told: Reading) -> None:
-    edges, _ = page(told, _PATH)
+def test_only_a_shared_id_has_its_party_in_the_cursor(chain: Reading) -> None:
+    edges, _ = page(chain, _PATH)
     cursors = [json.loads(base64.b64decode(edge["cursor"])) for edge in edges]
     assert [cursor.get("partyId", "")[:2] for cursor in cursors] == ["", "", "c2", "c1", "", "", ""]
 
 
-def test_one_withdrawal_is_found_by_its_id(told: Reading) -> None:
-    status, body = ask(told, f"/api/v2/withdrawal/{'01' * 32}")
-    edges, _ = page(told, _PATH)
+def test_one_withdrawal_is_found_by_its_id(chain: Reading) -> None:
+    status, body = ask(chain, f"/api/v2/withdrawal/{'01' * 32}")
+    edges, _ = page(chain, _PATH)
     assert (status, body["withdrawal"]) == (200, edges[4]["node"])
     assert body["withdrawal"]["withdrawnTimestamp"] == str(_GENESIS + 12 * _SECOND)
 
@@ -177,9 +177,9 @@ def test_one_withdrawal_is_found_by_its_id(told: Reading) -> None:
     ],
 )
 def test_a_withdrawal_that_is_not_there_is_an_error(
-    told: Reading, id_: str, status: int, code: int, message: str
+    chain: Reading, id_: str, status: int, code: int, message: str
 ) -> None:
-    got, body = ask(told, f"/api/v2/withdrawal/{id_}")
+    got, body = ask(chain, f"/api/v2/withdrawal/{id_}")
     (detail,) = body["details"]
     assert (got, detail["code"], detail["message"]) == (status, code, message)
 

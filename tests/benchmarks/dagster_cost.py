@@ -27,7 +27,7 @@ from pipelines.site.audits import gather
 from pipelines.site.loading import load_segments
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
-from pipelines.site.status import standing_of
+from pipelines.site.status import site_status
 from tests.pipelines.kit import make_segment, site_settings
 from transforms.blocks import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
@@ -76,7 +76,7 @@ def _measure(site: Site, home: Path, others: int) -> Row:
         with open_instance(home) as instance:
             far = (BlockRange(10**8 + n, 10**8 + n) for n in range(others))
             add_partitions(instance, far)
-            known = standing_of(site).known
+            known = site_status(site).known
             (batch,) = plan_batches(known, add_partitions(instance, known), len(known))
             _execute(job, instance, site, batch)
             whole = _seconds(lambda: _execute(job, instance, site, batch))

@@ -86,12 +86,12 @@ def test_every_published_object_has_the_hash_that_the_index_and_its_neighbour_sa
     buckets: Buckets,
 ) -> None:
     objects = buckets.published()
-    root = json.loads(objects["kit-chain/index.json"])
-    assert root["complete_until"] == 103
-    assert root["gaps"] == []
+    index = json.loads(objects["kit-chain/index.json"])
+    assert index["complete_until"] == 103
+    assert index["gaps"] == []
     entries = [
         entry
-        for shard in root["shards"]
+        for shard in index["shards"]
         for entry in json.loads(objects[f"kit-chain/{shard['path']}"])["zips"]
     ]
     assert len(entries) == 15 * 3

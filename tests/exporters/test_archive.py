@@ -12,11 +12,11 @@ from exporters.archive.documents import chains
 from exporters.exports.proofs import Proofs
 from exporters.exports.splice import cover
 from exporters.publishing.publish import publish_zips
-from exporters.publishing.windows import due_windows, window_item, windows_over
+from exporters.publishing.windows import due_windows, window_request, windows_over
 from exporters.stores.folder import FolderStore
 from exporters.stores.store import LostRaceError
 from exporters.zips.parts import read_parts
-from tests.archive_kit import CHAIN, THREE, MortalStore, contents, copied_archive, segment_items
+from tests.archive_kit import CHAIN, THREE, MortalStore, contents, copied_archive, segment_requests
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 
@@ -27,9 +27,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     archive = Archive(FolderStore(folder / "store"), CHAIN)
     for blocks in ((1, 10), (11, 13), (14, 20), (31, 40)):
-        publish_zips(archive, segment_items(folder, *blocks, THREE))
+        publish_zips(archive, segment_requests(folder, *blocks, THREE))
     publish_zips(
-        archive, [window_item(archive, w, Proofs()) for w in due_windows(archive, "orders", 2)]
+        archive, [window_request(archive, w, Proofs()) for w in due_windows(archive, "orders", 2)]
     )
     return folder / "store"
 
@@ -48,7 +48,7 @@ def test_the_layout_is_chain_table_zip(archive: Archive) -> None:
 
 def test_an_archive_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path), CHAIN)
-    assert archive.root().shards == ()
+    assert archive.index().shards == ()
     assert archive.shard(0).entries == ()
     assert list(archive.entries("orders", BlockRange(0, 10**9))) == []
     assert list(due_windows(archive, "orders", 2)) == []
@@ -108,7 +108,7 @@ def test_sha256sum_checks_what_was_published(archive: Archive, tmp_path: Path) -
 
 def test_chains_share_a_store(archive: Archive, tmp_path: Path) -> None:
     update(archive.store, "chains.json", lambda old: (old or b"").replace(b"net-1", b"net-0"), "")
-    publish_zips(archive, segment_items(tmp_path, 41, 50, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 41, 50, THREE))
     assert chains(archive.store) == ("net-0", "net-1")
 
 
@@ -116,7 +116,7 @@ def test_a_damaged_index_is_never_overwritten(archive: Archive, tmp_path: Path) 
     update(archive.store, f"{CHAIN}/index/000000000.json", lambda _: b"{broken", "")
     before = contents(archive.store)
     with pytest.raises(IntegrityError, match=r"000000000\.json is no index"):
-        publish_zips(archive, segment_items(tmp_path, 1, 10, THREE))
+        publish_zips(archive, segment_requests(tmp_path, 1, 10, THREE))
     assert contents(archive.store) == before
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporters.archive.entries import Csv, Entry, SegmentSource
-from exporters.archive.index import Root, ShardSummary, parse_root, root_bytes
+from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_number, shard_path
 from exporters.archive.sums import completeness
 from tests.archive_kit import CHAIN, schema
@@ -34,17 +34,17 @@ def whole_segments(*segments: tuple[int, int]) -> list[Entry]:
     return [entry(table, blocks) for blocks in segments for table in HISTORY_TABLES]
 
 
-def root_of(entries: list[Entry]) -> Root:
+def index_of(entries: list[Entry]) -> ArchiveIndex:
     shards: dict[int, list[Entry]] = {}
     for item in entries:
         shards.setdefault(shard_number(item.blocks), []).append(item)
     held = [Shard(CHAIN, number, tuple(shards[number])) for number in shards]
-    return Root(CHAIN).including(ShardSummary.of(shard, shard.to_bytes()) for shard in held)
+    return ArchiveIndex(CHAIN).including(ShardSummary.of(shard, shard.to_bytes()) for shard in held)
 
 
 def extent(entries: list[Entry]) -> tuple[int | None, list[str], list[str]]:
-    """complete_until, the complete runs, the gaps, as the root's JSON says them."""
-    found = json.loads(root_bytes(root_of(entries)))
+    """complete_until, the complete runs, the gaps, as the index's JSON says them."""
+    found = json.loads(index_bytes(index_of(entries)))
     runs, gaps = (
         [f"{run['from']}-{run['to']}" for run in found[name]] for name in ("complete", "gaps")
     )
@@ -121,7 +121,7 @@ def test_completeness_agrees_with_counting_every_block(data: st.DataObject) -> N
             break
         until = block
 
-    found = completeness(root_of(entries).tables)
+    found = completeness(index_of(entries).tables)
     assert found.until == until
     missing = set(range(min(every), max(every) + 1)) - complete if every else set()
     for runs, blocks in ((found.complete, complete), (found.gaps, missing)):
@@ -130,7 +130,7 @@ def test_completeness_agrees_with_counting_every_block(data: st.DataObject) -> N
 
 def test_windows_are_counted_apart_from_the_rows_they_repeat() -> None:
     singles = [entry("orders", blocks, rows=7) for blocks in SEGMENTS]
-    sums = root_of([*singles, entry("orders", *SEGMENTS[:2], rows=14, size=150)]).tables["orders"]
+    sums = index_of([*singles, entry("orders", *SEGMENTS[:2], rows=14, size=150)]).tables["orders"]
     assert (sums.zips, sums.rows, sums.bytes) == (3, 21, 300)
     assert (sums.windows, sums.window_bytes) == (1, 150)
     assert sums.covered == (BlockRange(1, 2000),)
@@ -162,14 +162,14 @@ def test_a_shard_reads_back_as_it_was_written() -> None:
     assert Shard.parse(shard.to_bytes(), "here") == shard
 
 
-def test_a_root_reads_back_as_it_was_written() -> None:
+def test_an_index_reads_back_as_it_was_written() -> None:
     uneven = [
         *whole_segments(*SEGMENTS),
         entry("orders", *SEGMENTS),
         entry("trades", (50000, 50999)),
     ]
-    root = root_of(uneven)
-    assert parse_root(root_bytes(root), "here") == root
+    index = index_of(uneven)
+    assert parse_index(index_bytes(index), "here") == index
 
 
 def test_the_documented_fields_are_there() -> None:
@@ -204,11 +204,11 @@ def test_the_documented_fields_are_there() -> None:
     columns = found["schemas"][schema("orders").fingerprint]
     assert columns[0] == {"name": schema("orders").names[0], "type": "bytea"}
 
-    root = json.loads(root_bytes(root_of([entry("orders", (1, 1000))])))
-    assert (root["first_block"], root["last_block"]) == (1, 1000)
-    assert root["tables"]["orders"]["covered"] == [{"from": 1, "to": 1000}]
-    assert root["tables"]["trades"]["zips"] == 0
-    (listed,) = root["shards"]
+    index = json.loads(index_bytes(index_of([entry("orders", (1, 1000))])))
+    assert (index["first_block"], index["last_block"]) == (1, 1000)
+    assert index["tables"]["orders"]["covered"] == [{"from": 1, "to": 1000}]
+    assert index["tables"]["trades"]["zips"] == 0
+    (listed,) = index["shards"]
     assert listed["path"] == "index/000000000.json"
     assert listed["bytes"] == len(shard.to_bytes())
     assert listed["sha256"] == hashlib.sha256(shard.to_bytes()).hexdigest()
@@ -229,13 +229,13 @@ def test_a_damaged_index_is_named_and_not_guessed_at(data: bytes) -> None:
     with pytest.raises(IntegrityError, match=r"^s3://b/index.json is no index of format 1"):
         Shard.parse(data, "s3://b/index.json")
     with pytest.raises(IntegrityError, match=r"^s3://b/index.json is no index of format 1"):
-        parse_root(data, "s3://b/index.json")
+        parse_index(data, "s3://b/index.json")
 
 
 def test_an_impossible_range_in_the_index_is_damage() -> None:
-    data = root_bytes(root_of([entry("orders", (7, 8))])).replace(b'"to":8', b'"to":6')
+    data = index_bytes(index_of([entry("orders", (7, 8))])).replace(b'"to":8', b'"to":6')
     with pytest.raises(IntegrityError, match="7 to 6 is not a run of blocks"):
-        parse_root(data, "here")
+        parse_index(data, "here")
 
 
 def test_an_index_of_a_later_format_asks_for_a_later_release() -> None:

@@ -16,7 +16,7 @@ from jinja2 import UndefinedError
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
-from exporters.archive.index import Root, ShardSummary
+from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.ledger import Replacement, record
 from exporters.archive.page import chain_page, home_page, shard_page
 from exporters.archive.shards import Shard
@@ -24,7 +24,7 @@ from exporters.archive.sums import TableSums
 from exporters.archive.templating import render
 from exporters.publishing.publish import publish_zips
 from exporters.stores.folder import FolderStore
-from tests.archive_kit import CHAIN, THREE, contents, copied_archive, segment_items
+from tests.archive_kit import CHAIN, THREE, contents, copied_archive, segment_requests
 from tests.page_kit import HOSTILE, Page
 from transforms.blocks import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
@@ -36,9 +36,9 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     archive = Archive(FolderStore(folder / "store"), CHAIN)
-    publish_zips(archive, segment_items(folder, 1, 1000))
-    publish_zips(archive, segment_items(folder, 1001, 1087, THREE))
-    publish_zips(archive, segment_items(folder, 20001, 21000))
+    publish_zips(archive, segment_requests(folder, 1, 1000))
+    publish_zips(archive, segment_requests(folder, 1001, 1087, THREE))
+    publish_zips(archive, segment_requests(folder, 20001, 21000))
     return folder / "store"
 
 
@@ -83,7 +83,7 @@ def test_the_chain_page_says_how_far_it_goes_and_what_is_missing(archive: Archiv
     assert "Complete until block1,000" in text
     assert "1 to 21,000" in text
     assert "At least one table is missing for blocks 1,001 to 20,000." in text
-    assert f"{archive.root().shards[1].sha256}" in text
+    assert f"{archive.index().shards[1].sha256}" in text
 
 
 def test_a_shard_page_lists_every_zip_with_its_hash(archive: Archive) -> None:
@@ -113,13 +113,13 @@ def test_the_page_puts_completeness_into_words(
 ) -> None:
     archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
     for blocks in segments:
-        publish_zips(archive, segment_items(tmp_path, *blocks))
-    assert sentence in Page(chain_page(archive.root(), ())).text
+        publish_zips(archive, segment_requests(tmp_path, *blocks))
+    assert sentence in Page(chain_page(archive.index(), ())).text
 
 
 def test_a_first_block_without_all_tables_is_said_to_be_incomplete(tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
-    publish_zips(archive, segment_items(tmp_path, 1, 9, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 1, 9, THREE))
     text = page(archive, "index.html").text
     assert "Complete until blocknot yet" in text
     assert "The first blocks are not complete yet" in text
@@ -130,9 +130,9 @@ def test_everything_is_escaped(archive: Archive) -> None:
     hostile: Entry = replace(entry, table=HOSTILE, path=f"{HOSTILE}/x.zip", sha256=HOSTILE)
     shard = Shard(HOSTILE, 0, (hostile,))
     summary = replace(ShardSummary.of(shard, b""), sha256=HOSTILE)
-    root = Root(HOSTILE, (summary,))
+    index = ArchiveIndex(HOSTILE, (summary,))
     replaced = Replacement(f"{HOSTILE}/x.zip", HOSTILE, HOSTILE, HOSTILE, NOON)
-    for data in (home_page([root]), chain_page(root, [replaced]), shard_page(shard)):
+    for data in (home_page([index]), chain_page(index, [replaced]), shard_page(shard)):
         parsed = Page(data)
         assert "script" not in parsed.elements
         assert HOSTILE in parsed.text
@@ -140,8 +140,9 @@ def test_everything_is_escaped(archive: Archive) -> None:
 
 def test_thousands_of_gaps_make_a_page_that_still_loads() -> None:
     runs = tuple(BlockRange(start, start + 4) for start in range(0, 100_000, 10))
-    root = Root(CHAIN, (ShardSummary(0, 1, "aa", {"orders": TableSums(zips=9, covered=runs)}),))
-    data = chain_page(root, ())
+    sums = {"orders": TableSums(zips=9, covered=runs)}
+    index = ArchiveIndex(CHAIN, (ShardSummary(0, 1, "aa", sums),))
+    data = chain_page(index, ())
     assert len(data) < 200_000
     assert Page(data).elements.count("rect") < 2_000
 
@@ -149,15 +150,15 @@ def test_thousands_of_gaps_make_a_page_that_still_loads() -> None:
 def test_of_many_gaps_the_first_are_listed_and_the_rest_counted() -> None:
     runs = tuple(BlockRange(start, start + 4) for start in range(10, 3_010, 10))
     sums = dict.fromkeys(HISTORY_TABLES, TableSums(covered=runs))
-    text = Page(chain_page(Root(CHAIN, (ShardSummary(0, 1, "aa", sums),)), ())).text
+    text = Page(chain_page(ArchiveIndex(CHAIN, (ShardSummary(0, 1, "aa", sums),)), ())).text
     assert "missing for blocks 15 to 19, 25 to 29, " in text
     assert "2,005 to 2,009 and 99 more: see index.json." in text
 
 
 def test_one_missing_block_in_millions_can_be_seen() -> None:
     runs = (BlockRange(1, 5_000_000), BlockRange(5_000_002, 9_000_000))
-    root = Root(CHAIN, (ShardSummary(0, 1, "aa", {"orders": TableSums(covered=runs)}),))
-    assert b'<rect class="gap" x="555" width="3" height="10">' in chain_page(root, ())
+    index = ArchiveIndex(CHAIN, (ShardSummary(0, 1, "aa", {"orders": TableSums(covered=runs)}),))
+    assert b'<rect class="gap" x="555" width="3" height="10">' in chain_page(index, ())
 
 
 def test_text_is_escaped_in_attributes_and_in_addresses_too(archive: Archive) -> None:
@@ -170,9 +171,9 @@ def test_text_is_escaped_in_attributes_and_in_addresses_too(archive: Archive) ->
 
 def test_the_same_index_gives_the_same_bytes_in_every_process(archive: Archive) -> None:
     code = (
-        "import sys; from exporters.archive.index import parse_root; "
+        "import sys; from exporters.archive.index import parse_index; "
         "from exporters.archive.page import chain_page; "
-        "sys.stdout.buffer.write(chain_page(parse_root(sys.stdin.buffer.read(), 'stdin'), ()))"
+        "sys.stdout.buffer.write(chain_page(parse_index(sys.stdin.buffer.read(), 'stdin'), ()))"
     )
     for seed in ("1", "2"):
         again = subprocess.run(

@@ -19,8 +19,8 @@ from exporters.archive.archive import Archive
 from exporters.exports.proofs import Proofs
 from exporters.publishing.publish import PublishReport, publish_zips
 from exporters.publishing.replace import Correction
-from exporters.publishing.request import PublishItem, proven_entry
-from exporters.publishing.windows import due_windows, window_item
+from exporters.publishing.request import PublishRequest, proven_entry
+from exporters.publishing.windows import due_windows, window_request
 from exporters.stores.folder import FolderStore
 from exporters.stores.opening import open_store
 from exporters.stores.store import S3Options, Store
@@ -33,8 +33,8 @@ from tests.archive_kit import (
     KilledError,
     MortalStore,
     contents,
-    part_item,
-    segment_items,
+    part_request,
+    segment_requests,
 )
 from tests.exporters.test_folder_store import no_file_above
 from tests.s3_kit import BucketServer, bucket_server
@@ -82,9 +82,11 @@ def assert_no_entry_without_its_object(archive: Archive) -> None:
 
 def test_a_segment_is_published_with_everything_beside_it(store: Store, tmp_path: Path) -> None:
     archive = Archive(store, CHAIN)
-    items = segment_items(tmp_path, 1, 1000) + segment_items(tmp_path, 1001, 1087)
-    report = publish_zips(archive, items)
-    size = sum(item.content.stat().st_size for item in items if isinstance(item.content, Path))
+    requests = segment_requests(tmp_path, 1, 1000) + segment_requests(tmp_path, 1001, 1087)
+    report = publish_zips(archive, requests)
+    size = sum(
+        request.content.stat().st_size for request in requests if isinstance(request.content, Path)
+    )
     assert report == PublishReport(created=30, bytes=size)
     held = contents(store)
     name = f"{CHAIN}/orders/net-1-orders-1-1000.zip"
@@ -105,19 +107,19 @@ def test_publishing_again_finds_everything_identical_and_writes_nothing(
     store: Store, tmp_path: Path
 ) -> None:
     archive = Archive(store, CHAIN)
-    items = segment_items(tmp_path, 1, 1000, THREE)
-    publish_zips(archive, items)
+    requests = segment_requests(tmp_path, 1, 1000, THREE)
+    publish_zips(archive, requests)
     before = list(store.list())
-    assert publish_zips(archive, items) == PublishReport(identical=3)
+    assert publish_zips(archive, requests) == PublishReport(identical=3)
     assert list(store.list()) == before
 
 
 def test_publishing_one_more_segment_rewrites_its_shard_and_the_root_alone(tmp_path: Path) -> None:
     archive = archive_in(tmp_path / "store")
-    publish_zips(archive, segment_items(tmp_path, 1, 1000, THREE))
-    publish_zips(archive, segment_items(tmp_path, 20001, 21000, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 1, 1000, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 20001, 21000, THREE))
     before = contents(archive.store)
-    publish_zips(archive, segment_items(tmp_path, 21001, 22000, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 21001, 22000, THREE))
     changed = {
         key for key, data in contents(archive.store).items() if before.get(key, data) != data
     }
@@ -131,32 +133,36 @@ def test_publishing_one_more_segment_rewrites_its_shard_and_the_root_alone(tmp_p
 
 def test_the_order_of_publishing_leaves_no_trace(tmp_path: Path) -> None:
     segments = [
-        segment_items(tmp_path, *blocks, THREE) for blocks in ((1, 9), (10, 12), (20001, 20005))
+        segment_requests(tmp_path, *blocks, THREE) for blocks in ((1, 9), (10, 12), (20001, 20005))
     ]
     one, other = archive_in(tmp_path / "one"), archive_in(tmp_path / "other")
-    publish_zips(one, [item for segment in segments for item in segment])
+    publish_zips(one, [request for segment in segments for request in segment])
     for segment in reversed(segments):
-        for item in reversed(segment):
-            publish_zips(other, [item], workers=1)
+        for request in reversed(segment):
+            publish_zips(other, [request], workers=1)
     assert contents(one.store) == contents(other.store)
 
 
 def test_a_publisher_killed_before_any_write_is_made_good_by_the_next_run(tmp_path: Path) -> None:
-    new = segment_items(tmp_path, 10, 12, THREE) + segment_items(tmp_path, 20001, 20005, THREE[:1])
-    # ZIPs and hash files; the three files of two shards; the root, the chain's page, the home page
+    new = segment_requests(tmp_path, 10, 12, THREE) + segment_requests(
+        tmp_path, 20001, 20005, THREE[:1]
+    )
+    # ZIPs and hash files; the three files of two shards; the index, the chain's page, the home page
     assert deaths_made_good(tmp_path, new, None) == 4 * 2 + 2 * 3 + 3
 
 
 def test_a_replacement_killed_before_any_write_is_made_good_by_the_next_run(tmp_path: Path) -> None:
-    new = [part_item(tmp_path, "orders", 1, 9, salt="corrected")]
+    new = [part_request(tmp_path, "orders", 1, 9, salt="corrected")]
     # refused creation, ledger, ZIP, refused creation and swap of the hash file; then as above
     assert deaths_made_good(tmp_path, new, TYPO) == 5 + 3 + 3
 
 
-def deaths_made_good(tmp_path: Path, new: list[PublishItem], correction: Correction | None) -> int:
+def deaths_made_good(
+    tmp_path: Path, new: list[PublishRequest], correction: Correction | None
+) -> int:
     """Publish `new` into copies of an archive, dying once in each, then finish; count deaths."""
     before = archive_in(tmp_path / "before")
-    publish_zips(before, segment_items(tmp_path, 1, 9, THREE))
+    publish_zips(before, segment_requests(tmp_path, 1, 9, THREE))
     shutil.copytree(tmp_path / "before", tmp_path / "undisturbed")
     undisturbed = archive_in(tmp_path / "undisturbed")
     assert publish_zips(undisturbed, new, correction=correction).failed == ()
@@ -182,10 +188,10 @@ def test_other_bytes_in_its_place_fail_one_zip_and_change_nothing(
     store: Store, tmp_path: Path
 ) -> None:
     archive = Archive(store, CHAIN)
-    publish_zips(archive, segment_items(tmp_path, 1, 9, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 1, 9, THREE))
     before = contents(store)
-    other = part_item(tmp_path, "orders", 1, 9, salt="other")
-    report = publish_zips(archive, [other, *segment_items(tmp_path, 10, 19, THREE)])
+    other = part_request(tmp_path, "orders", 1, 9, salt="other")
+    report = publish_zips(archive, [other, *segment_requests(tmp_path, 10, 19, THREE)])
     assert (report.created, report.identical, report.replaced) == (3, 0, 0)
     (failed,) = report.failed
     assert failed.name == "net-1-orders-1-9.zip"
@@ -199,11 +205,11 @@ def test_other_bytes_in_its_place_fail_one_zip_and_change_nothing(
 
 def test_a_replacement_goes_through_the_ledger(store: Store, tmp_path: Path) -> None:
     archive = Archive(store, CHAIN)
-    publish_zips(archive, segment_items(tmp_path, 1, 9, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 1, 9, THREE))
     path = "orders/net-1-orders-1-9.zip"
     old = archive.read(path)
     report = publish_zips(
-        archive, segment_items(tmp_path, 1, 9, THREE[1:], salt="right"), correction=TYPO
+        archive, segment_requests(tmp_path, 1, 9, THREE[1:], salt="right"), correction=TYPO
     )
     assert (report.created, report.identical, report.replaced) == (0, 0, 2)
     new = archive.read(path)
@@ -224,10 +230,10 @@ def test_a_replacement_goes_through_the_ledger(store: Store, tmp_path: Path) -> 
 
 def test_a_correction_of_what_is_right_already_changes_nothing(tmp_path: Path) -> None:
     archive = archive_in(tmp_path / "store")
-    items = segment_items(tmp_path, 1, 9, THREE)
-    publish_zips(archive, items)
+    requests = segment_requests(tmp_path, 1, 9, THREE)
+    publish_zips(archive, requests)
     before = contents(archive.store)
-    assert publish_zips(archive, items, correction=TYPO) == PublishReport(identical=3)
+    assert publish_zips(archive, requests, correction=TYPO) == PublishReport(identical=3)
     assert contents(archive.store) == before
 
 
@@ -243,22 +249,22 @@ def test_a_zip_that_is_not_what_its_item_says_is_not_published(
     tmp_path: Path, change: dict[str, object], words: str
 ) -> None:
     archive = archive_in(tmp_path / "store")
-    item = replace(part_item(tmp_path, "orders", 1, 9), **change)  # type: ignore[arg-type]
-    report = publish_zips(archive, [item])
+    request = replace(part_request(tmp_path, "orders", 1, 9), **change)  # type: ignore[arg-type]
+    report = publish_zips(archive, [request])
     assert words in report.failed[0].reason
-    assert archive.store.head(archive.key(item.path)) is None
+    assert archive.store.head(archive.key(request.path)) is None
 
 
 def test_a_zip_of_other_blocks_or_columns_is_not_published(tmp_path: Path) -> None:
     archive = archive_in(tmp_path / "store")
-    item = part_item(tmp_path, "orders", 1, 9)
-    elsewhere = part_item(tmp_path, "orders", 1, 8)
-    other_columns = part_item(tmp_path, "trades", 1, 9)
+    request = part_request(tmp_path, "orders", 1, 9)
+    elsewhere = part_request(tmp_path, "orders", 1, 8)
+    other_columns = part_request(tmp_path, "trades", 1, 9)
     report = publish_zips(
         archive,
         [
-            replace(item, segments=elsewhere.segments),
-            replace(item, schemas=other_columns.schemas),
+            replace(request, segments=elsewhere.segments),
+            replace(request, schemas=other_columns.schemas),
         ],
     )
     assert "CSVs over blocks 1-9, not 1 over 1-8" in report.failed[0].reason
@@ -267,57 +273,59 @@ def test_a_zip_of_other_blocks_or_columns_is_not_published(tmp_path: Path) -> No
 
 def test_a_zip_damaged_on_the_way_is_not_published(tmp_path: Path) -> None:
     archive = archive_in(tmp_path / "store")
-    item = part_item(tmp_path, "orders", 1, 9, rows=500)
-    assert isinstance(item.content, Path)
-    whole = item.content.read_bytes()
+    request = part_request(tmp_path, "orders", 1, 9, rows=500)
+    assert isinstance(request.content, Path)
+    whole = request.content.read_bytes()
     for damaged in (whole[:-1], whole[:200] + bytes([whole[200] ^ 1]) + whole[201:], b""):
-        item.content.write_bytes(damaged)
-        for known in (item, replace(item, zip_sha256="")):
+        request.content.write_bytes(damaged)
+        for known in (request, replace(request, zip_sha256="")):
             report = publish_zips(archive, [known])
-            assert list(report.damaged) == [item.name], damaged
+            assert list(report.damaged) == [request.name], damaged
             assert len(report.failed) == 1, damaged
-    item.content.write_bytes(whole)
-    assert publish_zips(archive, [item]).created == 1
+    request.content.write_bytes(whole)
+    assert publish_zips(archive, [request]).created == 1
 
 
 def test_no_bit_of_a_zip_may_differ_from_what_was_written(tmp_path: Path) -> None:
     archive = archive_in(tmp_path / "store")
-    item = part_item(tmp_path, "orders", 1, 9)
-    assert isinstance(item.content, Path)
-    whole = item.content.read_bytes()
-    (member,) = read_members(LocalSource.open(item.content))
+    request = part_request(tmp_path, "orders", 1, 9)
+    assert isinstance(request.content, Path)
+    whole = request.content.read_bytes()
+    (member,) = read_members(LocalSource.open(request.content))
     for place, bit in product(range(len(whole)), range(8)):
         flipped = bytes([whole[place] ^ (1 << bit)])
-        item.content.write_bytes(whole[:place] + flipped + whole[place + 1 :])
+        request.content.write_bytes(whole[:place] + flipped + whole[place + 1 :])
         with pytest.raises(IntegrityError):
-            proven_entry(item, archive.chain_id, item.content)
+            proven_entry(request, archive.chain_id, request.content)
         # Where nobody recorded the hash, as of a ZIP that was joined from others a moment ago, the
         # text and all that stands around it are proven; a stream has bits that mean nothing.
         if not member.data_offset <= place < member.end:
             with pytest.raises(IntegrityError):
-                proven_entry(replace(item, zip_sha256=""), archive.chain_id, item.content)
+                proven_entry(replace(request, zip_sha256=""), archive.chain_id, request.content)
 
 
 def test_a_missing_local_file_ends_the_run_and_what_was_put_is_adopted_later(
     tmp_path: Path,
 ) -> None:
     archive = archive_in(tmp_path / "store")
-    items = segment_items(tmp_path, 1, 9, THREE)
-    assert isinstance(items[2].content, Path)
-    whole = items[2].content.read_bytes()
-    items[2].content.unlink()
+    requests = segment_requests(tmp_path, 1, 9, THREE)
+    assert isinstance(requests[2].content, Path)
+    whole = requests[2].content.read_bytes()
+    requests[2].content.unlink()
     with pytest.raises(FileNotFoundError):
-        publish_zips(archive, items, workers=1)
+        publish_zips(archive, requests, workers=1)
     assert archive.read("index.json") is None
-    items[2].content.write_bytes(whole)
-    assert publish_zips(archive, items) == PublishReport(created=1, identical=2, bytes=len(whole))
+    requests[2].content.write_bytes(whole)
+    assert publish_zips(archive, requests) == PublishReport(
+        created=1, identical=2, bytes=len(whole)
+    )
     assert list(verify_archive(archive)) == []
 
 
 def test_a_full_disk_ends_the_run_and_leaves_nothing_half_written(tmp_path: Path) -> None:
     archive = archive_in(tmp_path / "store")
-    small = part_item(tmp_path, "orders", 1, 9)
-    large = part_item(tmp_path, "orders", 10, 19, rows=20_000)
+    small = part_request(tmp_path, "orders", 1, 9)
+    large = part_request(tmp_path, "orders", 10, 19, rows=20_000)
     with no_file_above(20_000), pytest.raises(OSError, match="too large"):
         publish_zips(archive, [small, large], workers=1)
     assert [info.key for info in archive.store.list(f"{CHAIN}/")] == [
@@ -333,15 +341,15 @@ def test_a_connection_lost_at_any_write_is_made_good_by_the_next_run(
 ) -> None:
     with server.store() as store:
         archive = Archive(store, CHAIN)
-        publish_zips(archive, segment_items(tmp_path, 90, 99, THREE[:1]))
-        for block in (0, 1, 2, 5):  # the ZIP, its hash file, the shard, the root
-            items = segment_items(tmp_path, block, block, THREE[:1])
+        publish_zips(archive, segment_requests(tmp_path, 90, 99, THREE[:1]))
+        for block in (0, 1, 2, 5):  # the ZIP, its hash file, the shard, the index
+            requests = segment_requests(tmp_path, block, block, THREE[:1])
             server.door.faults += [("PUT", "")] * block + [("PUT", "lose the answer")]
             with pytest.raises(ConnectionError):
-                publish_zips(archive, items, workers=1)
+                publish_zips(archive, requests, workers=1)
             assert server.door.faults == []
             assert_no_entry_without_its_object(archive)
-            publish_zips(archive, items)
+            publish_zips(archive, requests)
         assert list(verify_archive(archive)) == []
 
 
@@ -352,13 +360,13 @@ from exporters.archive.archive import Archive
 from exporters.publishing.publish import publish_zips
 from exporters.stores.opening import open_store
 from exporters.stores.store import S3Options
-from tests.archive_kit import CHAIN, THREE, segment_items
+from tests.archive_kit import CHAIN, THREE, segment_requests
 
 url, endpoint, folder, first = sys.argv[1:]
 archive = Archive(open_store(url, S3Options(endpoint or None, "us-east-1")), CHAIN)
 sys.stdin.readline()
 for block in range(int(first), int(first) + 8, 2):
-    report = publish_zips(archive, segment_items(Path(folder), block, block, THREE), workers=2)
+    report = publish_zips(archive, segment_requests(Path(folder), block, block, THREE), workers=2)
     assert report.created == 3, report
 """
 
@@ -395,7 +403,7 @@ def test_two_publishers_at_once_lose_nothing(
     assert list(verify_archive(Archive(both, CHAIN))) == []
     alone = archive_in(tmp_path / "alone")
     for block in range(1, 9):
-        publish_zips(alone, segment_items(tmp_path / "parts", block, block, THREE))
+        publish_zips(alone, segment_requests(tmp_path / "parts", block, block, THREE))
     assert contents(both) == contents(alone.store)
 
 
@@ -417,13 +425,15 @@ def test_others_that_always_win_are_an_error_and_not_a_loop(
     monkeypatch.setattr("exporters.archive.archive._LONGEST_PAUSE_SECONDS", 0)
     archive = Archive(Contested(FolderStore(tmp_path), -1), CHAIN)
     with pytest.raises(BusyError, match="others keep changing"):
-        publish_zips(archive, segment_items(tmp_path / "parts", 1, 9, THREE[:1]))
+        publish_zips(archive, segment_requests(tmp_path / "parts", 1, 9, THREE[:1]))
 
 
 def published_windows(archive: Archive, table: str, size: int) -> list[str]:
-    items = [window_item(archive, window, Proofs()) for window in due_windows(archive, table, size)]
-    assert publish_zips(archive, items).created == len(items)
-    return [str(item.blocks) for item in items]
+    requests = [
+        window_request(archive, window, Proofs()) for window in due_windows(archive, table, size)
+    ]
+    assert publish_zips(archive, requests).created == len(requests)
+    return [str(request.blocks) for request in requests]
 
 
 def test_windows_continue_after_the_last_one_and_never_cross_a_gap(tmp_path: Path) -> None:
@@ -431,7 +441,7 @@ def test_windows_continue_after_the_last_one_and_never_cross_a_gap(tmp_path: Pat
 
     def add(*segments: tuple[int, int]) -> list[str]:
         for blocks in segments:
-            publish_zips(archive, segment_items(tmp_path, *blocks, ("orders",)))
+            publish_zips(archive, segment_requests(tmp_path, *blocks, ("orders",)))
         return published_windows(archive, "orders", 2)
 
     assert add((1, 10)) == []
@@ -448,14 +458,14 @@ def test_windows_continue_after_the_last_one_and_never_cross_a_gap(tmp_path: Pat
 def test_no_window_is_made_of_a_damaged_zip_and_the_others_go_on(tmp_path: Path) -> None:
     archive = archive_in(tmp_path / "store")
     for first in (1, 11, 21, 31):
-        publish_zips(archive, segment_items(tmp_path, first, first + 9, ("orders",)))
+        publish_zips(archive, segment_requests(tmp_path, first, first + 9, ("orders",)))
     damaged = tmp_path / "store" / CHAIN / "orders" / f"{CHAIN}-orders-11-20.zip"
     content = bytearray(damaged.read_bytes())
     content[9] ^= 1  # of the local header, which no reader of our own needs
     damaged.write_bytes(content)
 
     due = due_windows(archive, "orders", 2)
-    report = publish_zips(archive, [window_item(archive, window, Proofs()) for window in due])
+    report = publish_zips(archive, [window_request(archive, window, Proofs()) for window in due])
 
     assert report.created == 1
     (failed,) = report.failed
@@ -466,11 +476,11 @@ def test_no_window_is_made_of_a_damaged_zip_and_the_others_go_on(tmp_path: Path)
 
 def test_a_window_crosses_schemas_and_shards(store: Store, tmp_path: Path) -> None:
     archive = Archive(store, CHAIN)
-    publish_zips(archive, [part_item(tmp_path, "orders", 18001, 19000, rows=2)])
-    publish_zips(archive, [part_item(tmp_path, "orders", 19001, 20500, rows=0)])
-    publish_zips(archive, [part_item(tmp_path, "orders", 20501, 21000, rows=4, version=21)])
+    publish_zips(archive, [part_request(tmp_path, "orders", 18001, 19000, rows=2)])
+    publish_zips(archive, [part_request(tmp_path, "orders", 19001, 20500, rows=0)])
+    publish_zips(archive, [part_request(tmp_path, "orders", 20501, 21000, rows=4, version=21)])
     assert published_windows(archive, "orders", 3) == ["18001-21000"]
-    window = list(archive.entries("orders", archive.root().shards[0].tables["orders"].covered[0]))[
+    window = list(archive.entries("orders", archive.index().shards[0].tables["orders"].covered[0]))[
         1
     ]
     assert [(m.name, m.version, m.rows) for m in window.members] == [
@@ -483,9 +493,9 @@ def test_a_window_crosses_schemas_and_shards(store: Store, tmp_path: Path) -> No
 
 def test_all_tables_make_a_segment_complete(tmp_path: Path) -> None:
     archive = archive_in(tmp_path / "store")
-    items: list[PublishItem] = segment_items(tmp_path, 1, 9)
-    publish_zips(archive, items[:-1])
+    requests: list[PublishRequest] = segment_requests(tmp_path, 1, 9)
+    publish_zips(archive, requests[:-1])
     assert root_json(archive)["complete_until"] is None
-    publish_zips(archive, items[-1:])
+    publish_zips(archive, requests[-1:])
     assert root_json(archive)["complete_until"] == 9
-    assert len(items) == len(HISTORY_TABLES)
+    assert len(requests) == len(HISTORY_TABLES)

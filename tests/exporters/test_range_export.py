@@ -21,7 +21,7 @@ from exporters.exports.proofs import Proof, Proofs
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.names import zip_name
 from exporters.publishing.publish import publish_zips
-from exporters.publishing.windows import due_windows, window_item
+from exporters.publishing.windows import due_windows, window_request
 from exporters.stores.folder import FolderStore
 from exporters.stores.store import Store
 from exporters.zips.layout import Layout
@@ -227,7 +227,7 @@ def test_a_window_that_is_damaged_is_put_together_from_its_single_zips(
 ) -> None:
     archive = asked.site.archive
     due = due_windows(archive, "orders", 2)
-    assert publish_zips(archive, [window_item(archive, w, Proofs()) for w in due]).created == 1
+    assert publish_zips(archive, [window_request(archive, w, Proofs()) for w in due]).created == 1
     window = published(asked.site, BlockRange(FIRST.first, SECOND.last))
     layout = asked.export(prove_bytes).layout
     assert window.name in {

@@ -17,11 +17,11 @@ from exporters.archive.shards import Shard
 from exporters.exports.proofs import Proofs
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
-from exporters.publishing.windows import due_windows, window_item, windows_over
+from exporters.publishing.windows import due_windows, window_request, windows_over
 from exporters.stores.folder import FolderStore
 from exporters.verifying.findings import Problem
 from exporters.verifying.verify import verify_archive
-from tests.archive_kit import CHAIN, THREE, copied_archive, part_item, segment_items
+from tests.archive_kit import CHAIN, THREE, copied_archive, part_request, segment_requests
 from tests.exporters.test_ledger import NOON
 from transforms.blocks import BlockRange
 
@@ -33,10 +33,10 @@ SHARD = f"{CHAIN}/index/000000000.json"
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     archive = Archive(FolderStore(folder / "store"), CHAIN)
-    publish_zips(archive, segment_items(folder, 1, 10, THREE, rows=200))
-    publish_zips(archive, segment_items(folder, 11, 13, THREE))
+    publish_zips(archive, segment_requests(folder, 1, 10, THREE, rows=200))
+    publish_zips(archive, segment_requests(folder, 11, 13, THREE))
     publish_zips(
-        archive, [window_item(archive, w, Proofs()) for w in due_windows(archive, "orders", 2)]
+        archive, [window_request(archive, w, Proofs()) for w in due_windows(archive, "orders", 2)]
     )
     return folder / "store"
 
@@ -163,13 +163,13 @@ def test_a_window_that_is_not_its_segments_joined_is_found_and_replaced(
     archive: Archive, tmp_path: Path
 ) -> None:
     typo = Correction("a typo", NOON)
-    right = part_item(tmp_path, "orders", 11, 13, salt="right")
+    right = part_request(tmp_path, "orders", 11, 13, salt="right")
     publish_zips(archive, [right], correction=typo)
     window = f"{CHAIN}/orders/net-1-orders-1-13.zip"
     assert found(archive) == [(Problem.BAD_WINDOW, window)]
     stale = windows_over(archive, "orders", BlockRange(11, 13))
     report = publish_zips(
-        archive, [window_item(archive, w, Proofs()) for w in stale], correction=typo
+        archive, [window_request(archive, w, Proofs()) for w in stale], correction=typo
     )
     assert report.replaced == 1
     assert found(archive) == []
@@ -196,22 +196,22 @@ def test_a_document_that_does_not_follow_from_the_entries_is_found_and_mended(
         assert document.read_bytes() == whole
 
 
-def test_a_root_that_was_lost_is_made_again_from_all_shards(
+def test_an_index_that_was_lost_is_made_again_from_all_shards(
     archive: Archive, tmp_path: Path
 ) -> None:
-    publish_zips(archive, segment_items(tmp_path, 20001, 20010, THREE))
-    root = file(archive, f"{CHAIN}/index.json")
-    whole = root.read_bytes()
-    root.unlink()
-    publish_zips(archive, segment_items(tmp_path, 20001, 20010, THREE))
-    assert root.read_bytes() == whole
+    publish_zips(archive, segment_requests(tmp_path, 20001, 20010, THREE))
+    index = file(archive, f"{CHAIN}/index.json")
+    whole = index.read_bytes()
+    index.unlink()
+    publish_zips(archive, segment_requests(tmp_path, 20001, 20010, THREE))
+    assert index.read_bytes() == whole
 
 
-def test_wrong_sums_in_the_root_are_found(archive: Archive) -> None:
-    root = file(archive, f"{CHAIN}/index.json")
-    found_root = json.loads(root.read_bytes())
-    found_root["complete_until"] = 13
-    root.write_bytes(json.dumps(found_root).encode())
+def test_wrong_sums_in_the_index_are_found(archive: Archive) -> None:
+    index = file(archive, f"{CHAIN}/index.json")
+    found_index = json.loads(index.read_bytes())
+    found_index["complete_until"] = 13
+    index.write_bytes(json.dumps(found_index).encode())
     assert found(archive)[0] == (Problem.BAD_INDEX, f"{CHAIN}/index.json")
 
 
@@ -221,7 +221,7 @@ def test_a_damaged_shard_is_named_and_nothing_is_called_an_orphan_for_it(archive
 
 
 def test_a_shard_that_is_gone_is_missed(archive: Archive, tmp_path: Path) -> None:
-    publish_zips(archive, segment_items(tmp_path, 20001, 20010, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 20001, 20010, THREE))
     file(archive, f"{CHAIN}/index/000020000.json").unlink()
     problems = found(archive)
     assert (Problem.BAD_INDEX, f"{CHAIN}/index/000020000.json") in problems

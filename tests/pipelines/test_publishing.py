@@ -11,15 +11,15 @@ import pytest
 
 from exporters.zips.layout import Layout
 from pipelines.settings import Settings
+from pipelines.site.journal import journaled
 from pipelines.site.publishing import (
+    finish_interrupted,
     publish_segments,
     publish_windows,
     published_tables,
-    settle_archive,
 )
 from pipelines.site.site import Site
-from pipelines.site.status import standing_of, unpublished_segments
-from pipelines.site.unfinished import noted
+from pipelines.site.status import site_status, unpublished_segments
 from pipelines.site.verifying import verify_site
 from tests.pg_csv import decode, pg_csv
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
@@ -98,7 +98,7 @@ def test_a_segment_is_published_when_all_its_tables_are(site: Site) -> None:
     publish_segments(site, ALL[:1])
 
     assert unpublished_segments(site) == list(ALL[1:])
-    assert standing_of(site).to_do == ALL[1:]
+    assert site_status(site).to_do == ALL[1:]
 
 
 def test_publishing_again_does_nothing(site: Site) -> None:
@@ -198,23 +198,23 @@ def test_a_part_that_neither_disk_nor_warehouse_holds_is_an_error(tmp_path: Path
     assert archived(site, "orders", "1-10").exists()
 
 
-def test_a_publisher_that_died_before_the_pages_is_made_up_for(site: Site) -> None:
+def test_a_publication_that_was_killed_before_the_pages_is_finished_by_the_next(site: Site) -> None:
     publish_segments(site, ALL[:1], FEW)
     whole = files(site)
     for name in whole:
         if name.endswith(".html"):
             Path(site.settings.archive, name).unlink()
-    with pytest.raises(InterruptedError), noted(site.notes, [0]):
+    with pytest.raises(InterruptedError), journaled(site.journal, [0]):
         raise InterruptedError
 
-    assert settle_archive(site) == 1
+    assert finish_interrupted(site) == 1
     assert files(site) == whole
-    assert settle_archive(site) == 0
+    assert finish_interrupted(site) == 0
 
 
-def test_the_note_of_a_publisher_at_work_is_left_alone(site: Site) -> None:
-    with noted(site.notes, [0]):
-        assert settle_archive(site) == 0
+def test_the_journal_of_a_publisher_at_work_is_left_alone(site: Site) -> None:
+    with journaled(site.journal, [0]):
+        assert finish_interrupted(site) == 0
 
 
 def test_windows_are_published_where_the_setting_asks_for_them(site: Site, loaded: Loaded) -> None:
@@ -315,7 +315,7 @@ def test_nothing_can_be_published_from_an_empty_warehouse(site: Site, tmp_path: 
     with pytest.raises(ConfigError, match="load segments first"):
         publish_segments(empty, ALL)
     assert unpublished_segments(empty) == []
-    assert settle_archive(empty) == 0
+    assert finish_interrupted(empty) == 0
 
 
 def test_verifying_finds_nothing_where_all_is_well_and_a_zip_that_was_altered(

@@ -17,7 +17,7 @@ from pipelines.run_requests import BATCH_TAG
 from pipelines.running import FinishedRun, run_everything
 from pipelines.settings import Settings
 from pipelines.site.site import Site
-from pipelines.site.status import standing_of
+from pipelines.site.status import site_status
 from tests.pipelines.kit import blocks, make_segment, one_key_twice, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
 from transforms.tables.registry import HISTORY_TABLES
@@ -99,7 +99,7 @@ def test_a_check_that_fails_stops_the_publication_of_its_segment(history: Histor
     assert str(failed.batch) == "31-40"
     assert "primary_keys_unique" in failed.failure
     assert not any("-31-40.zip" in name for name in history.published())
-    assert standing_of(Site(history.settings)).unpublished == blocks(3)
+    assert site_status(Site(history.settings)).unpublished == blocks(3)
 
 
 def test_dagster_shows_each_partition_of_each_asset(history: History) -> None:
@@ -136,10 +136,10 @@ def test_the_runs_of_a_killed_command_line_are_ended_by_the_next_one(history: Hi
 
 
 def test_a_refused_file_is_left_alone_until_a_corrected_one_comes(history: History) -> None:
-    before = standing_of(Site(history.settings))
+    before = site_status(Site(history.settings))
     make_segment(history.settings, 1)
     make_segment(history.settings, 3)
-    after = standing_of(Site(history.settings))
+    after = site_status(Site(history.settings))
 
     assert before.to_do == blocks(3)
     assert after.to_do == blocks(1, 3)

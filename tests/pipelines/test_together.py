@@ -18,7 +18,7 @@ from pipelines.instance import add_partitions, open_instance
 from pipelines.run_requests import batch_tags
 from pipelines.settings import Settings
 from pipelines.site.site import Site
-from pipelines.site.status import standing_of
+from pipelines.site.status import site_status
 from pipelines.site.verifying import verify_site
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, load
@@ -82,7 +82,7 @@ def test_two_runs_at_once_beside_an_open_catalog_meet_no_lock(
     load(site)
     make_segments(6, at=1)
     with open_instance(home) as instance:
-        add_partitions(instance, standing_of(site).known)
+        add_partitions(instance, site_status(site).known)
 
     with analyst(site.warehouse.current) as count:
         before = count()
@@ -96,5 +96,5 @@ def test_two_runs_at_once_beside_an_open_catalog_meet_no_lock(
     assert (before, after) == ("10", "10")
     with duckdb.connect(site.warehouse.current.resolve(), read_only=True) as con:
         assert con.execute("select count(*) from blocks").fetchall() == [(70,)]
-    assert standing_of(site).published == frozenset(blocks(1, 2, 3, 4, 5, 6))
+    assert site_status(site).published == frozenset(blocks(1, 2, 3, 4, 5, 6))
     assert list(verify_site(site)) == []

@@ -16,7 +16,7 @@ from transforms.tables.registry import HISTORY_TABLES
 
 def archive_page(view: ArchiveView, base: str) -> bytes:
     """The page as UTF-8; `base` leads from where it is shown to the server's root."""
-    sums = view.root.tables
+    sums = view.index.tables
     held = view.held
     whole = (held,) if held else ()
     return render(

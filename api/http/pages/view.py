@@ -9,7 +9,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.coverage import Coverage, union
 from exporters.archive.documents import chains
 from exporters.archive.entries import Entry
-from exporters.archive.index import Root
+from exporters.archive.index import ArchiveIndex
 from exporters.archive.shards import shard_number
 from exporters.archive.sums import Completeness, completeness
 from exporters.stores.store import Store
@@ -31,7 +31,7 @@ class ArchiveView:
     chain_id: str
     loaded: Coverage
     segments: int
-    root: Root
+    index: ArchiveIndex
     extent: Completeness
     shown: Sequence[LoadedSegment]
     files: Mapping[BlockRange, Mapping[str, Entry]]
@@ -42,7 +42,7 @@ class ArchiveView:
     def held(self) -> BlockRange | None:
         """From the first block to the last one that is loaded or published."""
         runs = union(
-            (*self.loaded, *(run for sums in self.root.tables.values() for run in sums.covered))
+            (*self.loaded, *(run for sums in self.index.tables.values() for run in sums.covered))
         )
         return BlockRange(runs[0].first, runs[-1].last) if runs else None
 
@@ -52,7 +52,7 @@ def view_archive(catalog: Catalog | None, store: Store, block: int | None) -> Ar
     segments = list(catalog.segments.values()) if catalog else []
     chain_id = catalog.chain_id if catalog else next(iter(chains(store)), "")
     archive = Archive(store, chain_id)
-    root = archive.root() if chain_id else Root("")
+    index = archive.index() if chain_id else ArchiveIndex("")
     stop = len(segments)
     if block is not None:
         stop = sum(1 for segment in segments if segment.blocks.first <= block)
@@ -64,19 +64,19 @@ def view_archive(catalog: Catalog | None, store: Store, block: int | None) -> Ar
         chain_id,
         union(segment.blocks for segment in segments),
         len(segments),
-        root,
-        completeness(root.tables),
+        index,
+        completeness(index.tables),
         shown[::-1],
-        _files(archive, root, [segment.blocks for segment in shown]),
+        _files(archive, index, [segment.blocks for segment in shown]),
         following.blocks.first if following else None,
         segments[start - 1].blocks.first if start else None,
     )
 
 
 def _files(
-    archive: Archive, root: Root, shown: Sequence[BlockRange]
+    archive: Archive, index: ArchiveIndex, shown: Sequence[BlockRange]
 ) -> dict[BlockRange, dict[str, Entry]]:
-    held = {summary.number for summary in root.shards}
+    held = {summary.number for summary in index.shards}
     files: dict[BlockRange, dict[str, Entry]] = {blocks: {} for blocks in shown}
     for number in sorted({shard_number(blocks) for blocks in shown} & held):
         for entry in archive.shard(number).entries:

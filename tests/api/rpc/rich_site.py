@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from exporters.stores.folder import FolderStore
-from tests.api.site_kit import Site
-from tests.api.story_kit import (
+from tests.api.chain_kit import (
     ALICE,
     BOB,
     MARKET,
@@ -18,6 +17,7 @@ from tests.api.story_kit import (
     provision_row,
     withdrawal_row,
 )
+from tests.api.site_kit import Site
 from tests.segments_kit import Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.spam.captures import load_captures

@@ -9,9 +9,9 @@ import httpx2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.api.chain_kit import ALICE, MARKET, ORDER, RESOURCE
 from tests.api.rpc.kit import Client, FailedCallError, as_json, outcome
 from tests.api.rpc.rich_site import SPEC, WITHDRAWAL
-from tests.api.story_kit import ALICE, MARKET, ORDER, RESOURCE
 
 
 def _is_one_part(id_: str) -> bool:

@@ -17,6 +17,7 @@ import httpx2
 import pytest
 
 from api.core.schema import CORE, TRADING_DATA, service
+from tests.api.chain_kit import ALICE, MARKET, ORDER, RESOURCE
 from tests.api.rpc.kit import (
     SECONDS,
     Client,
@@ -29,7 +30,6 @@ from tests.api.rpc.kit import (
 )
 from tests.api.rpc.rich_site import CAPTURED, LAST, SPEC, UNSEEN, WITHDRAWAL
 from tests.api.server_kit import Served
-from tests.api.story_kit import ALICE, MARKET, ORDER, RESOURCE
 
 _FOLDER = Path(sys.prefix) / "stubs"
 _TRADING = "vega_sim.proto.data_node.api.v2.trading_data"

@@ -1,4 +1,4 @@
-"""A small chain with something of everything, told in three segments, each loaded by itself.
+"""A small chain with something of everything, in three segments, each loaded by itself.
 
 It is loaded once per test process and only read.
 """
@@ -151,10 +151,10 @@ def _state() -> dict[str, Table]:
     }
 
 
-def story_folder(folder: Path, *segments: int) -> Path:
-    """Write segments of the story (0 to 2) into a folder."""
-    told = zip(_orders(), _withdrawals(), _provisions(), strict=True)
-    for number, (orders, withdrawals, provisions) in enumerate(told):
+def chain_folder(folder: Path, *segments: int) -> Path:
+    """Write segments of the small chain (0 to 2) into a folder."""
+    segments_rows = zip(_orders(), _withdrawals(), _provisions(), strict=True)
+    for number, (orders, withdrawals, provisions) in enumerate(segments_rows):
         if number in segments:
             build_segment(
                 folder,
@@ -173,18 +173,18 @@ def story_folder(folder: Path, *segments: int) -> Path:
 
 @cache
 def _warehouse() -> Path:
-    """All of the story, one volume per segment."""
+    """A warehouse of the whole small chain, one volume per segment."""
     kept = ExitStack()
     atexit.register(kept.close)
-    root = Path(kept.enter_context(TemporaryDirectory(prefix="story-")))
+    root = Path(kept.enter_context(TemporaryDirectory(prefix="chain-")))
     for number in range(3):
-        load(story_folder(root / "source", number), root / "warehouse")
+        load(chain_folder(root / "source", number), root / "warehouse")
     return root / "warehouse"
 
 
 @cache
-def story(*, lookups: bool = True) -> Reading:
-    """All of the story, open to be asked, with lookups beside the tables or without."""
+def small_chain(*, lookups: bool = True) -> Reading:
+    """The whole small chain, open to be asked, with lookups beside the tables or without."""
     kept = ExitStack()
     atexit.register(kept.close)
     root = _warehouse()

@@ -1,0 +1,47 @@
+"""The journal of publications: which index shards each is about, until it is complete.
+
+The archive's index is written before the pages that follow from it. A publisher that dies between
+the two leaves nothing to publish, and a page that nobody would write again; its file of the
+journal stays, and the next publisher writes them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from exporters.archive.archive import Archive
+from exporters.archive.documents import refresh
+
+
+@contextmanager
+def journaled(folder: Path, shards: Iterable[int]) -> Iterator[None]:
+    """Keep a file that names the shards the block publishes to; it stays if the block fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{uuid4().hex}.json"
+    with path.open("x") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        json.dump(sorted(set(shards)), file)
+        file.flush()
+        yield
+        path.unlink()
+
+
+def refresh_interrupted(folder: Path, archive: Archive) -> int:
+    """Write what follows from the shards that dead publishers named; returns how many died."""
+    finished = 0
+    for path in sorted(folder.glob("*.json")):
+        try:
+            with path.open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # An empty file is that of a publisher that died before it did anything.
+                refresh(archive, json.loads(file.read() or "[]"))
+                path.unlink()
+        except (BlockingIOError, FileNotFoundError):
+            continue  # its publisher is at work, or has just finished
+        finished += 1
+    return finished
