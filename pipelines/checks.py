@@ -12,6 +12,7 @@ from pipelines.assets.keys import INDEX, table_key
 from pipelines.partitions import partitions_of_run
 from pipelines.site.audits import (
     Audit,
+    byte_problems,
     gap_problems,
     gather,
     height_problems,
@@ -33,6 +34,7 @@ _SHOWN = 20  # problems named in a check's description
 
 AUDITS: dict[str, Audit] = {
     "rows_equal_receipt": row_problems,
+    "bytes_equal_source": byte_problems,
     "primary_keys_unique": key_problems,
     "heights_contiguous": height_problems,
     "no_gap_before": gap_problems,
@@ -45,7 +47,7 @@ _WARNINGS = ("no_gap_before",)
 
 
 def check_specs() -> list[dg.AssetCheckSpec]:
-    """Two checks of each history table, and those of the heights."""
+    """Three checks of each history table, and those of the heights."""
     return [
         dg.AssetCheckSpec(name, asset=table_key(table), blocking=name not in _WARNINGS)
         for table in HISTORY_TABLES

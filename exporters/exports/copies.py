@@ -95,6 +95,11 @@ FindEqual = Callable[[Copy, Exception], ByteSource]
 """Gives the bytes of a copy, which cannot be read for this reason, from elsewhere."""
 
 
+def no_other_copy(_copy: Copy, reason: Exception) -> ByteSource:
+    """For those who want this very copy: that it cannot be read is the error."""
+    raise reason
+
+
 def published_copy(archive: Archive, entry: Entry, proofs: Proofs, find_equal: FindEqual) -> Copy:
     """A published ZIP; nothing of it is read yet."""
     prove = partial(_prove_published, archive, entry, proofs)

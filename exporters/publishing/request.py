@@ -26,7 +26,8 @@ class PublishRequest:
     """A local single-segment ZIP, or the layout of a wider one, and what must be in it.
 
     `schemas` has the columns of each CSV in order, `rows` the rows of all of them, `csv_sha256` the
-    hash of each and `zip_sha256` that of the ZIP where they are known already.
+    hash of each and `zip_sha256` that of the ZIP where they are known already; `proven` says that
+    the file was read and found to have these hashes, and is the same since.
     """
 
     table: str
@@ -36,6 +37,7 @@ class PublishRequest:
     rows: int
     csv_sha256: tuple[str, ...] = ()
     zip_sha256: str = ""
+    proven: bool = False
 
     @property
     def name(self) -> str:
@@ -54,14 +56,16 @@ class PublishRequest:
 
 
 def proven_entry(request: PublishRequest, chain_id: str, zip_file: Path) -> Entry:
-    """The index entry of a request whose ZIP is `zip_file`, inflated once and compared with it.
+    """The index entry of a request whose ZIP is `zip_file`, compared with it.
+
+    The ZIP is hashed and inflated unless it is proven already; the store hashes what it copies.
 
     Raises `IntegrityError` where the ZIP is damaged or holds anything else than the request says:
     other CSVs, blocks, columns, rows or text.
     """
     # Hashed before it is inflated: a file that is replaced later hashes to something else when the
     # store copies it, so it is refused there.
-    zip_sha256 = content_sha256(zip_file)
+    zip_sha256 = request.zip_sha256 if request.proven else content_sha256(zip_file)
     if request.zip_sha256 and request.zip_sha256 != zip_sha256:
         raise _other(request, f"bytes with SHA-256 {zip_sha256}, {request.zip_sha256} were written")
     source = LocalSource.open(zip_file)
@@ -93,21 +97,26 @@ def _proven_csv(
     request: PublishRequest, source: ByteSource, member: Member, name: CsvName, number: int
 ) -> Csv:
     schema = request.schemas[number]
-    record = local_header(member)
-    if read_exactly(source, member.offset, len(record)) != record:
-        raise _other(request, f"another record before {member.name} than its directory says")
     if member.header.crc32 != zlib.crc32(schema.header):
         raise _other(request, f"other columns than {', '.join(schema.names)} in {member.name}")
-    digest = hashlib.sha256()
-    for block in read_csv(source, member):
-        digest.update(block)
-    sha256 = digest.hexdigest()
-    if request.csv_sha256 and request.csv_sha256[number] != sha256:
-        wanted = request.csv_sha256[number]
-        raise _other(request, f"{member.name} with SHA-256 {sha256}, not {wanted}")
+    known = request.csv_sha256[number] if request.csv_sha256 else None
+    sha256 = known if known and request.proven else _text_sha256(request, source, member)
+    if known and known != sha256:
+        raise _other(request, f"{member.name} with SHA-256 {sha256}, not {known}")
     facts = (member.rows, member.whole.plain, sha256)
     runs = (member.header, member.body)
     return Csv(member.name, name.version, name.blocks, *facts, schema, runs)
+
+
+def _text_sha256(request: PublishRequest, source: ByteSource, member: Member) -> str:
+    """Inflate a CSV, whose record in the ZIP must be what its directory says, and hash it."""
+    record = local_header(member)
+    if read_exactly(source, member.offset, len(record)) != record:
+        raise _other(request, f"another record before {member.name} than its directory says")
+    digest = hashlib.sha256()
+    for block in read_csv(source, member):
+        digest.update(block)
+    return digest.hexdigest()
 
 
 def _other(request: PublishRequest, what: str) -> IntegrityError:

@@ -9,7 +9,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.coverage import difference
 from exporters.archive.entries import Entry
 from exporters.archive.shards import SHARD_BLOCKS, shard_number
-from exporters.exports.copies import Copy, published_copy, published_parts
+from exporters.exports.copies import no_other_copy, published_copy, published_parts
 from exporters.exports.plan import ExportPlan, HeldSegment, NotHeldError, plan_export
 from exporters.exports.proofs import Proofs
 from exporters.exports.splice import layout_export
@@ -17,7 +17,6 @@ from exporters.names import NameStyle
 from exporters.publishing.request import PublishRequest
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef, read_parts
-from exporters.zips.sources import ByteSource
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
 from transforms.segments.names import SegmentName
@@ -81,12 +80,7 @@ def spliced_window(archive: Archive, window: Entry) -> Layout:
 
 
 def _parts(archive: Archive, entry: Entry, proofs: Proofs) -> Sequence[PartRef]:
-    return published_parts(archive, entry, published_copy(archive, entry, proofs, _no_other))
-
-
-def _no_other(_copy: Copy, reason: Exception) -> ByteSource:
-    """A window is made of what is published, of nothing else."""
-    raise reason
+    return published_parts(archive, entry, published_copy(archive, entry, proofs, no_other_copy))
 
 
 def _plan(archive: Archive, window: Sequence[Entry]) -> ExportPlan:

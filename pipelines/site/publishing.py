@@ -17,6 +17,7 @@ from exporters.publishing.windows import due_windows, window_request, windows_ov
 from pipelines.site.journal import journaled, refresh_interrupted
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange, contiguous_runs
+from transforms.files import file_version
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 
@@ -204,12 +205,15 @@ def _request(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishReq
     source = SegmentSource(
         receipt.blocks, receipt.segment.version, segment.segment_id or None, segment.sha256
     )
+    path = site.stage.path(*place)
+    proof = site.exporter.proofs.find(str(path), file_version(path.stat()), receipt.sha256)
     return PublishRequest(
         receipt.table,
-        site.stage.path(*place),
+        path,
         (source,),
         (receipt.schema,),
         receipt.rows,
         (receipt.sha256,),
         written or "",
+        proven=proof is not None and proof.sha256 == written,
     )

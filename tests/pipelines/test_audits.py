@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
+import duckdb
 import pytest
 
+from exporters.zips.container import Member
+from exporters.zips.inflate import read_csv
+from exporters.zips.sources import ByteSource
 from pipelines.checks import AUDITS, check_specs
 from pipelines.settings import Settings
 from pipelines.site.audits import (
     Audit,
     Evidence,
+    byte_problems,
     gap_problems,
     gather,
     height_problems,
     key_problems,
     row_problems,
 )
+from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.pipelines.kit import blocks, load, make_segment, one_key_twice, site_settings
-from tests.segments_kit import block_rows, columns
+from tests.segments_kit import KIT_CHAIN, block_rows, columns
 from transforms.tables.registry import HISTORY_TABLES
 
 
@@ -39,7 +48,7 @@ def problems(site: Site, audit: Audit, table: str) -> list[str]:
         return list(audit(evidence, table))
 
 
-@pytest.mark.parametrize("audit", [row_problems, key_problems, height_problems])
+@pytest.mark.parametrize("audit", [row_problems, byte_problems, key_problems, height_problems])
 def test_sound_segments_have_no_problems(loaded: Site, audit: Audit) -> None:
     for table in HISTORY_TABLES:
         assert problems(loaded, audit, table) == []
@@ -52,6 +61,77 @@ def test_a_receipt_that_says_other_rows_is_found(loaded: Site) -> None:
         found = list(row_problems(replace(evidence, receipts={"blocks": told}), "blocks"))
 
     assert found == ["segment 1-10: blocks shows 10 rows, its receipt 11"]
+
+
+def test_a_part_that_was_damaged_while_it_waited_is_rendered_again(
+    settings: Settings, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_segment(settings, 0)
+    load(site)
+    path = waiting(site, "blocks")
+    good = path.read_bytes()
+    path.write_bytes(good[:-30] + bytes([good[-30] ^ 1]) + good[-29:])
+
+    assert problems(site, byte_problems, "blocks") == []
+    assert path.read_bytes() == good
+    assert str(path) in caplog.text
+
+
+def test_a_part_that_the_warehouse_does_not_render_either_is_a_problem(
+    settings: Settings, site: Site
+) -> None:
+    make_segment(settings, 0)
+    load(site)
+    path = waiting(site, "blocks")
+    path.write_bytes(path.read_bytes()[:-1])
+    (volume,) = (site.warehouse.root / "volumes").glob("*.duckdb")
+    with duckdb.connect(str(volume)) as con:
+        con.execute("update main.blocks set hash = 'ff' where height = 5")
+
+    (found,) = problems(site, byte_problems, "blocks")
+
+    assert found.startswith("segment 1-10: table blocks of segment 1-10 no longer renders")
+
+
+def test_a_part_that_is_published_already_is_no_problem(settings: Settings, site: Site) -> None:
+    make_segment(settings, 0)
+    load(site)
+    publish_segments(site, blocks(0))
+
+    assert problems(site, byte_problems, "blocks") == []
+
+
+def test_what_the_check_found_sound_is_not_inflated_to_be_published(
+    settings: Settings, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_segment(settings, 0)
+    load(site)
+    for table in HISTORY_TABLES:
+        assert problems(site, byte_problems, table) == []
+    # Damaged after the check, with the time of before: the store finds it while it copies.
+    path = waiting(site, "blocks")
+    good, found = path.read_bytes(), path.stat()
+    with path.open("r+b") as file:
+        file.write(good[:40] + bytes([good[40] ^ 1]))
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    inflated: list[str] = []
+
+    def reading(source: ByteSource, member: Member) -> Iterator[bytes]:
+        inflated.append(member.name)
+        return read_csv(source, member)
+
+    monkeypatch.setattr("exporters.publishing.request.read_csv", reading)
+
+    report = publish_segments(site, blocks(0)).report
+
+    assert (report.created, report.failed) == (len(HISTORY_TABLES), ())
+    assert inflated == [f"{KIT_CHAIN}-blocks-1-1-10.csv"]  # rendered again, and proven anew
+    entry = next(iter(site.archive(KIT_CHAIN).entries("blocks", *blocks(0))))
+    assert hashlib.sha256(good).hexdigest() == entry.sha256
+
+
+def waiting(site: Site, table: str) -> Path:
+    return site.stage.path(KIT_CHAIN, table, *blocks(0))
 
 
 def test_a_primary_key_of_several_rows_is_found(settings: Settings, site: Site) -> None:
@@ -100,7 +180,7 @@ def test_only_a_gap_does_not_block_publishing() -> None:
 
     assert {spec.name for spec in specs if not spec.blocking} == {"no_gap_before"}
     assert {spec.name for spec in specs} == set(AUDITS)
-    assert len(specs) == 2 * len(HISTORY_TABLES) + 2
+    assert len(specs) == 3 * len(HISTORY_TABLES) + 2
 
 
 def test_evidence_without_segments_shows_nothing(loaded: Site) -> None:
