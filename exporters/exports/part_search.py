@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
+from exporters.exports.collector import collector_paused
 from exporters.exports.copies import (
     Copy,
     DamagedCopyError,
@@ -36,6 +37,7 @@ from exporters.zips.staging import PartStage
 from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError, RangeError
 from transforms.files import file_version
+from transforms.tables.registry import TableSchema
 from transforms.warehouse.holdings import Holdings
 from transforms.warehouse.receipts import Receipt
 
@@ -86,9 +88,9 @@ class PartSearch:
         Those of the first `prove_bytes` bytes (None: all) are proven now, the others before their
         first byte is read. Raises `IntegrityError` where a part is sound nowhere.
         """
-        entries = list(
-            self.places.archive.entries_inside(plan.table, plan.blocks, self._note_shard)
-        )
+        with collector_paused():
+            archive = self.places.archive
+            entries = list(archive.entries_inside(plan.table, plan.blocks, self._note_shard))
         while True:
             found = [self._parts(span, entries) for span in plan.spans]
             if all(found) and self._are_sound([p for parts in found for p in parts], prove_bytes):
@@ -97,7 +99,8 @@ class PartSearch:
             CsvParts(_csv_name(plan, span, style), span.version, span.blocks, parts)
             for span, parts in zip(plan.spans, found, strict=True)
         ]
-        return layout_zip(zip_name(plan.chain_id, plan.table, plan.blocks, style), spans)
+        with collector_paused():
+            return layout_zip(zip_name(plan.chain_id, plan.table, plan.blocks, style), spans)
 
     def find_equal(self, copy: Copy, reason: Exception) -> ByteSource:
         """The bytes of a copy that cannot be read, put together anew from other copies.
@@ -132,8 +135,10 @@ class PartSearch:
     def _parts(self, span: Span, entries: Sequence[Entry]) -> Sequence[PartRef]:
         """The parts of a span; none where a copy turned out to be damaged on the way."""
         self.check()
-        chosen = self._choose(span, entries)
-        if not self._open([entry for entry, _ in chosen if entry is not None]):
+        with collector_paused():
+            chosen = self._choose(span, entries)
+            known = self._open([entry for entry, _ in chosen if entry is not None])
+        if not known:
             return ()
         return [
             self._published[entry.path][number] if entry else self._local(span.segments[number])
@@ -145,7 +150,7 @@ class PartSearch:
 
         A segment that none of them holds comes without an entry, as its number in the span.
         """
-        inside, columns = span.blocks, span.schema.columns
+        inside, fits = span.blocks, _SameColumns(span.schema)
         published: Iterator[Candidate[tuple[Entry | None, int]]] = (
             Candidate(csv.blocks, 1, (entry, number))
             for entry in entries
@@ -153,7 +158,7 @@ class PartSearch:
             for number, csv in enumerate(entry.members)
             if inside.first <= csv.blocks.first
             and csv.blocks.last <= inside.last
-            and csv.schema.columns == columns
+            and fits(csv.schema)
         )
         local: Iterator[Candidate[tuple[Entry | None, int]]] = (
             Candidate(blocks, _LOCAL_COST, (None, number))
@@ -268,6 +273,21 @@ class PartSearch:
         if place not in self._damaged:
             self._damaged[place] = (blocks, damage)
             self.warn(f"{damage}. The rows are taken from another copy")
+
+
+class _SameColumns:
+    """Whether schemas have the columns of one; the entries of a shard share theirs."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._columns = schema.columns
+        self._known: dict[int, tuple[bool, object]] = {}
+
+    def __call__(self, schema: TableSchema) -> bool:
+        columns = schema.columns
+        if id(columns) not in self._known:
+            # Kept with its answer: what is gone could leave its id to another.
+            self._known[id(columns)] = (columns == self._columns, columns)
+        return self._known[id(columns)][0]
 
 
 def _csv_name(plan: ExportPlan, span: Span, style: NameStyle) -> str:

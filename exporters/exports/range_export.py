@@ -6,14 +6,13 @@ them give the same bytes with the same guarantees.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from exporters.archive.archive import Archive
+from exporters.exports.collector import collector_paused
 from exporters.exports.part_search import PartPlaces, PartSearch, Warn
 from exporters.exports.plan import ExportPlan, HeldSegment, check_table, export_range, plan_export
 from exporters.exports.proofs import Proofs
@@ -86,11 +85,11 @@ class RangeExporter:
         Raises `InvalidExportError` and `NotHeldError` (both `RangeError`) where the range is not
         aligned or not held (decisions 4 and 6), `IntegrityError` where a part is sound nowhere.
         """
-        with _collector_paused():
+        with collector_paused():
             plan, receipts = _planned(holdings, table, first, last)
-            places = self._places(plan.chain_id)
-            search = PartSearch(places, holdings, receipts, warn, check, progress)
-            return RangeExport(plan, search.lay_out(plan, style or self.style, prove_bytes))
+        places = self._places(plan.chain_id)
+        search = PartSearch(places, holdings, receipts, warn, check, progress)
+        return RangeExport(plan, search.lay_out(plan, style or self.style, prove_bytes))
 
     def export_with_null(
         self,
@@ -127,21 +126,6 @@ class RangeExporter:
             RenderedParts(self.warehouse, self.style, self.rendered_bytes),
             self.proofs,
         )
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep Python's collector of cycles out of a plan: half of the time of 10,000 segments.
-
-    Everything that is made of them stays, so that each of its rounds finds nothing.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _planned(

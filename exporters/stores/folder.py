@@ -57,7 +57,8 @@ class FolderStore:
     def head(self, key: str) -> ObjectInfo | None:
         """Describe one file, or None where there is none."""
         try:
-            found = self._path(key).stat()
+            # Exports ask for 10,000 objects at once: making a `Path` of each takes longer.
+            found = os.stat(f"{self._root}/{checked_key(key)}")  # noqa: PTH116
         except (FileNotFoundError, NotADirectoryError):
             return None
         return describe_file(key, found) if stat.S_ISREG(found.st_mode) else None
@@ -79,7 +80,7 @@ class FolderStore:
 
     def describe(self, key: str = "") -> str:
         """The file's path."""
-        return str(self._root / key)
+        return f"{self._root}/{key}" if key else str(self._root)
 
     def path(self, key: str) -> Path:
         """The file, whether or not it is there."""
