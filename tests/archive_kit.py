@@ -83,8 +83,8 @@ class KilledError(Exception):
     """The publisher died here."""
 
 
-class MortalStore:
-    """A real store whose user dies before its write number `writes`, counted from 0."""
+class KillingStore:
+    """A real store whose user is killed before its write number `writes`, counted from 0."""
 
     def __init__(self, store: Store, writes: int) -> None:
         self._store = store

@@ -1,1 +1,1 @@
-"""The domain: segments, table schemas, source, conform, render, proof, volumes, catalog."""
+"""Segments and the warehouse made of them: table facts, segment files, volumes, catalog."""

@@ -18,7 +18,7 @@ from api.queries.ids import IdError, parse_id
 from api.queries.messages import SPAM_STATISTICS
 from api.queries.pagination import Record
 from api.queries.requests import GetSpamStatistics
-from transforms.spam.lines import read_nanos
+from transforms.spam.lines import parse_nanos
 
 _COUNTERS = {
     "proposals": (
@@ -92,7 +92,7 @@ def _reset(group: _Statistics, now: int) -> _Statistics:
         if name == "countForEpoch":
             fresh[name] = 0
         elif name == "bannedUntil":
-            fresh[name] = value if value and read_nanos(value) > now else None
+            fresh[name] = value if value and parse_nanos(value) > now else None
         elif isinstance(value, dict):
             fresh[name] = _reset(value, now)
         elif isinstance(value, list):

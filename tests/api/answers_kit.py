@@ -39,7 +39,7 @@ from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
 from exporters.stores.folder import FolderStore
-from tests.transforms.warehouse_kit import Shelf
+from tests.transforms.warehouse_kit import MemorySink
 from transforms.lookups.lookup_tables import ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF
 from transforms.segments.source import Source
 from transforms.warehouse.warehouse import Warehouse
@@ -120,7 +120,7 @@ def load(folder: Path, root: Path) -> Warehouse:
     warehouse = Warehouse(root)
     source = Source(FolderStore(folder))
     survey = warehouse.survey(source)
-    report = warehouse.load(source, survey.pending, Shelf())
+    report = warehouse.load(source, survey.pending, MemorySink())
     assert report.failures == []
     return warehouse
 

@@ -16,7 +16,7 @@ from exporters.publishing.windows import due_windows, window_request, windows_ov
 from exporters.stores.folder import FolderStore
 from exporters.stores.store import LostRaceError
 from exporters.zips.parts import read_parts
-from tests.archive_kit import CHAIN, THREE, MortalStore, contents, copied_archive, segment_requests
+from tests.archive_kit import CHAIN, THREE, KillingStore, contents, copied_archive, segment_requests
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 
@@ -121,7 +121,7 @@ def test_a_damaged_index_is_never_overwritten(archive: Archive, tmp_path: Path) 
 
 
 def test_an_update_that_lost_the_race_starts_from_what_won(tmp_path: Path) -> None:
-    class Overtaken(MortalStore):
+    class Overtaken(KillingStore):
         rivals = 2
 
         def put_if_match(
@@ -147,7 +147,7 @@ def test_an_update_that_lost_the_race_starts_from_what_won(tmp_path: Path) -> No
 def test_an_update_never_buries_what_came_between_its_reading_and_its_writing(
     tmp_path: Path,
 ) -> None:
-    class Interrupted(MortalStore):
+    class Interrupted(KillingStore):
         interruptions = 1
 
         def read(

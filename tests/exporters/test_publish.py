@@ -31,7 +31,7 @@ from tests.archive_kit import (
     CHAIN,
     THREE,
     KilledError,
-    MortalStore,
+    KillingStore,
     contents,
     part_request,
     segment_requests,
@@ -148,16 +148,16 @@ def test_a_publisher_killed_before_any_write_is_made_good_by_the_next_run(tmp_pa
         tmp_path, 20001, 20005, THREE[:1]
     )
     # ZIPs and hash files; the three files of two shards; the index, the chain's page, the home page
-    assert deaths_made_good(tmp_path, new, None) == 4 * 2 + 2 * 3 + 3
+    assert kills_recovered_from(tmp_path, new, None) == 4 * 2 + 2 * 3 + 3
 
 
 def test_a_replacement_killed_before_any_write_is_made_good_by_the_next_run(tmp_path: Path) -> None:
     new = [part_request(tmp_path, "orders", 1, 9, salt="corrected")]
     # refused creation, ledger, ZIP, refused creation and swap of the hash file; then as above
-    assert deaths_made_good(tmp_path, new, TYPO) == 5 + 3 + 3
+    assert kills_recovered_from(tmp_path, new, TYPO) == 5 + 3 + 3
 
 
-def deaths_made_good(
+def kills_recovered_from(
     tmp_path: Path, new: list[PublishRequest], correction: Correction | None
 ) -> int:
     """Publish `new` into copies of an archive, dying once in each, then finish; count deaths."""
@@ -171,9 +171,9 @@ def deaths_made_good(
         folder = tmp_path / f"killed-{deaths}"
         shutil.copytree(tmp_path / "before", folder)
         archive = archive_in(folder)
-        mortal = Archive(MortalStore(archive.store, deaths), CHAIN)
+        killed = Archive(KillingStore(archive.store, deaths), CHAIN)
         try:
-            publish_zips(mortal, new, workers=1, correction=correction)
+            publish_zips(killed, new, workers=1, correction=correction)
         except KilledError:
             if correction is None:
                 assert_no_entry_without_its_object(archive)
@@ -410,7 +410,7 @@ def test_two_publishers_at_once_lose_nothing(
 def test_others_that_always_win_are_an_error_and_not_a_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Contested(MortalStore):
+    class Contested(KillingStore):
         def put_if_match(
             self,
             key: str,

@@ -18,14 +18,14 @@ import signal
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.transforms.warehouse_kit import Shelf, load_folder
+from tests.transforms.warehouse_kit import MemorySink, load_folder
 from transforms.segments.names import SegmentName
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.volumes import LoadSettings
 
 
-class _Gate(Shelf):
-    """A shelf that waits, or dies, where it was told to."""
+class _Gate(MemorySink):
+    """A sink that waits, or is killed, at a given table."""
 
     def __init__(self, wait: Path | None, kill_at: int) -> None:
         super().__init__()
@@ -44,9 +44,9 @@ class _Gate(Shelf):
             self._wait.read_bytes()
             self._wait = None
         self._left -= 1
-        super().write(segment, schema, header, self._mortal(body), rows)
+        super().write(segment, schema, header, self._killing(body), rows)
 
-    def _mortal(self, body: Iterable[bytes]) -> Iterator[bytes]:
+    def _killing(self, body: Iterable[bytes]) -> Iterator[bytes]:
         yield from body
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)

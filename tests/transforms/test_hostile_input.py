@@ -34,7 +34,7 @@ from tests.hostile_zips import (
 )
 from tests.segments_kit import Cell, pg_csv, table_rows
 from tests.transforms.warehouse_kit import (
-    Shelf,
+    MemorySink,
     exact_tables,
     history_segment,
     load_folder,
@@ -424,7 +424,7 @@ def test_a_rival_of_what_was_loaded_in_the_meantime_is_refused(tmp_path: Path) -
     source = Source(FolderStore(tmp_path / "other"))
     survey = warehouse.survey(source)
     load_folder(warehouse.root, tmp_path / "one")
-    report = warehouse.load(source, survey.pending, Shelf())
+    report = warehouse.load(source, survey.pending, MemorySink())
     assert [refusal.reason for refusal in report.failures] == [
         "kit-chain-1-3-6.zip covers blocks that kit-chain-1-1-4.zip, loaded in the meantime, "
         "covers too: remove the one that is wrong"

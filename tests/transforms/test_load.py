@@ -16,7 +16,7 @@ from tests.segments_kit import build_segment, columns, decode, entry_bytes, tabl
 from tests.transforms.warehouse_kit import (
     HELD_STATES,
     Held,
-    Shelf,
+    MemorySink,
     blocks_of,
     exact_tables,
     history_segment,
@@ -54,14 +54,14 @@ def test_every_table_of_every_segment_renders_to_its_bytes(held: Held) -> None:
 
 
 def test_the_sink_gets_the_proven_csv_of_each_history_table_and_of_no_other(held: Held) -> None:
-    assert set(held.shelf.csvs) == {
+    assert set(held.sink.csvs) == {
         (blocks_of(segment), table) for segment in held.segments for table in HISTORY_TABLES
     }
     for segment in held.segments:
         for table in HISTORY_TABLES:
-            csv = held.shelf.csvs[blocks_of(segment), table]
+            csv = held.sink.csvs[blocks_of(segment), table]
             assert csv == entry_bytes(segment, table)
-            assert held.shelf.rows[blocks_of(segment), table] == len(decode(csv)[1])
+            assert held.sink.rows[blocks_of(segment), table] == len(decode(csv)[1])
 
 
 def test_a_report_has_a_receipt_for_each_table(held: Held) -> None:
@@ -72,7 +72,7 @@ def test_a_report_has_a_receipt_for_each_table(held: Held) -> None:
     assert [known.table for known in later.receipts] == list(HISTORY_TABLES)
     assert earlier.failures == later.failures == []
     for receipt in earlier.receipts:
-        csv = held.shelf.csvs[receipt.blocks, receipt.table]
+        csv = held.sink.csvs[receipt.blocks, receipt.table]
         assert (receipt.rows, receipt.bytes) == (len(decode(csv)[1]), len(csv))
         assert receipt.seconds > 0
 
@@ -82,7 +82,7 @@ def test_progress_counts_the_bytes_of_all_csvs(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "w")
     done: list[int] = []
     source = Source(FolderStore(tmp_path / "s"))
-    warehouse.load(source, warehouse.survey(source).pending, Shelf(), done.append)
+    warehouse.load(source, warehouse.survey(source).pending, MemorySink(), done.append)
     tables = [*HISTORY_TABLES, "parties"]
     assert sum(done) == sum(len(entry_bytes(segment, table)) for table in tables)
 
@@ -148,10 +148,10 @@ def test_many_rows_and_files_come_back_in_order(tmp_path: Path) -> None:
             "blocks": ("vega_time,height,hash\n" + "".join(blocks)).encode(),
         }
         history_segment(tmp_path / "s", first=first, last=heights[-1], tables=tables)
-    shelf = Shelf()
-    report = load_folder(tmp_path / "w", tmp_path / "s", shelf, LoadSettings(threads=3))
+    sink = MemorySink()
+    report = load_folder(tmp_path / "w", tmp_path / "s", sink, LoadSettings(threads=3))
     assert report.failures == []
-    for (held_blocks, table), csv in shelf.csvs.items():
+    for (held_blocks, table), csv in sink.csvs.items():
         assert csv == entry_bytes(tmp_path / "s" / f"kit-chain-1-{held_blocks}.zip", table)
 
 
@@ -194,11 +194,11 @@ def test_any_rows_at_all_are_loaded_and_come_back(
         tables = {table: (columns(table), rows[table]) for table in rows}
         history_segment(root / "s", first=first, last=first + 1, tables=tables)
     warehouse = Warehouse(root / "w")
-    shelf = Shelf()
-    assert load_folder(warehouse.root, root / "s", shelf).failures == []
+    sink = MemorySink()
+    assert load_folder(warehouse.root, root / "s", sink).failures == []
     for segment in (root / "s").glob("*.zip"):
         for table in _TABLES:
-            assert shelf.csvs[blocks_of(segment), table] == entry_bytes(segment, table)
+            assert sink.csvs[blocks_of(segment), table] == entry_bytes(segment, table)
     assert [problem for _, problem in warehouse.verify() if problem] == []
 
 

@@ -158,7 +158,7 @@ def test_sessions_work_beside_each_other(pool: SessionPool, tmp_path: Path) -> N
     pool.release(path)
 
 
-def test_a_closed_shelf_lets_its_readers_finish(tmp_path: Path) -> None:
+def test_a_closed_pool_lets_its_readers_finish(tmp_path: Path) -> None:
     pool = SessionPool(tmp_path)
     path = _file(tmp_path / "d.duckdb", 1)
     alias = pool.attach(path)

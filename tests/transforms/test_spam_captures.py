@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from exporters.stores.folder import FolderStore
 from transforms.duck import read_only_connection
 from transforms.spam.captures import CaptureReport, captures_file, load_captures, refused_lines
-from transforms.spam.lines import CaptureLineError, parse_capture, read_nanos, show_nanos
+from transforms.spam.lines import CaptureLineError, format_nanos, parse_capture, parse_nanos
 
 _CHAIN = "kit-chain"
 _PARTY = "ab" * 32
@@ -84,7 +84,7 @@ def test_a_ban_is_a_time_of_either_form(given: Any, shown: str | None) -> None:
 
 @given(st.integers(-(2**62), 2**63 - 1))
 def test_nanoseconds_are_shown_and_read_back(nanos: int) -> None:
-    assert read_nanos(show_nanos(nanos)) == nanos
+    assert parse_nanos(format_nanos(nanos)) == nanos
 
 
 @pytest.mark.parametrize(

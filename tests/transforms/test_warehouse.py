@@ -15,7 +15,7 @@ from exporters.stores.folder import FolderStore
 from tests.segments_kit import entry_bytes, table_rows
 from tests.transforms.warehouse_kit import (
     Held,
-    Shelf,
+    MemorySink,
     exact_tables,
     history_segment,
     load_folder,
@@ -103,7 +103,7 @@ def test_loading_again_changes_nothing(tmp_path: Path, small: Warehouse) -> None
     source = Source(FolderStore(tmp_path / "s"))
     every = source.inventory().segments
     for files in (_survey(small, tmp_path / "s").pending, every):
-        report = small.load(source, files, Shelf())
+        report = small.load(source, files, MemorySink())
         assert (report.receipts, report.failures, report.volumes) == ([], [], [])
     assert {path: (small.root / path).read_bytes() for path in _files(small)} == before
 
@@ -114,7 +114,7 @@ def test_segments_may_be_given_in_any_order(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "w")
     source = Source(FolderStore(tmp_path / "s"))
     one, two, three = warehouse.survey(source).pending
-    report = warehouse.load(source, [three, one, two], Shelf())
+    report = warehouse.load(source, [three, one, two], MemorySink())
     assert len(report.volumes) == 1
     assert query(warehouse, "select height from blocks") == [(n,) for n in range(1, 7)]
 

@@ -30,7 +30,7 @@ state_segment = partial(build_segment, omit=set(STATE_TABLES) - {"parties"})
 """A segment with `parties` as its only table of current state."""
 
 
-class Shelf:
+class MemorySink:
     """A sink that keeps every proven CSV, by blocks and table; the last one written counts."""
 
     def __init__(self) -> None:
@@ -64,18 +64,18 @@ class Held:
     warehouse: Warehouse
     segments: tuple[Path, Path, Path]
     reports: tuple[LoadReport, LoadReport]
-    shelf: Shelf
+    sink: MemorySink
 
 
 def load_folder(
-    root: Path, folder: Path, sink: Shelf | None = None, settings: LoadSettings | None = None
+    root: Path, folder: Path, sink: MemorySink | None = None, settings: LoadSettings | None = None
 ) -> LoadReport:
     """Load all that is new in a folder, as a command does; returns what happened."""
     warehouse = Warehouse(root, settings)
     source = Source(FolderStore(folder))
     survey = warehouse.survey(source)
     warehouse.record_refusals(survey)
-    return warehouse.load(source, survey.pending, sink or Shelf())
+    return warehouse.load(source, survey.pending, sink or MemorySink())
 
 
 def render(warehouse: Warehouse, blocks: BlockRange, table: str, null: str = "") -> bytes:

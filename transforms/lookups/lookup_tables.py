@@ -27,7 +27,7 @@ ORDER_FILTER = "order_filter"
 WITHDRAWALS_LATEST = "withdrawals_latest"
 WITHDRAWALS_OF = "withdrawals_of"
 _ORDERS = "orders"
-# Ids are compared by their beginnings, which take less memory and tell them apart as well.
+# Ids are compared by their beginnings, which take less memory and differ as well.
 _PREFIX = 16
 
 # Twelve bits an id and four of them set: one volume in 150 is asked in vain.
@@ -50,7 +50,7 @@ LATEST = (
     "row_number() over ("
     "partition by id, party_id order by vega_time desc, _segment desc, _row desc) = 1"
 )
-"""SQL that tells the last row of each withdrawal of a party."""
+"""SQL of the last row of each withdrawal of a party."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,11 +135,11 @@ def _conflicts(
     reasons: dict[SegmentFile, str] = {}
     free: list[SegmentFile] = []
     for file in sorted(files, key=lambda file: (file.blocks, file.info.key)):
-        standing = None if file.name in loaded else _overlapped(file.blocks, held_names)
-        if standing is None:
+        overlapped = None if file.name in loaded else _overlapped(file.blocks, held_names)
+        if overlapped is None:
             free.append(file)
         else:
-            reasons[file] = _sentence(file, f"{standing.file_name}, already loaded,")
+            reasons[file] = _sentence(file, f"{overlapped.file_name}, already loaded,")
     for cluster in _overlapping(free):
         for file in cluster:
             other = cluster[0] if file is not cluster[0] else cluster[1]

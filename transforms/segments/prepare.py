@@ -56,10 +56,10 @@ def prepare(
                 for table in opened.tables("history")
             }
             opened.check("currentstate")
-            said = opened.previous_id
+            stated = opened.previous_id
     except SegmentError as error:
         raise SegmentError(str(error), file.name.file_name) from error
-    return PreparedSegment(file, path, _sha256(path), said or file.previous_id, tables)
+    return PreparedSegment(file, path, _sha256(path), stated or file.previous_id, tables)
 
 
 def prepare_state(segment: PreparedSegment, folder: Path) -> PreparedSegment:
@@ -78,12 +78,12 @@ def prepare_state(segment: PreparedSegment, folder: Path) -> PreparedSegment:
     )
 
 
-def _check_chain(file: SegmentFile, said: str, known: str) -> None:
+def _check_chain(file: SegmentFile, stated: str, known: str) -> None:
     """Hold the id that a segment gives for its predecessor against what is known of that."""
     for other, where in ((file.previous_id, "the source's index.json"), (known, "its predecessor")):
-        if said and other and said != other:
+        if stated and other and stated != other:
             raise SegmentError(
-                f"{file.name.file_name} follows segment {said} by its metadata.json, but by "
+                f"{file.name.file_name} follows segment {stated} by its metadata.json, but by "
                 f"{where} that is {other}: it belongs to another history"
             )
 

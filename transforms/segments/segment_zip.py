@@ -208,8 +208,13 @@ class SegmentZip:
         if len(names) > 1 or names[0].file_size > _MAX_METADATA_BYTES:
             raise SegmentError(f"{self._where(_METADATA)} is there twice or too large")
         try:
-            said: dict[str, Any] = json.loads(b"".join(self._chunks(names[0])))
-            facts = (said["ChainID"], said["DatabaseVersion"], said["HeightFrom"], said["HeightTo"])
+            metadata: dict[str, Any] = json.loads(b"".join(self._chunks(names[0])))
+            facts = (
+                metadata["ChainID"],
+                metadata["DatabaseVersion"],
+                metadata["HeightFrom"],
+                metadata["HeightTo"],
+            )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SegmentError(
                 f"{self._where(_METADATA)} is not a segment's metadata ({error!r})"
@@ -220,4 +225,4 @@ class SegmentZip:
                 f"{self.name.file_name}: the name contradicts metadata.json, which says chain "
                 f"{facts[0]}, schema version {facts[1]}, blocks {facts[2]} to {facts[3]}"
             )
-        return str(said.get("PreviousHistorySegmentID") or "")
+        return str(metadata.get("PreviousHistorySegmentID") or "")

@@ -1,1 +1,1 @@
-"""Spam captures: what core nodes said of parties, from files of the source."""
+"""Spam captures: parties' spam counters as core nodes report them, from files of the source."""

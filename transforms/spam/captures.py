@@ -1,4 +1,4 @@
-"""Spam captures in DuckDB: what core nodes said of parties, from files of the segment source.
+"""Spam captures in DuckDB: parties' counters as core nodes report them.
 
 The counters of spam protection live in a core node's memory, so that no segment holds them. Below
 the warehouse, `spam/current.duckdb` is a link to the newest `spam/<number>.duckdb`, which never

@@ -1,6 +1,6 @@
 """One line of a spam capture: checked, and brought into one form (spec 2.7).
 
-A capture is what a core node said of a party's spam protection. Whole numbers may come as text or
+A capture is a core node's report of a party's spam counters. Whole numbers may come as text or
 as numbers and times as RFC 3339 or Unix nanoseconds; here they become numbers and RFC 3339 in UTC.
 """
 
@@ -63,14 +63,14 @@ def parse_capture(line: bytes, chain_id: str) -> Capture:
     return Capture(party.lower(), known["epochSeq"], known)
 
 
-def show_nanos(nanos: int) -> str:
+def format_nanos(nanos: int) -> str:
     """Unix nanoseconds as RFC 3339 in UTC, the fraction without trailing zeros."""
     seconds, rest = divmod(nanos, _SECOND)
     moment = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
     return f"{moment}.{rest:09d}".rstrip("0").rstrip(".") + "Z"
 
 
-def read_nanos(text: str) -> int:
+def parse_nanos(text: str) -> int:
     """RFC 3339 in any zone as Unix nanoseconds. Raises `ValueError`."""
     match = _RFC3339.fullmatch(text)
     if match is None:
@@ -101,19 +101,19 @@ def _text(value: object, where: str) -> str:
     return value
 
 
-def _truth(value: object, where: str) -> bool:
+def _boolean(value: object, where: str) -> bool:
     if not isinstance(value, bool):
         raise CaptureLineError(f"{where} is {value!r:.80}, not true or false")
     return value
 
 
-def _moment(value: object, where: str) -> str | None:
+def _timestamp(value: object, where: str) -> str | None:
     """A time as RFC 3339, None for a party that is not banned."""
     try:
         if isinstance(value, str) and value and not _DIGITS.fullmatch(value):
-            return show_nanos(read_nanos(value))
+            return format_nanos(parse_nanos(value))
         nanos = _whole(value or 0, where)
-        return show_nanos(nanos) if nanos else None
+        return format_nanos(nanos) if nanos else None
     except (ValueError, OverflowError):
         raise CaptureLineError(f"{where} is {value!r:.80}, not a time") from None
 
@@ -141,7 +141,7 @@ def _several(rule: _Read) -> _Read:
     return read
 
 
-_BANNED: _Fields = {"bannedUntil": (_moment, None)}
+_BANNED: _Fields = {"bannedUntil": (_timestamp, None)}
 _COUNTERS: _Fields = {
     "countForEpoch": (_whole, 0),
     "maxForEpoch": (_whole, 0),
@@ -166,7 +166,7 @@ _BLOCK_STATE: _Fields = {
     "hashFunction": (_text, ""),
     "difficulty": (_whole, 0),
     "txPerBlock": (_whole, 0),
-    "increasingDifficulty": (_truth, False),
+    "increasingDifficulty": (_boolean, False),
 }
 _WORK: _Fields = {
     "blockStates": (_several(_object(_BLOCK_STATE)), []),

@@ -73,12 +73,12 @@ class Catalog:
                 return volume
         return None
 
-    def unharmed(self) -> dict[BlockRange, LoadedSegment]:
+    def intact_segments(self) -> dict[BlockRange, LoadedSegment]:
         """The segments whose volumes are all there; the others must be loaded again."""
         lost = [v.blocks for v in self.volumes if not (self.root / v.file).exists()]
         return _outside(self.segments, lost)
 
-    def salvaged(self) -> Catalog:
+    def without_lost_volumes(self) -> Catalog:
         """The generation without the volumes that are gone and the history they held."""
         there = tuple(v for v in self.volumes if (self.root / v.file).exists())
         lost = [v.blocks for v in self.history() if v not in there]

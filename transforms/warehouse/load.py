@@ -104,7 +104,7 @@ class Loader:
         segments = {segment.blocks: loaded_segment(segment, receipts) for segment in group}
 
         def add(newest: Catalog) -> Catalog | None:
-            base = newest.salvaged()
+            base = newest.without_lost_volumes()
             states = _newest_states([*base.states(), *with_state])
             if not any(known.blocks.overlaps(volume.blocks) for known in base.history()):
                 merged = dict(sorted({**base.segments, **segments}.items()))
@@ -131,7 +131,7 @@ class Loader:
     def _due_states(self, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
         """The last segment of each schema version in the group, unless a later one is loaded."""
         catalog = read_catalog(self._root)
-        states = catalog.salvaged().states() if catalog else []
+        states = catalog.without_lost_volumes().states() if catalog else []
         known = {state.version: state.blocks for state in states}
         newest = {segment.file.name.version: segment for segment in group}
         for version, segment in newest.items():

@@ -22,7 +22,7 @@ _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)  # the latt
 @contextmanager
 def query_reader(warehouse: Warehouse, query: str) -> Iterator[pa.RecordBatchReader]:
     """Run a query and stream its rows as Arrow batches. Raises `ConfigError` for wrong SQL."""
-    with warehouse.connect() as con, _told():
+    with warehouse.connect() as con, _plain_errors():
         yield con.sql(_exact(con, _statement(con, query))).to_arrow_reader()
 
 
@@ -31,7 +31,7 @@ def copy_query(warehouse: Warehouse, query: str, path: Path, format_name: str) -
 
     Raises `ConfigError` for wrong SQL.
     """
-    with warehouse.connect() as con, _told():
+    with warehouse.connect() as con, _plain_errors():
         exact = _exact(con, _statement(con, query))
         if format_name == "csv":
             # Only text columns are written exactly as the dialect says.
@@ -42,21 +42,21 @@ def copy_query(warehouse: Warehouse, query: str, path: Path, format_name: str) -
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _plain_errors() -> Iterator[None]:
     try:
         yield
     except (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError) as error:
-        raise _unanswered(str(error)) from error
+        raise _query_error(str(error)) from error
     except OSError as error:
         if error.errno is not None:
             raise
         # Arrow hands on what DuckDB says in the middle of a stream as an OSError without a number.
-        raise _unanswered(str(error)) from error
+        raise _query_error(str(error)) from error
 
 
-def _unanswered(said: str) -> ConfigError:
+def _query_error(text: str) -> ConfigError:
     # What follows LINE points into the query as it was wrapped, not as it was given.
-    message = " ".join(said.partition("\nLINE ")[0].split())
+    message = " ".join(text.partition("\nLINE ")[0].split())
     return ConfigError(f"the query cannot be run: {message}")
 
 
@@ -64,9 +64,9 @@ def _statement(con: Connection, query: str) -> str:
     """The text of the one statement that a query holds, without its end."""
     found = con.extract_statements(query)
     if len(found) != 1:
-        raise _unanswered(f"it holds {len(found)} statements, not one")
+        raise _query_error(f"it holds {len(found)} statements, not one")
     if found[0].type not in _READING:
-        raise _unanswered("the warehouse is only read, by `select` and the like")
+        raise _query_error("the warehouse is only read, by `select` and the like")
     text = query.encode()
     ends = (at for at, _ in duckdb.tokenize(query) if text[at : at + 1] == b";")
     return text[: next(ends, len(text))].decode()

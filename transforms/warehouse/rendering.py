@@ -22,7 +22,7 @@ from transforms.warehouse.records import read_receipts
 from transforms.warehouse.table_load import render_sql
 
 _CHUNK = 1 << 20
-_CURE = "the volume is damaged, remove it and load its segments again"
+_REMEDY = "the volume is damaged, remove it and load its segments again"
 _FORBIDDEN_IN_NULL = ',"\r\n'
 
 
@@ -42,7 +42,7 @@ def rendered_table(
     """Render one table of one segment of a volume, as it was dumped, or with another NULL string.
 
     Raises `RangeError` where the segment has no such table, `ConfigError` for a NULL string that
-    could not be told from a value, `IntegrityError` where other bytes come than were proven.
+    could be a value, `IntegrityError` where other bytes come than were proven.
     """
     check_null(null)
     with _readable(volume, scratch) as con:
@@ -96,10 +96,10 @@ def volume_digests(volume: Path, scratch: Path) -> Iterator[tuple[Receipt, str]]
                 if stream.read(1):
                     raise IntegrityError(
                         f"{volume} renders more rows of table {alike[-1].table} than were loaded: "
-                        f"{_CURE}"
+                        f"{_REMEDY}"
                     )
         if wrong := prove_lookups(con, "current"):
-            raise IntegrityError(f"{volume}: {wrong}: {_CURE}")
+            raise IntegrityError(f"{volume}: {wrong}: {_REMEDY}")
 
 
 @contextmanager
@@ -112,8 +112,8 @@ def _readable(volume: Path, scratch: Path) -> Iterator[Connection]:
         # A full disk or memory is no fault of the volume's.
         if isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error):
             raise
-        said = str(error).splitlines()[0]
-        raise IntegrityError(f"{volume} cannot be read ({said}): {_CURE}") from error
+        reason = str(error).splitlines()[0]
+        raise IntegrityError(f"{volume} cannot be read ({reason}): {_REMEDY}") from error
 
 
 def _copy(con: Connection, receipts: Sequence[Receipt], path: Path, null: str) -> bytes:
@@ -141,5 +141,5 @@ def _verified(receipt: Receipt, header: bytes, body: Iterator[bytes]) -> Iterato
         raise IntegrityError(
             f"table {receipt.table} of segment {receipt.blocks} no longer renders to the bytes "
             f"that were loaded (SHA-256 {digest.hexdigest()}, recorded {receipt.sha256}): "
-            f"{_CURE}"
+            f"{_REMEDY}"
         )

@@ -208,11 +208,11 @@ def _unreadable(file: TableFile, error: duckdb.Error) -> SegmentError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     noise = ("Original Line", "Possible fix", "*")
     useful = [line for line in lines if not line.startswith(noise)]
-    said = "; ".join(useful[:2])[:_MAX_MESSAGE].removeprefix("Invalid Input Error: ")
-    if "Line:" not in said and (bare := bare_return(file)):
-        said = f"row {bare[0]}, column {bare[1]} holds a carriage return outside quotes"
+    problem = "; ".join(useful[:2])[:_MAX_MESSAGE].removeprefix("Invalid Input Error: ")
+    if "Line:" not in problem and (bare := bare_return(file)):
+        problem = f"row {bare[0]}, column {bare[1]} holds a carriage return outside quotes"
     return SegmentError(
         f"{file.segment.file_name}: table {file.table} is not CSV with "
-        f"{len(file.schema.columns)} columns: {said}",
+        f"{len(file.schema.columns)} columns: {problem}",
         file.segment.file_name,
     )

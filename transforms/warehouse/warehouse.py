@@ -89,7 +89,9 @@ class Warehouse:
     def survey(self, source: Source) -> Survey:
         """Say what of a source is still to be loaded. Reads the listing only."""
         catalog = self.catalog()
-        held = {known.name: known for known in catalog.unharmed().values()} if catalog else {}
+        held = (
+            {known.name: known for known in catalog.intact_segments().values()} if catalog else {}
+        )
         inventory = source.inventory(held.keys())
         read = {bad.refusal.info: bad.refusal for bad in self.quarantined() if bad.was_read}
         pending: list[SegmentFile] = []
@@ -121,7 +123,7 @@ class Warehouse:
         self.root.mkdir(parents=True, exist_ok=True)
         sweep_scratch(self.root / "scratch")
         catalog = self.catalog()
-        held = catalog.unharmed() if catalog else {}
+        held = catalog.intact_segments() if catalog else {}
         wanted = [file for file in files if file.blocks not in held]
         with scratch_folder(self.root / "scratch") as scratch:
             loader = Loader(self.root, scratch, source, sink, self._settings, progress)
@@ -132,7 +134,7 @@ class Warehouse:
     def load_captures(self, source: Source) -> CaptureReport:
         """Load the spam captures that are new in a source (spec 4.6; decisions, spam statistics).
 
-        Raises `ConfigError` before the first load of segments, which tells the chain. May be killed
+        Raises `ConfigError` before the first load of segments, which names the chain. May be killed
         and run again, beside loads and readers.
         """
         catalog = self.catalog()
