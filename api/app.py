@@ -100,7 +100,7 @@ async def _unknown_path(_request: Request, _error: Exception) -> Response:
 
 
 async def _unexpected(_request: Request, _error: Exception) -> Response:
-    """A failure of our own: the log has the whole story under the id that the answer gives."""
+    """A failure of our own: the log has the traceback under the id that the answer gives."""
     return _response(failure(FailedError(Reason.UNEXPECTED, f"request {REQUEST_ID.get()}")))
 
 

@@ -1,1 +1,1 @@
-"""What leaves the house: names, parts, ZIPs, splicing, stores, the published archive."""
+"""Exports and the archive: names, ZIPs and parts, stores, splicing, publishing, verifying."""

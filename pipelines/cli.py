@@ -18,7 +18,7 @@ COMMANDS = (
 
 
 PLUGINS = "strata.commands"
-"""The entry point group of commands from rooms that this one must not import (`serve`)."""
+"""The entry point group of commands from packages that this one must not import (`serve`)."""
 
 
 class _Commands(click.Group):

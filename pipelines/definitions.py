@@ -6,8 +6,8 @@ import dagster as dg
 
 from exporters.settings import read_locations
 from pipelines import jobs
-from pipelines.assets.archive import export_asset, index_asset, windows_asset
 from pipelines.assets.captures import captures_asset, captures_sensor
+from pipelines.assets.publications import export_asset, index_asset, windows_asset
 from pipelines.assets.warehouse import current_state_asset, history_asset, volumes_asset
 from pipelines.checks import publication_gate, status_checks
 from pipelines.discovery import segment_sensor

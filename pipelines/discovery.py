@@ -42,7 +42,7 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
         requests = list(run_requests(context.instance, batches, datetime.now(UTC)))
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else _idle(status),
+            skip_reason=None if requests else _skip_reason(status),
             dynamic_partitions_requests=[
                 SEGMENTS.build_add_request(fresh[at : at + ADDED_AT_ONCE])
                 for at in range(0, len(fresh), ADDED_AT_ONCE)
@@ -54,7 +54,7 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
     return new_segments
 
 
-def _idle(status: SiteStatus) -> str:
+def _skip_reason(status: SiteStatus) -> str:
     done, known, waiting = len(status.published), len(status.known), len(status.to_do)
     return (
         f"{done} of {known} segments are published; {waiting} are in runs or wait to be tried "

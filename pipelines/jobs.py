@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 
 from pipelines.assets import keys
-from pipelines.retries import healed_by_time
+from pipelines.retries import retried_if_transient
 from pipelines.site.site import Site
 from pipelines.site.verifying import verify_site
 
@@ -71,7 +71,7 @@ def write_export(
         context.log.warning(text)
         warnings.append(text)
 
-    with healed_by_time(context.retry_number):
+    with retried_if_transient(context.retry_number):
         asked = (config.table, config.from_block, config.to_block)
         layout = site.export(*asked, None, warn).layout
         path = Path(config.out) / layout.name
@@ -96,7 +96,7 @@ def export_range() -> None:
 @dg.op
 def prove_everything(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
     """Read archive and warehouse again and hold them against each other."""
-    with healed_by_time(context.retry_number):
+    with retried_if_transient(context.retry_number):
         findings = list(verify_site(site))
     for finding in findings:
         context.log.error(str(finding))

@@ -40,13 +40,13 @@ def run_requests(
     """Requests for the batches that no run is about already, ascending.
 
     A batch that was run before and is still to do comes again a minute later, in halves, so that a
-    segment which cannot be published holds back no other for long. Standing alone, it waits twice
-    as long each time, up to an hour.
+    segment which cannot be published holds back no other for long. Alone in its batch, it waits
+    twice as long each time, up to an hour.
     """
     busy = blocks_in_progress(instance)
-    room = MOST_AT_ONCE - len(busy)
+    free = MOST_AT_ONCE - len(busy)
     waiting = deque(batches)
-    while waiting and room > 0:
+    while waiting and free > 0:
         batch = waiting.popleft()
         if any(batch.blocks.overlaps(taken) for taken in busy):
             continue
@@ -56,7 +56,7 @@ def run_requests(
         if ended and batch.halves():
             waiting.extendleft(reversed(batch.halves()))
             continue
-        room -= 1
+        free -= 1
         yield dg.RunRequest(run_key=f"{batch}:{len(ended)}", tags=batch_tags(batch))
 
 

@@ -25,17 +25,17 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 class FinishedRun:
     """A run of one batch (None: of the windows): its id, and why it failed unless it is empty.
 
-    `hopeless` says that the others would fail the same way: a setting, a full disk, no network.
+    `affects_all` says that the others would fail the same way: a setting, a full disk, no network.
     """
 
     batch: Batch | None
     run_id: str
     failure: str = ""
-    hopeless: bool = False
+    affects_all: bool = False
 
 
-def run_everything(site: Site, home: Path, tell: Callable[[FinishedRun], object]) -> None:
-    """Load and publish all that is left to do, a run for each batch; `tell` hears of each.
+def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], object]) -> None:
+    """Load and publish all that is left to do, a run for each batch; `report` gets each one.
 
     What a failed run left undone is tried again, without the segments that were refused meanwhile,
     else in halves: in the end only what cannot be done is left, and none of it stops the others.
@@ -49,13 +49,13 @@ def run_everything(site: Site, home: Path, tell: Callable[[FinishedRun], object]
         while waiting:
             batch = waiting.popleft()
             finished = runner.run(load_and_publish.name, batch)
-            tell(finished)
-            if finished.hopeless:
+            report(finished)
+            if finished.affects_all:
                 return
             if finished.failure:
                 waiting.extendleft(reversed(_rest(site, batch, partitions)))
         if site.settings.window:
-            tell(runner.run(publish_windows.name, None))
+            report(runner.run(publish_windows.name, None))
 
 
 def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch]:
@@ -83,17 +83,17 @@ class _Runner:
         if result.success:
             return FinishedRun(batch, result.run_id)
         reasons = dict(_reasons(result))
-        said = "; ".join(reasons) or "see the run's log"
-        return FinishedRun(batch, result.run_id, said, hopeless=not any(reasons.values()))
+        failure = "; ".join(reasons) or "see the run's log"
+        return FinishedRun(batch, result.run_id, failure, affects_all=not any(reasons.values()))
 
 
 def _reasons(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, bool]]:
     """Why steps failed, as sentences, and whether that is about the batch's own segments."""
     for event in result.filter_events(lambda event: event.is_step_failure):
         data = event.step_failure_data
-        told = data.user_failure_data
-        if told is not None:
-            yield told.description or told.label or "", True
+        failure = data.user_failure_data
+        if failure is not None:
+            yield failure.description or failure.label or "", True
             continue
         error = data.error
         while error is not None and error.cause is not None:

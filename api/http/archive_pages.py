@@ -11,7 +11,7 @@ from api.core.workers import Workers
 from api.http.answers import Answer, method_not_allowed
 from api.http.assets import HTML, PAGE_HEADERS
 from api.http.connection import departure
-from api.http.pages.archive import archive_page
+from api.http.pages.html import archive_page
 from api.http.pages.view import view_archive
 from api.http.parameters import Fields, Scalar, read_parameters
 from api.http.query_strings import parse_query

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from api.core.schema import Message
-from api.http.openapi_parts import (
+from api.http.openapi_elements import (
     HEX,
     HEX64,
     INT64,

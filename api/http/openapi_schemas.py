@@ -46,7 +46,7 @@ _ANSWERED = (
 
 def component_schemas() -> dict[str, Schema]:
     """The schema of every message that is answered, by name, and those that all answers share."""
-    messages = {message.name: message for root in _ANSWERED for message in _with_parts(root)}
+    messages = {message.name: message for root in _ANSWERED for message in _with_nested(root)}
     text, truth, whole = ({"type": kind} for kind in ("string", "boolean", "integer"))
     page_info = {"hasNextPage": truth, "hasPreviousPage": truth}
     detail = {"@type": text, "code": whole, "message": text, "inner": text}
@@ -86,11 +86,11 @@ def an_object(properties: Mapping[str, Schema], *optional: str) -> Schema:
     return {"type": "object", "properties": {**properties}, "required": required}
 
 
-def _with_parts(message: Message) -> Iterator[Message]:
+def _with_nested(message: Message) -> Iterator[Message]:
     yield message
     for field in message.fields:
         if isinstance(field.type, Message):
-            yield from _with_parts(field.type)
+            yield from _with_nested(field.type)
 
 
 def _schema(message: Message) -> Schema:

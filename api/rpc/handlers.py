@@ -117,7 +117,7 @@ class Handlers:
             call.left()
             raise
         except Exception:
-            # The log has the whole story under the id that the answer gives.
+            # The log has the traceback under the id that the answer gives.
             log.exception("a call failed unexpectedly")
             await call.fail(FailedError(Reason.UNEXPECTED, f"request {call.id}"))
         finally:

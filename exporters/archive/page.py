@@ -41,7 +41,7 @@ def chain_page(index: ArchiveIndex, replaced: Sequence[Replacement]) -> bytes:
 
 
 def shard_page(shard: Shard) -> bytes:
-    """The page of one stretch of blocks: every ZIP with its rows, size and hash."""
+    """The page of one shard: every ZIP with its rows, size and hash."""
     return _render("shard.html", shard=shard)
 
 

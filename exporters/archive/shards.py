@@ -55,7 +55,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, SegmentError)
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The entries of the ZIPs whose first block lies in one stretch of 20,000 blocks."""
+    """The entries of the ZIPs whose first block lies in one range of 20,000 blocks."""
 
     chain_id: str
     number: int

@@ -212,8 +212,8 @@ class S3Store:
             )
 
     def _compared(self, key: str, held: HeadObjectOutputTypeDef, upload: Upload) -> PutResult:
-        noted = held["Metadata"].get("sha256") if held["ContentLength"] == upload.size else None
-        there = noted or object_sha256(self, key)
+        recorded = held["Metadata"].get("sha256") if held["ContentLength"] == upload.size else None
+        there = recorded or object_sha256(self, key)
         if there != upload.sha256:
             raise conflict(self.describe(key), there, upload.sha256)
         return PutResult.IDENTICAL

@@ -131,8 +131,8 @@ class Layout:
     ) -> None:
         """Write the ZIP to `path`, which appears whole or not at all (see `new_file`).
 
-        Large slices of local files are copied by the kernel. `progress` is told how many bytes were
-        written since it was told last. Raises `IntegrityError` where a source is short.
+        Large slices of local files are copied by the kernel. `progress` is called with the bytes
+        written since its last call. Raises `IntegrityError` where a source is short.
         """
         with new_file(path, scratch, durable=durable) as out:
             waiting: list[bytes] = []

@@ -1,1 +1,1 @@
-"""The assets, one module per place: the warehouse's tables, the archive's exports."""
+"""The assets: the warehouse's tables, the published exports, spam captures."""

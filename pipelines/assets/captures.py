@@ -1,4 +1,4 @@
-"""Spam captures: what core nodes said of parties, which lies beside the segments in the source."""
+"""The asset of the spam captures that lie beside the segments in the source."""
 
 import hashlib
 
@@ -8,7 +8,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from pipelines.assets.keys import CAPTURES
-from pipelines.retries import healed_by_time
+from pipelines.retries import retried_if_transient
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 
@@ -23,12 +23,12 @@ def captures_asset() -> dg.AssetsDefinition:
         # A group of its own: loads of segments must not wait for it, nor start it.
         group_name=GROUP,
         kinds={"duckdb"},
-        description="Parties' spam counters as core nodes told them; from `spam/` in the source.",
+        description="Parties' spam counters as core nodes report them; from `spam/` in the source.",
     )
     def spam_captures(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
-        with healed_by_time(context.retry_number):
+        with retried_if_transient(context.retry_number):
             report = site.warehouse.load_captures(site.source)
         refused = site.warehouse.refused_captures()
         for line in refused:

@@ -10,7 +10,7 @@ import dagster as dg
 from pipelines.assets.keys import CURRENT_STATE, VOLUMES, WAREHOUSE, table_key
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
-from pipelines.retries import healed_by_time
+from pipelines.retries import retried_if_transient
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
 from transforms.tables.meanings import table_meaning
@@ -44,7 +44,7 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> Iterator[dg.MaterializeResult[None]]:
         segments = segments_of_run(partitions_of_run(context))
-        with healed_by_time(context.retry_number):
+        with retried_if_transient(context.retry_number):
             outcome = load_segments(site, segments)
         if outcome.failures:
             raise _failure(outcome)
@@ -94,7 +94,7 @@ def volumes_asset() -> dg.AssetsDefinition:
     def volumes(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
-        with healed_by_time(context.retry_number):
+        with retried_if_transient(context.retry_number):
             report = site.warehouse.compact()
         catalog = site.warehouse.catalog()
         return dg.MaterializeResult[None](
@@ -129,9 +129,9 @@ def _metadata(receipt: Receipt) -> Mapping[str, object]:
 def _failure(outcome: LoadOutcome) -> dg.Failure:
     failures = outcome.failures
     loaded = len(outcome.segments) - len(failures)
-    said = "; ".join(f"{blocks}: {reason}" for blocks, reason in failures.items())
+    reasons = "; ".join(f"{blocks}: {reason}" for blocks, reason in failures.items())
     return dg.Failure(
-        f"{len(failures)} of {len(outcome.segments)} segments cannot be loaded. {said}. "
+        f"{len(failures)} of {len(outcome.segments)} segments cannot be loaded. {reasons}. "
         f"The other {loaded} are in the warehouse and are published by the next run.",
         metadata={f"segment {blocks}": reason for blocks, reason in failures.items()},
         allow_retries=False,

@@ -56,8 +56,8 @@ class Screen:
     errors: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
     output: Console = field(default_factory=_output)
 
-    def say(self, text: str) -> None:
-        """Tell the person something, on stderr."""
+    def message(self, text: str) -> None:
+        """Print a message for the person, on stderr."""
         self.errors.print(text, markup=False, soft_wrap=True)
 
     def show(self, text: str) -> None:
@@ -169,7 +169,7 @@ class _Lines:
     def _line(self, text: str) -> None:
         if time.monotonic() - self.last_line >= _LINE_SECONDS:
             self.last_line = time.monotonic()
-            self.screen.say(text)
+            self.screen.message(text)
 
 
 def _cell(value: object) -> str:

@@ -67,7 +67,7 @@ def command(
 
     def warn(text: str) -> None:
         warnings.append(text)
-        screen.say(f"warning: {text}")
+        screen.message(f"warning: {text}")
 
     with tempfile.TemporaryDirectory(prefix="strata-export-") as folder:
         if null:
@@ -75,9 +75,9 @@ def command(
             export = site.exporter.export_with_null(*asked, Path(folder), style=style)
         else:
             with screen.progress("checking") as advance:
-                export = site.watched(advance).export(table, first, last, style, warn)
+                export = site.with_progress(advance).export(table, first, last, style, warn)
         path = _write(screen, export.layout, None if dry_run else out)
-        _tell(screen, export, path)
+        _show(screen, export, path)
     screen.document({**_facts(export, path), "warnings": warnings})
 
 
@@ -91,7 +91,7 @@ def _write(screen: Screen, layout: Layout, folder: Path | None) -> Path | None:
     return path
 
 
-def _tell(screen: Screen, export: RangeExport, path: Path | None) -> None:
+def _show(screen: Screen, export: RangeExport, path: Path | None) -> None:
     layout = export.layout
     screen.table(
         layout.name,

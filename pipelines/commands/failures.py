@@ -39,7 +39,7 @@ def exit_code(error: Exception) -> int:
 
 
 def sentence(error: Exception) -> str:
-    """What to tell a person: the message, on one line."""
+    """The message for a person, on one line."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}"

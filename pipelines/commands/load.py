@@ -33,8 +33,10 @@ def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
     survey = site.warehouse.survey(site.source)
     site.warehouse.record_refusals(survey)
     with screen.progress("loading") as advance:
-        outcomes = list(_load(site.watched(advance), [file.blocks for file in survey.pending]))
-    _tell(screen, site, outcomes, time.monotonic() - started)
+        outcomes = list(
+            _load(site.with_progress(advance), [file.blocks for file in survey.pending])
+        )
+    _show(screen, site, outcomes, time.monotonic() - started)
     return FINDINGS if site.warehouse.quarantined() else OK
 
 
@@ -44,7 +46,7 @@ def _load(site: Site, wanted: Sequence[BlockRange]) -> Iterator[LoadOutcome]:
         yield load_segments(site, batch.segments)
 
 
-def _tell(screen: Screen, site: Site, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
+def _show(screen: Screen, site: Site, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
     loaded = [row for outcome in outcomes for row in _loaded(outcome)]
     screen.table(
         "loaded",

@@ -64,11 +64,11 @@ def command(
         reports = _publish(site, screen)
     else:
         reports = _replace(site, reason, tables or HISTORY_TABLES, blocks)
-    _tell(screen, site, reports)
+    _show(screen, site, reports)
     return FINDINGS if any(report.failed for report in reports) else OK
 
 
-def _tell(screen: Screen, site: Site, reports: list[PublishReport]) -> None:
+def _show(screen: Screen, site: Site, reports: list[PublishReport]) -> None:
     failed = [one for report in reports for one in report.failed]
     created = sum(report.created for report in reports)
     replaced = sum(report.replaced for report in reports)

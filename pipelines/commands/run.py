@@ -42,7 +42,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
     if site.settings.embedded and not Path(site.settings.source).exists():
-        screen.say(f"Writing a sample history to {site.settings.source}")
+        screen.message(f"Writing a sample history to {site.settings.source}")
         write_sample(Path(site.settings.source))
     finish_interrupted(site)
     before = site_status(site)
@@ -50,7 +50,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     runs = list(_run(site, screen)) if before.to_do else []
     after = site_status(site) if runs else before
     tables = published_tables(site, after.published - before.published)
-    _tell(screen, site, after, tables, idle=not runs)
+    _show(screen, site, after, tables, idle=not runs)
     screen.document(_facts(after, tables, runs))
     return FINDINGS if after.refused or any(run.failure for run in runs) else OK
 
@@ -61,17 +61,17 @@ def _run(site: Site, screen: Screen) -> Iterator[FinishedRun]:
 
     runs: list[FinishedRun] = []
 
-    def tell(run: FinishedRun) -> None:
+    def report(run: FinishedRun) -> None:
         runs.append(run)
         what = f"blocks {run.batch}" if run.batch else "windows"
-        screen.say(f"{what}: {run.failure or 'done'} (run {run.run_id})")
+        screen.message(f"{what}: {run.failure or 'done'} (run {run.run_id})")
 
     with screen.progress("loading") as advance:
-        run_everything(site.watched(advance), dagster_home(), tell)
+        run_everything(site.with_progress(advance), dagster_home(), report)
     yield from runs
 
 
-def _tell(
+def _show(
     screen: Screen, site: Site, status: SiteStatus, tables: Sequence[PublishedTable], *, idle: bool
 ) -> None:
     screen.table(

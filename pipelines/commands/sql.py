@@ -60,7 +60,7 @@ def _show(warehouse: Warehouse, query: str, screen: Screen) -> None:
         shown.pop()
     screen.table("", names, shown)
     if more:
-        screen.say(f"The first {_SHOWN} rows; --format csv or parquet gives all of them.")
+        screen.message(f"The first {_SHOWN} rows; --format csv or parquet gives all of them.")
     elif not shown:
         screen.show("No rows.")
     screen.document({"columns": names, "rows": shown})

@@ -37,11 +37,11 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         "warehouse": str(site.warehouse.root),
         "archive": site.store.describe(),
     }
-    _tell(screen, status, places)
+    _show(screen, status, places)
     screen.document({**places, **_facts(status)})
 
 
-def _tell(screen: Screen, status: SiteStatus, places: dict[str, str]) -> None:
+def _show(screen: Screen, status: SiteStatus, places: dict[str, str]) -> None:
     chain = status.chain_id or "no chain yet"
     screen.show(chain)
     screen.table(

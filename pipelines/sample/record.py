@@ -55,7 +55,7 @@ class Recorder:
         return next(self._hashes)
 
     def use_version(self, version: int) -> None:
-        """Tell history from current state as a schema version does."""
+        """Divide tables into history and current state as a schema version does."""
         known = {table: known_table(table, version) for table in known_tables(version)}
         self._history = frozenset(
             name for name, table in known.items() if table and table.kind == "history"

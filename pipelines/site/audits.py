@@ -81,7 +81,7 @@ def key_problems(evidence: Evidence, table: str) -> Iterator[str]:
             continue
         columns = ", ".join(map(quote_name, key))
         row = evidence.con.execute(
-            # Cells that no type holds are NULL here and told apart by their text.
+            # Cells that no type holds are NULL here and distinguished by their text.
             f"select _raw, {columns} from main.{quote_name(table)} "  # noqa: S608 - quoted
             "where _segment between ? and ? group by all having count(*) > 1 limit 1",
             [alike[0].blocks.first, alike[-1].blocks.first],

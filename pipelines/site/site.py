@@ -25,8 +25,8 @@ from transforms.warehouse.volumes import Progress
 from transforms.warehouse.warehouse import Warehouse
 
 
-def ignore(_bytes: int) -> None:
-    """Nobody watches."""
+def no_progress(_bytes: int) -> None:
+    """Progress that is not shown."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Site:
     """
 
     settings: Settings
-    progress: Progress = ignore
+    progress: Progress = no_progress
 
-    def watched(self, progress: Progress) -> Site:
-        """The same site, with somebody watching loads."""
+    def with_progress(self, progress: Progress) -> Site:
+        """The same site, with the progress of loads reported."""
         return replace(self, progress=progress)
 
     @cached_property
@@ -75,13 +75,13 @@ class Site:
         All assets of a run ask for the same segments, of a generation that never changes.
         """
         asked = (self.warehouse.current.resolve(), tuple(segments))
-        if asked not in self._answer:
-            self._answer.clear()
-            self._answer[asked] = tuple(self.warehouse.receipts(segments))
-        return self._answer[asked]
+        if asked not in self._receipts:
+            self._receipts.clear()
+            self._receipts[asked] = tuple(self.warehouse.receipts(segments))
+        return self._receipts[asked]
 
     @cached_property
-    def _answer(self) -> dict[tuple[Path, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
+    def _receipts(self) -> dict[tuple[Path, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
         return {}
 
     @property

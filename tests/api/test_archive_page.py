@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.http.pages.archive import archive_page
+from api.http.pages.html import archive_page
 from api.http.pages.view import ArchiveView
 from exporters.archive.entries import Csv, Entry, SegmentSource
 from exporters.archive.index import ArchiveIndex, ShardSummary

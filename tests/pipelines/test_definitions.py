@@ -16,7 +16,7 @@ from pipelines.assets.keys import export_key, table_key
 from pipelines.definitions import definitions
 from pipelines.event_log import BatchedSqliteEventLogStorage
 from pipelines.instance import open_instance
-from pipelines.retries import healed_by_time
+from pipelines.retries import retried_if_transient
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 from tests.pipelines.conftest import MakeSegments
@@ -113,7 +113,7 @@ def test_a_folder_with_a_configuration_of_its_own_keeps_it(
 def test_what_time_can_heal_is_tried_again_later_each_time(error: Exception) -> None:
     waits = []
     for attempt in range(3):
-        with pytest.raises(dg.RetryRequested) as asked, healed_by_time(attempt):
+        with pytest.raises(dg.RetryRequested) as asked, retried_if_transient(attempt):
             raise error
         assert asked.value.max_retries == retries.MOST_RETRIES
         waits.append(asked.value.seconds_to_wait)
@@ -126,7 +126,7 @@ def test_what_time_can_heal_is_tried_again_later_each_time(error: Exception) -> 
     [SegmentError("bad"), ConflictError("other"), IntegrityError("damaged"), OSError("full")],
 )
 def test_what_time_cannot_heal_reaches_a_person_at_once(error: Exception) -> None:
-    with pytest.raises(type(error)), healed_by_time(0):
+    with pytest.raises(type(error)), retried_if_transient(0):
         raise error
 
 

@@ -85,7 +85,7 @@ def test_json_keeps_everything_else_off_stdout(capsys: pytest.CaptureFixture[str
     it.show("a line")
     it.table("title", ["column"], [["cell"]])
     it.document({"answer": 42})
-    it.say("a message")
+    it.message("a message")
 
     told = capsys.readouterr()
     assert told.out == '{\n "answer": 42\n}\n'
@@ -95,7 +95,7 @@ def test_json_keeps_everything_else_off_stdout(capsys: pytest.CaptureFixture[str
 def test_markup_in_data_is_data() -> None:
     it, text = screen(terminal=False)
 
-    it.say("[red]not a colour[/red]")
+    it.message("[red]not a colour[/red]")
     it.table("", ["column"], [["[bold]cell[/bold]"]])
 
     assert "[red]not a colour[/red]" in text.getvalue()

@@ -1,4 +1,4 @@
-"""What the archive's page shows: loaded segments beside published ZIPs, a stretch at a time."""
+"""What the archive's page shows: loaded segments beside published ZIPs, a range at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The 15 exports and the index: what leaves the house, one asset for each table.
+"""What is published: the 15 exports, one asset for each table, the windows and the index.
 
 An asset here publishes and reports; the thinking is in `exporters`.
 """
@@ -11,7 +11,7 @@ from exporters.publishing.publish import PublishReport
 from pipelines.assets.keys import ARCHIVE, INDEX, WINDOWS, export_key, table_key
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
-from pipelines.retries import healed_by_time
+from pipelines.retries import retried_if_transient
 from pipelines.site.publishing import finish_interrupted, publish_segments, publish_windows
 from pipelines.site.site import Site
 from transforms.tables.registry import HISTORY_TABLES
@@ -33,7 +33,7 @@ def export_asset(table: str, policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
         segments = segments_of_run(partitions_of_run(context))
-        with healed_by_time(context.retry_number):
+        with retried_if_transient(context.retry_number):
             outcome = publish_segments(site, segments, (table,))
         if outcome.report.failed:
             raise _failure(table, outcome.report)
@@ -58,7 +58,7 @@ def windows_asset() -> dg.AssetsDefinition:
     def windows(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
-        with healed_by_time(context.retry_number):
+        with retried_if_transient(context.retry_number):
             report = publish_windows(site)
         if report.failed:
             raise _failure("windows", report)
@@ -68,7 +68,7 @@ def windows_asset() -> dg.AssetsDefinition:
 
 
 def index_asset() -> dg.AssetsDefinition:
-    """What the archive says of itself: entries, complete-until height, gaps, pages."""
+    """The archive's index: entries, complete-until height, gaps, pages."""
 
     @dg.asset(
         key=INDEX,
@@ -81,7 +81,7 @@ def index_asset() -> dg.AssetsDefinition:
     def index(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
-        with healed_by_time(context.retry_number):
+        with retried_if_transient(context.retry_number):
             finish_interrupted(site)
             archive = site.archive(site.loaded_catalog().chain_id)
             tables = archive.index().tables
@@ -111,9 +111,9 @@ def _metadata(entry: Entry, place: str) -> dict[str, str | int]:
 
 
 def _failure(what: str, report: PublishReport) -> dg.Failure:
-    said = "; ".join(f"{one.name}: {one.reason}" for one in report.failed)
+    reasons = "; ".join(f"{one.name}: {one.reason}" for one in report.failed)
     return dg.Failure(
-        f"{what}: {len(report.failed)} ZIPs cannot be published. {said}. "
+        f"{what}: {len(report.failed)} ZIPs cannot be published. {reasons}. "
         f"{report.created} others were published.",
         metadata={one.name: one.reason for one in report.failed},
         allow_retries=False,
