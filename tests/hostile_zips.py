@@ -72,8 +72,8 @@ def encrypted_entry(folder: Path, table: str = "orders") -> Path:
 
 def understated_size(folder: Path, table: str = "blocks", size: int = 1000) -> Path:
     """One entry inflates to more bytes than the headers say."""
-    entry, told = entry_name(table), struct.pack("<L", size)
-    return build_segment(folder, corrupt=lambda data: _patch(data, entry, _SIZE, told))
+    entry, size_bytes = entry_name(table), struct.pack("<L", size)
+    return build_segment(folder, corrupt=lambda data: _patch(data, entry, _SIZE, size_bytes))
 
 
 def escaping_entry(folder: Path, name: str = "../evil") -> Path:

@@ -1,4 +1,4 @@
-"""What is shipped: the wheel, the version and what is told of both."""
+"""What is shipped: the wheel, the version and what is said of both."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def test_the_wheel_holds_every_file_of_the_packages_and_their_types(tmp_path: Pa
     assert {"api/core/protos.binpb", "transforms/tables/registry.json"} <= names
 
 
-def test_the_version_stands_in_one_place_and_is_told_as_it_is() -> None:
+def test_the_version_stands_in_one_place_and_is_shown_as_it_is() -> None:
     stated = PROJECT["project"]["version"]
-    told = CliRunner().invoke(strata, ["--version"], prog_name="strata").output
+    output = CliRunner().invoke(strata, ["--version"], prog_name="strata").output
     assert version("strata") == stated == str(Version(stated))
-    assert told == f"strata, version {stated}\n"
+    assert output == f"strata, version {stated}\n"
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])

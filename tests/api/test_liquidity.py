@@ -128,7 +128,7 @@ def test_a_generation_tells_what_changed_in_its_segments_and_nothing_else(tmp_pa
             assert changed_provisions(reading, before) == []
         assert [record[0][:2] for record in everything] == ["f3", "f1", "f2"]
 
-        # The gap is filled: one provision's last row is there; of the other a newer one was told.
+        # The gap is filled: one provision's last row is there, the other has a newer one.
         chain_folder(source, 1)
         load(source, tmp_path / "warehouse")
         assert snapshots.refresh()
@@ -139,7 +139,7 @@ def test_a_generation_tells_what_changed_in_its_segments_and_nothing_else(tmp_pa
     assert not ProvisionFilter(party_id=BOB).matches(changed[0])
 
 
-def test_a_newer_state_after_a_gap_is_told_and_an_older_one_is_not(tmp_path: Path) -> None:
+def test_a_newer_state_after_a_gap_is_sent_and_an_older_one_is_not(tmp_path: Path) -> None:
     source = chain_folder(tmp_path / "source", 0)
     load(source, tmp_path / "warehouse")
     with Snapshots.open(tmp_path / "warehouse") as snapshots:
@@ -186,9 +186,9 @@ def test_batches_hold_at_most_fifty(
         batches = list(current_provisions(reading, wanted))
         every = changed_provisions(reading, ())
     changed = [record for record in every if wanted.matches(record)]
-    told = Change(every).encoded(lambda record: repr(record).encode())
+    change = Change(every).encoded(lambda record: repr(record).encode())
     assert [len(batch) for batch in batches] == sizes
-    assert [len(batch) for batch in told.batches(wanted)] == sizes
+    assert [len(batch) for batch in change.batches(wanted)] == sizes
     assert [record for batch in batches for record in batch] == changed
     assert liquidity.BATCH == 50
 

@@ -94,11 +94,11 @@ def test_cursors_outlive_the_generation_that_gave_them(tmp_path: Path) -> None:
 def test_many_threads_read_while_the_generation_changes(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0), root)
-    told = threading.Event()
+    stop = threading.Event()
     seen: set[int] = set()
 
     def read() -> None:
-        while not told.wait(0.005):
+        while not stop.wait(0.005):
             with snapshots.reading() as reading:
                 found = list_order_versions(reading, ListOrderVersions(ORDER))
                 height = reading.snapshot.newest.height if reading.snapshot.newest else 0
@@ -109,7 +109,7 @@ def test_many_threads_read_while_the_generation_changes(tmp_path: Path) -> None:
         running = [threads.submit(read) for _ in range(4)]
         load(chain_folder(tmp_path / "source", 1), root)
         snapshots.refresh()
-        told.set()
+        stop.set()
         for future in running:
             future.result()
     assert 10 in seen

@@ -69,10 +69,10 @@ def by_command(site: Site, folder: Path) -> Outcome:
     if done.returncode:
         assert not list(folder.glob("*.zip"))
         return Outcome(None, "", done.stderr)
-    told = json.loads(done.stdout)
-    for warning in told["warnings"]:
+    result = json.loads(done.stdout)
+    for warning in result["warnings"]:
         assert warning in done.stderr.replace("\n", "")
-    return Outcome(Path(told["path"]).read_bytes(), "; ".join(told["warnings"]))
+    return Outcome(Path(result["path"]).read_bytes(), "; ".join(result["warnings"]))
 
 
 def by_job(site: Site, folder: Path) -> Outcome:

@@ -57,8 +57,8 @@ def test_sound_segments_have_no_problems(loaded: Site, audit: Audit) -> None:
 def test_a_receipt_that_says_other_rows_is_found(loaded: Site) -> None:
     with gather(loaded, None) as evidence:
         first, *rest = evidence.receipts["blocks"]
-        told = [replace(first, rows=first.rows + 1), *rest]
-        found = list(row_problems(replace(evidence, receipts={"blocks": told}), "blocks"))
+        receipts = [replace(first, rows=first.rows + 1), *rest]
+        found = list(row_problems(replace(evidence, receipts={"blocks": receipts}), "blocks"))
 
     assert found == ["segment 1-10: blocks shows 10 rows, its receipt 11"]
 

@@ -64,10 +64,10 @@ def test_the_command_loads_once_and_tells_what_it_refused(loaded: Settings) -> N
     assert run(loaded) == (0, {"files": 0, "captures": 0, "refused": []})
     write(loaded, 7, capture(ALICE, 1), "no capture", capture(BOB, 1))
 
-    code, told = run(loaded)
+    code, result = run(loaded)
 
-    assert (code, told["files"], told["captures"]) == (1, 1, 2)
-    (refused,) = told["refused"]  # type: ignore[misc]
+    assert (code, result["files"], result["captures"]) == (1, 1, 2)
+    (refused,) = result["refused"]  # type: ignore[misc]
     assert (refused["file"], refused["line"]) == (f"spam/{KIT_CHAIN}-7.ndjson", 2)  # type: ignore[has-type]
     assert seen(loaded) == [(ALICE, 1, 7), (BOB, 1, 7)]
     assert run(loaded)[1]["files"] == 0

@@ -102,9 +102,9 @@ def test_only_run_waits_for_dagster_and_only_buckets_for_boto() -> None:
     modules = ", ".join(f"pipelines.commands.{name}" for name in COMMANDS)
     code = f"import sys, {modules}; sys.exit(str({{'dagster', 'boto3'}} & set(sys.modules)))"
 
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
-    assert told.stderr.strip() == "set()"
+    assert process.stderr.strip() == "set()"
 
 
 def test_load_then_publish_by_hand(strata: Strata, settings: Settings) -> None:

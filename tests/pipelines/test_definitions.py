@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_dagster_accepts_the_definitions_as_they_are_configured(tmp_path: Path) -> None:
-    told = subprocess.run(
+    process = subprocess.run(
         [Path(sys.executable).parent / "dagster", "definitions", "validate"],
         cwd=ROOT,
         env={**os.environ, "DAGSTER_HOME": str(tmp_path)},
@@ -36,8 +36,8 @@ def test_dagster_accepts_the_definitions_as_they_are_configured(tmp_path: Path) 
         text=True,
     )
 
-    assert told.returncode == 0, told.stderr
-    assert "All code locations passed validation" in told.stderr + told.stdout
+    assert process.returncode == 0, process.stderr
+    assert "All code locations passed validation" in process.stderr + process.stdout
 
 
 def test_every_table_is_an_asset_in_both_places(settings: Settings) -> None:
@@ -165,9 +165,9 @@ def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> No
     failed = execute(loaded, "verify")
 
     (event,) = failed.filter_events(lambda event: event.is_step_failure)
-    told = event.step_failure_data.user_failure_data
-    assert told is not None
-    assert "the volume is missing" in (told.description or "")
+    data = event.step_failure_data.user_failure_data
+    assert data is not None
+    assert "the volume is missing" in (data.description or "")
 
 
 def test_a_step_that_loses_its_connection_is_tried_again_and_then_fails(

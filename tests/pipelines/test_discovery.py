@@ -130,7 +130,7 @@ def test_the_lag_is_told_when_it_has_changed(
     make_segments(1, at=2)
     later = look(settings, instance, cursor=again.cursor)
 
-    assert [told(result, LAG, "blocks_behind") for result in (first, again, later)] == [
+    assert [reported(result, LAG, "blocks_behind") for result in (first, again, later)] == [
         20,
         None,
         30,
@@ -147,11 +147,11 @@ def test_a_refused_file_is_told_with_its_reason_until_it_is_gone(
     bad.unlink()
     later = look(settings, instance, cursor=again.cursor)
 
-    assert [told(result, REFUSED, "files") for result in (first, again, later)] == [1, None, 0]
-    assert "is not named" in str(told(first, REFUSED, "notes.zip"))
+    assert [reported(result, REFUSED, "files") for result in (first, again, later)] == [1, None, 0]
+    assert "is not named" in str(reported(first, REFUSED, "notes.zip"))
 
 
-def told(result: dg.SensorResult, check: str, name: str) -> object:
+def reported(result: dg.SensorResult, check: str, name: str) -> object:
     """What a look at the source reported about a check; None where it did not."""
     for event in result.asset_events:
         if isinstance(event, dg.AssetCheckEvaluation) and event.check_name == check:

@@ -87,9 +87,9 @@ def test_json_keeps_everything_else_off_stdout(capsys: pytest.CaptureFixture[str
     it.document({"answer": 42})
     it.message("a message")
 
-    told = capsys.readouterr()
-    assert told.out == '{\n "answer": 42\n}\n'
-    assert told.err == "a message\n"
+    captured = capsys.readouterr()
+    assert captured.out == '{\n "answer": 42\n}\n'
+    assert captured.err == "a message\n"
 
 
 def test_markup_in_data_is_data() -> None:

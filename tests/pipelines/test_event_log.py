@@ -112,9 +112,9 @@ def test_each_partition_keeps_its_own_metadata(
     materialize(tmp_path / "home", OURS, KEYS, monkeypatch)
     with dg.DagsterInstance.get() as instance:
         records = instance.fetch_materializations(dg.AssetKey("one"), limit=100).records
-    told = {
+    rows = {
         record.partition_key: record.asset_materialization.metadata["rows"].value
         for record in records
         if record.asset_materialization is not None
     }
-    assert told == {key: int(key[:9]) for key in KEYS}
+    assert rows == {key: int(key[:9]) for key in KEYS}

@@ -175,14 +175,14 @@ def test_the_words_are_stated_for_every_hostile_segment_of_the_kit() -> None:
 @pytest.mark.parametrize("name", _WORDS)
 def test_a_hostile_segment_is_quarantined_in_words(batch: _Batch, name: str) -> None:
     key = _key(_PLACES[name])
-    (told,) = [refusal.reason for refusal in batch.report.failures if refusal.key == key]
-    assert told == batch.reasons[key]
-    assert told.startswith(_WORDS[name][0].format(key=key))
+    (reason,) = [refusal.reason for refusal in batch.report.failures if refusal.key == key]
+    assert reason == batch.reasons[key]
+    assert reason.startswith(_WORDS[name][0].format(key=key))
     for words in _WORDS[name]:
-        assert words.format(key=key) in told
-    assert "\n" not in told
-    assert str(batch.warehouse.root) not in told
-    assert len(told) < 400
+        assert words.format(key=key) in reason
+    assert "\n" not in reason
+    assert str(batch.warehouse.root) not in reason
+    assert len(reason) < 400
     assert batch.copies[key] == batch.hostile[name]
 
 

@@ -73,7 +73,7 @@ class _Load:
 
 
 class _Analyst:
-    """A process that keeps one connection to the current catalog and asks when it is told to."""
+    """A process that keeps one connection to the current catalog and asks when it is asked to."""
 
     def __init__(self, root: Path, cwd: Path = Path("/")) -> None:
         self._process = subprocess.Popen(
@@ -268,8 +268,8 @@ def test_a_load_that_may_not_write_fails_and_leaves_all_as_it_was(tmp_path: Path
     before = _named_files(root)
     segments.append(_great_segment(folder))
     for largest in (10_000, 200_000):
-        told = _Load(root, folder, "--largest", str(largest)).failure()
-        assert "too large" in told.lower()
+        message = _Load(root, folder, "--largest", str(largest)).failure()
+        assert "too large" in message.lower()
         assert _named_files(root) == before
         assert query(Warehouse(root), "select max(height) from blocks") == [(2,)]
     load_folder(root, folder)
@@ -302,11 +302,11 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
         for megabytes in (1, 2, 3, 4, 5, 6, 8, 64):
             resize = f"remount,size={megabytes}m"
             subprocess.run(["mount", "-o", resize, "strata-test", disk], check=True)
-            told = _failure(disk / "w", folder)
-            if not told:
+            message = _failure(disk / "w", folder)
+            if not message:
                 break
             failures += 1
-            assert "No space left" in told
+            assert "No space left" in message
             assert _named_files(disk) == before
         assert failures >= 3
         _assert_whole(Warehouse(disk / "w"), segments)

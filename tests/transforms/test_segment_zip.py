@@ -262,8 +262,8 @@ def test_sizes_that_are_only_claimed_count_against_the_bound(tmp_path: Path) -> 
 
 def test_an_entry_shorter_than_it_says_is_refused(tmp_path: Path) -> None:
     path = build_segment(tmp_path, last=3)
-    told = struct.pack("<L", len(entry_bytes(path, "blocks")))
-    _patched(path, told, struct.pack("<L", 5000))
+    stated = struct.pack("<L", len(entry_bytes(path, "blocks")))
+    _patched(path, stated, struct.pack("<L", 5000))
     with pytest.raises(SegmentError, match="fetch the file again"):
         _read(path, tmp_path / "out")
 

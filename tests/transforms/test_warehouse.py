@@ -63,7 +63,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small(template: Path, tmp_path: Path) -> Warehouse:
-    """A copy of the template to change at will; its views are mended when it is first queried."""
+    """A copy of the template to change at will; its views are repaired when it is first queried."""
     shutil.copytree(template, tmp_path, symlinks=True, dirs_exist_ok=True)
     return Warehouse(tmp_path / "w")
 
@@ -200,9 +200,9 @@ def test_a_whole_warehouse_verifies_table_by_table(held: Held) -> None:
     results = list(held.warehouse.verify())
     assert [problem for _, problem in results if problem] == []
     for segment in ("1-10", "11-20", "21-30"):
-        told = [what for what, _ in results if f" of segment {segment}" in what]
+        named = [what for what, _ in results if f" of segment {segment}" in what]
         assert {
-            table for table in HISTORY_TABLES if any(f": {table} of" in w for w in told)
+            table for table in HISTORY_TABLES if any(f": {table} of" in w for w in named)
         } == set(HISTORY_TABLES)
 
 

@@ -155,5 +155,5 @@ def _capture() -> str:
         "pow": {"blockStates": [_WORK_STATE], "numberOfPastBlocks": "500"},
         "epochSeq": str(_EPOCH),
     }
-    told = {"partyId": CAPTURED, "chainId": "kit-chain", "statistics": statistics}
-    return json.dumps(told) + "\n"
+    capture = {"partyId": CAPTURED, "chainId": "kit-chain", "statistics": statistics}
+    return json.dumps(capture) + "\n"
