@@ -17,6 +17,11 @@ from pipelines.cli import strata
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+DOCUMENTS = [
+    str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md")))
+]
+FOLDERS = ("api", "dagster_home", "docs", "exporters", "pipelines", "tests", "transforms")
+NAMED_PLACE = re.compile(rf"(?<![\w/.<>-])(?:(?:{'|'.join(FOLDERS)})/[\w/.*-]*\w|[\w*/]+\.py\b)")
 PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 
@@ -45,10 +50,23 @@ def test_the_version_stands_in_one_place_and_is_shown_as_it_is() -> None:
     assert output == f"strata, version {stated}\n"
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_file_that_a_document_links_to_exists(document: str) -> None:
-    links = re.findall(r"\]\(([^)#]+)", (ROOT / document).read_text())
-    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+    path = ROOT / document
+    links = re.findall(r"\]\(([^)#]+)", path.read_text())
+    assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_place_in_the_project_that_a_document_names_exists(document: str) -> None:
+    named = set(NAMED_PLACE.findall((ROOT / document).read_text()))
+    assert sorted(name for name in named if not is_there(name)) == []
+
+
+def is_there(name: str) -> bool:
+    """Whether a path exists; that of a module may begin below its package."""
+    below = (path for folder in FOLDERS for path in (ROOT / folder).rglob(name))
+    return any(ROOT.glob(name)) or (name.endswith(".py") and any(below))
 
 
 def test_the_changelog_ends_with_the_first_version_and_tells_of_this_one() -> None:
