@@ -61,8 +61,8 @@ class Place:
         """Run a command to its end; returns its seconds."""
         started = time.monotonic()
         process = self.command(name)
-        _, said = process.communicate()
-        assert process.returncode == 0, said.decode()
+        _, output = process.communicate()
+        assert process.returncode == 0, output.decode()
         return time.monotonic() - started
 
     def archive_files(self) -> dict[str, str]:

@@ -118,16 +118,16 @@ def by_rest(site: Site, folder: Path) -> Outcome:
     del folder
     asked = f"fromBlock={WHOLE.first}&toBlock={WHOLE.last}&table={NUMBER}"
     with (
-        records_of(*LOGGERS) as said,
+        records_of(*LOGGERS) as logged,
         serving(settings(site.locations)) as served,
         served.client() as client,
     ):
         answer = client.get(f"/api/v2/networkhistory/export?{asked}")
     if answer.status_code != 200:
         assert str(site.root) not in answer.text  # paths of a server are nobody's business
-        return Outcome(None, "", "; ".join(said))
+        return Outcome(None, "", "; ".join(logged))
     assert len(answer.content) == int(answer.headers["content-length"])
-    return Outcome(answer.content, "; ".join(said))
+    return Outcome(answer.content, "; ".join(logged))
 
 
 def by_grpc(site: Site, folder: Path) -> Outcome:
@@ -136,32 +136,32 @@ def by_grpc(site: Site, folder: Path) -> Outcome:
         from_block=WHOLE.first, to_block=WHOLE.last, table=NUMBER
     )
     with (
-        records_of(*LOGGERS) as said,
+        records_of(*LOGGERS) as logged,
         serving(settings(site.locations, grpc=True)) as served,
         client_of(served) as rpc,
     ):
         found = outcome(lambda: list(messages(rpc.stream("ExportNetworkHistory", asked))))
     if isinstance(found, FailedCallError):
         assert str(site.root) not in str(found.body)
-        return Outcome(None, "", "; ".join(said))
-    return Outcome(b"".join(message.data for message in found), "; ".join(said))
+        return Outcome(None, "", "; ".join(logged))
+    return Outcome(b"".join(message.data for message in found), "; ".join(logged))
 
 
 @contextmanager
 def records_of(*loggers: logging.Logger) -> Iterator[list[str]]:
     """What is logged, with the words of an exception where there is one."""
-    said: list[str] = []
+    logged: list[str] = []
 
     class Kept(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             error = record.exc_info[1] if record.exc_info else None
-            said.append(f"{record.getMessage()} {error or ''}".strip())
+            logged.append(f"{record.getMessage()} {error or ''}".strip())
 
     handler = Kept(logging.WARNING)
     for logger in loggers:
         logger.addHandler(handler)
     try:
-        yield said
+        yield logged
     finally:
         for logger in loggers:
             logger.removeHandler(handler)
@@ -309,12 +309,12 @@ def test_where_no_copy_is_sound_the_error_names_part_places_and_remedies(
 def test_the_remedies_of_the_warnings_work(site: Site, sound: bytes, tmp_path: Path) -> None:
     _both_flipped(site)
     _published_gone(site)
-    said = by_command(site, tmp_path / "before").warnings
-    assert "delete it" in said
+    warnings = by_command(site, tmp_path / "before").warnings
+    assert "delete it" in warnings
 
     waiting(site, FIRST).unlink()
     for blocks in (FIRST, SECOND):
-        assert f"strata publish --replace REASON --table {TABLE} --blocks {blocks}" in said
+        assert f"strata publish --replace REASON --table {TABLE} --blocks {blocks}" in warnings
         again = ("publish", "--replace", "a bit flipped", "--table", TABLE, "--blocks", str(blocks))
         assert strata(site, *again).returncode == 0
 

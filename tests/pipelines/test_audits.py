@@ -145,7 +145,7 @@ def test_a_primary_key_of_several_rows_is_found(settings: Settings, site: Site) 
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         (lambda rows: rows[1:], "9 rows with 9 heights from 2 to 10"),
         (lambda rows: [*rows[:9], rows[8]], "10 rows with 9 heights from 1 to 9"),
@@ -155,14 +155,14 @@ def test_a_primary_key_of_several_rows_is_found(settings: Settings, site: Site) 
     ids=["one lacks", "one twice", "one too many", "none"],
 )
 def test_heights_that_are_not_the_segments_are_found(
-    settings: Settings, site: Site, change: Callable[[list[object]], list[object]], said: str
+    settings: Settings, site: Site, change: Callable[[list[object]], list[object]], expected: str
 ) -> None:
     rows = change(list(block_rows(1, 10)))
     make_segment(settings, 0, tables={"blocks": (columns("blocks"), rows)})
     load(site)
 
     assert problems(site, height_problems, "blocks") == [
-        f"segment 1-10: its table blocks has {said}"
+        f"segment 1-10: its table blocks has {expected}"
     ]
 
 

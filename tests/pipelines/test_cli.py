@@ -63,9 +63,9 @@ def strata(
         capfd.readouterr()
         with pytest.raises(SystemExit) as left:
             main([str(argument) for argument in arguments])
-        said = capfd.readouterr()
+        captured = capfd.readouterr()
         assert isinstance(left.value.code, int)
-        return Answer(left.value.code, said.out, said.err)
+        return Answer(left.value.code, captured.out, captured.err)
 
     return call
 
@@ -307,7 +307,7 @@ def test_verify_leaves_with_1_where_something_is_gone(strata: Strata, settings: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "expected"),
     [
         (["export", "blocks", "1", "15", "--out", "x"], 3, "block 15 is not the last block"),
         (["export", "blocks", "1", "99", "--out", "x"], 3, "no segment holds 21-99"),
@@ -328,7 +328,7 @@ def test_what_cannot_be_done_is_one_sentence_on_stderr_and_a_code(
     at_published: Strata,
     arguments: list[str],
     code: int,
-    said: str,
+    expected: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -337,7 +337,7 @@ def test_what_cannot_be_done_is_one_sentence_on_stderr_and_a_code(
     answer = at_published(*arguments)
 
     assert answer.code == code
-    assert said in answer.err
+    assert expected in answer.err
     assert answer.out == ""
     assert "Traceback" not in answer.err
     assert not Path("x").exists()

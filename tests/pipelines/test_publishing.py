@@ -294,7 +294,7 @@ def test_a_window_wider_than_the_range_does_not_hide_what_the_range_needs(
 
 
 @pytest.mark.parametrize(
-    ("table", "first", "last", "said"),
+    ("table", "first", "last", "expected"),
     [
         ("blocks", 1, 35, "block 35 is not the last block of a segment"),
         ("blocks", 20, 10, "after its end"),
@@ -303,9 +303,9 @@ def test_a_window_wider_than_the_range_does_not_hide_what_the_range_needs(
     ],
 )
 def test_a_range_that_cannot_be_is_refused_in_words(
-    site: Site, table: str, first: int, last: int, said: str
+    site: Site, table: str, first: int, last: int, expected: str
 ) -> None:
-    with pytest.raises(RangeError, match=said):
+    with pytest.raises(RangeError, match=expected):
         exported(site, table, first, last)
 
 

@@ -135,7 +135,7 @@ def test_the_command_replaces_one_table_of_some_blocks(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--table", "orders"], "--replace"),
         (["--replace", "x", "--table", "nonsense"], "nonsense"),
@@ -143,9 +143,9 @@ def test_the_command_replaces_one_table_of_some_blocks(
     ],
 )
 def test_a_request_that_cannot_be_meant_is_refused(
-    site: Site, arguments: list[str], said: str
+    site: Site, arguments: list[str], expected: str
 ) -> None:
     done = CliRunner().invoke(command, [*arguments, *places(site)])
 
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert expected in done.stderr

@@ -53,7 +53,7 @@ def test_no_text_is_left_over_for_a_table_that_never_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "said"),
+    ("table", "column", "expected"),
     [
         ("orders", "price", "10^-decimal_places of the market"),
         ("orders", "size", "10^-position_decimal_places"),
@@ -68,9 +68,9 @@ def test_no_text_is_left_over_for_a_table_that_never_was() -> None:
     ],
 )
 def test_a_meaning_names_the_unit_and_what_stands_for_not_set(
-    table: str, column: str, said: str
+    table: str, column: str, expected: str
 ) -> None:
-    assert said in column_meaning(table, column)
+    assert expected in column_meaning(table, column)
 
 
 def test_a_table_of_latest_rows_shares_the_meanings_of_its_history() -> None:

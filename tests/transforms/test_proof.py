@@ -64,8 +64,8 @@ def test_the_first_difference_is_named_by_row_and_column(
     assert message.startswith(
         f"kit-chain-1-1-1000.zip: table orders, row {row}, column {column}: the source has b"
     )
-    said, _, rendered = message.partition(" where a CSV of spec 2.8 has b")
-    assert theirs in said.split("the source has b")[1]
+    shown, _, rendered = message.partition(" where a CSV of spec 2.8 has b")
+    assert theirs in shown.split("the source has b")[1]
     assert mine in rendered
 
 

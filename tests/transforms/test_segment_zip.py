@@ -100,9 +100,9 @@ def test_metadata_is_optional(tmp_path: Path) -> None:
         assert opened.previous_id == ""
 
 
-@pytest.mark.parametrize(("said", "held"), [("Qm1", "Qm1"), ("", ""), (None, "")])
-def test_metadata_names_the_segment_before(tmp_path: Path, said: object, held: str) -> None:
-    path = build_segment(tmp_path, last=2, metadata={"PreviousHistorySegmentID": said})
+@pytest.mark.parametrize(("stated", "held"), [("Qm1", "Qm1"), ("", ""), (None, "")])
+def test_metadata_names_the_segment_before(tmp_path: Path, stated: object, held: str) -> None:
+    path = build_segment(tmp_path, last=2, metadata={"PreviousHistorySegmentID": stated})
     with SegmentZip(path, SegmentName.parse(path.name)) as opened:
         assert opened.previous_id == held
 
