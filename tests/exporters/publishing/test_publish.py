@@ -36,7 +36,7 @@ from tests.archive_kit import (
     part_request,
     segment_requests,
 )
-from tests.exporters.test_folder_store import no_file_above
+from tests.exporters.stores.test_folder_store import no_file_above
 from tests.s3_kit import BucketServer, bucket_server
 from transforms.errors import BusyError, IntegrityError
 from transforms.tables.registry import HISTORY_TABLES

@@ -27,7 +27,7 @@ _SHORT = (
     SampleSegment(21, BlockRange(221, 400)),
 )
 _EXTERNAL = "10"
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 Tables = dict[str, list[list[dict[str, Cell]]]]
 
 

@@ -30,7 +30,7 @@ from transforms.blocks import BlockRange
 from transforms.scratch import exclusive
 from transforms.warehouse.warehouse import Warehouse
 
-_PROJECT = Path(__file__).parents[2]
+_PROJECT = Path(__file__).parents[3]
 
 # What an analyst's own programme is: DuckDB and a path, nothing of ours.
 _ANALYST = """

@@ -22,7 +22,7 @@ from exporters.stores.folder import FolderStore
 from exporters.verifying.findings import Problem
 from exporters.verifying.verify import verify_archive
 from tests.archive_kit import CHAIN, THREE, copied_archive, part_request, segment_requests
-from tests.exporters.test_ledger import NOON
+from tests.exporters.archive.test_ledger import NOON
 from transforms.blocks import BlockRange
 
 ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"

@@ -14,7 +14,7 @@ from exporters.zips.layout import Layout, Slice
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import LocalSource, ObjectSource
 from tests.exporters.part_kit import blocks_of, contents, csv_of, make_part, make_parts, splice
-from tests.exporters.test_part_zip import files_no_longer_than
+from tests.exporters.zips.test_part_zip import files_no_longer_than
 from tests.s3_kit import bucket_server
 from transforms.errors import IntegrityError
 
