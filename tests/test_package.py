@@ -69,7 +69,7 @@ def is_there(name: str) -> bool:
     return any(ROOT.glob(name)) or (name.endswith(".py") and any(below))
 
 
-def test_the_changelog_ends_with_the_first_version_and_tells_of_this_one() -> None:
+def test_the_changelog_ends_with_the_first_version_and_names_this_one() -> None:
     headings = re.findall(r"^## \[(.+?)\](?: - (\S+))?$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     (first, undated), *released = headings
     assert (first, undated) == ("Unreleased", "")

@@ -125,7 +125,7 @@ def test_load_then_publish_by_hand(strata: Strata, settings: Settings) -> None:
     assert "Nothing new to publish." in strata("publish").out
 
 
-def test_a_bad_segment_is_told_every_time_and_makes_the_exit_code_1(
+def test_a_bad_segment_is_reported_every_time_and_makes_the_exit_code_1(
     strata: Strata, settings: Settings
 ) -> None:
     make_segment(settings, 0)
@@ -343,7 +343,7 @@ def test_what_cannot_be_done_is_one_sentence_on_stderr_and_a_code(
     assert not Path("x").exists()
 
 
-def test_a_wrong_setting_is_told_with_its_variable(
+def test_a_wrong_setting_is_reported_with_its_variable(
     strata: Strata, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STRATA_BATCH", "lots")

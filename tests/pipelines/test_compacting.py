@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.assets.keys import VOLUMES
-from pipelines.commands.compact import command
+from pipelines.cli import strata
 from pipelines.definitions import definitions
 from pipelines.settings import Settings
 from pipelines.site.site import Site
@@ -46,9 +46,9 @@ def volumes(settings: Settings) -> int:
 
 
 def test_the_command_merges_once_and_then_has_nothing_to_do(scattered: Settings) -> None:
-    asked = ["--warehouse", str(scattered.warehouse), "--json"]
-    first = json.loads(CliRunner().invoke(command, asked).stdout)
-    second = json.loads(CliRunner().invoke(command, asked).stdout)
+    asked = ["compact", "--warehouse", str(scattered.warehouse), "--json"]
+    first = json.loads(CliRunner().invoke(strata, asked).stdout)
+    second = json.loads(CliRunner().invoke(strata, asked).stdout)
 
     assert [len(row["made_of"]) for row in first["merged"]] == [FAN]
     assert (first["volumes"], volumes(scattered)) == (1, 1)

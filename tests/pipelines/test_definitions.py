@@ -110,7 +110,7 @@ def test_a_folder_with_a_configuration_of_its_own_keeps_it(
 @pytest.mark.parametrize(
     "error", [BusyError("held"), ConnectionError("lost"), TimeoutError("late")]
 )
-def test_what_time_can_heal_is_tried_again_later_each_time(error: Exception) -> None:
+def test_a_transient_error_is_tried_again_later_each_time(error: Exception) -> None:
     waits = []
     for attempt in range(3):
         with pytest.raises(dg.RetryRequested) as asked, retried_if_transient(attempt):
@@ -125,7 +125,7 @@ def test_what_time_can_heal_is_tried_again_later_each_time(error: Exception) -> 
     "error",
     [SegmentError("bad"), ConflictError("other"), IntegrityError("damaged"), OSError("full")],
 )
-def test_what_time_cannot_heal_reaches_a_person_at_once(error: Exception) -> None:
+def test_any_other_error_reaches_a_person_at_once(error: Exception) -> None:
     with pytest.raises(type(error)), retried_if_transient(0):
         raise error
 

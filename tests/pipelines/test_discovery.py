@@ -121,7 +121,7 @@ def test_a_file_that_is_no_segment_is_quarantined_and_asks_for_nothing(
     assert [file.key for file in site.warehouse.quarantined()] == ["notes.zip"]
 
 
-def test_the_lag_is_told_when_it_has_changed(
+def test_the_lag_is_reported_when_it_has_changed(
     settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
 ) -> None:
     make_segments(2)
@@ -137,7 +137,7 @@ def test_the_lag_is_told_when_it_has_changed(
     ]
 
 
-def test_a_refused_file_is_told_with_its_reason_until_it_is_gone(
+def test_a_refused_file_is_reported_with_its_reason_until_it_is_gone(
     settings: Settings, instance: dg.DagsterInstance
 ) -> None:
     bad = Path(settings.source, "notes.zip")

@@ -121,7 +121,7 @@ def test_a_repeated_request_has_another_key_so_that_dagster_takes_it(
     assert before.run_key != after.run_key
 
 
-def test_a_cure_makes_another_batch_which_does_not_wait(instance: dg.DagsterInstance) -> None:
+def test_a_repair_makes_another_batch_which_does_not_wait(instance: dg.DagsterInstance) -> None:
     start(instance, batch_tags(FIRST), dg.DagsterRunStatus.FAILURE)
     without_the_refused_one = [Batch(blocks(0)), Batch(blocks(2))]
 

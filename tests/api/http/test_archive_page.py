@@ -44,7 +44,7 @@ def test_everything_is_escaped() -> None:
     assert not {'"', "'", "<"} & set("".join(page.links))
 
 
-def test_an_empty_warehouse_is_said_to_be_empty() -> None:
+def test_the_page_of_an_empty_warehouse_says_so() -> None:
     view = ArchiveView("", (), 0, ArchiveIndex(""), completeness({}), [], {}, None, None)
     page = Page(archive_page(view, "."))
     assert "Nothing is loaded yet: run `strata run`" in page.text

@@ -93,7 +93,7 @@ def test_a_reader_gets_what_is_there_and_then_what_changes(live: Live) -> None:
         assert changed["status"] == "STATUS_ACTIVE"
 
 
-def test_without_a_snapshot_only_changes_are_told(live: Live) -> None:
+def test_without_a_snapshot_only_changes_are_sent(live: Live) -> None:
     with _reading(live.served, "snapshot=false") as lines:
         live.load(7)
         assert _numbers(next(lines)) == [7]

@@ -116,7 +116,7 @@ def test_the_extension_of_a_withdrawal_is_shown(ext: str | None, shown: Any) -> 
         ("~", []),
     ],
 )
-def test_signers_are_told_by_their_first_byte(signers: str, shown: Any) -> None:
+def test_signers_are_known_by_their_first_byte(signers: str, shown: Any) -> None:
     row = (0, signers, 1, '[{"Name": "n", "Value": "1"}, {"Name": "m"}]', '{"\\\\xf1"}', 2)
     assert json.loads(record_json(ORACLE_DATA, oracle_data(row))) == {
         "externalData": {

@@ -286,7 +286,7 @@ def _json(line: str) -> Any:
     return httpx2.Response(200, text=line).json()
 
 
-def test_without_a_snapshot_only_changes_are_told(live: Live) -> None:
+def test_without_a_snapshot_only_changes_are_sent(live: Live) -> None:
     with live.reading(snapshot=False) as stream:
         live.load(7)
         assert _numbers(next(stream)) == [7]

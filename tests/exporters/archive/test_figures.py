@@ -21,7 +21,7 @@ AXIS = BlockRange(1, 10_000)
         (3_000_000_000_000_000, "3000.0 TB"),
     ],
 )
-def test_sizes_are_told_in_units_of_a_thousand(size: int, text: str) -> None:
+def test_sizes_are_written_in_units_of_a_thousand(size: int, text: str) -> None:
     assert size_text(size) == text
 
 

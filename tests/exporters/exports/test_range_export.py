@@ -380,7 +380,7 @@ def _without_runs(text: str) -> str:
     return re.sub(r',"runs":\{[^}]*\}', "", text)
 
 
-def test_a_warehouse_tells_of_any_blocks_what_its_receipts_say(built: Site) -> None:
+def test_a_warehouse_gives_of_any_blocks_what_its_receipts_say(built: Site) -> None:
     holdings = CatalogHoldings(built.warehouse.root)
     for table in HISTORY_TABLES:
         for first, last in ((1, 1), (1, 50), (20, 21), (41, 60), (0, 0), (51, 99)):

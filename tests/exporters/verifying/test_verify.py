@@ -179,7 +179,7 @@ DOCUMENTS = ["index.json", "index.html", "index/000000000.sha256", "index/000000
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
-def test_a_document_that_does_not_follow_from_the_entries_is_found_and_mended(
+def test_a_document_that_does_not_follow_from_the_entries_is_found_and_written_anew(
     archive: Archive, path: str
 ) -> None:
     document = file(archive, f"{CHAIN}/{path}")

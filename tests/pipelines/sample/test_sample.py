@@ -65,7 +65,7 @@ def _whole(value: Cell) -> int:
 def test_two_runs_write_the_same_bytes(tmp_path: Path) -> None:
     ours = write_sample(tmp_path / "ours", segments=_SHORT)
     program = (
-        "from pathlib import Path; from tests.pipelines import test_sample as t;"
+        "from pathlib import Path; from tests.pipelines.sample import test_sample as t;"
         f"t.write_sample(Path({str(tmp_path / 'theirs')!r}), segments=t._SHORT)"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "TZ": "Asia/Tokyo"}
@@ -80,7 +80,7 @@ def test_another_seed_writes_other_bytes(tmp_path: Path) -> None:
     assert one[0].read_bytes() != two[0].read_bytes()
 
 
-def test_a_second_run_leaves_whole_files_alone_and_mends_damaged_ones(tmp_path: Path) -> None:
+def test_a_second_run_leaves_whole_files_alone_and_replaces_damaged_ones(tmp_path: Path) -> None:
     first, second, third = write_sample(tmp_path, segments=_SHORT)
     good, kept = second.read_bytes(), first.stat().st_mtime_ns
     second.write_bytes(b"damaged")

@@ -166,7 +166,7 @@ def test_heights_that_are_not_the_segments_are_found(
     ]
 
 
-def test_a_gap_is_told_of_the_segment_behind_it_only(loaded: Site) -> None:
+def test_a_gap_is_reported_for_the_segment_behind_it_only(loaded: Site) -> None:
     def gaps(*numbers: int) -> Iterator[str]:
         with gather(loaded, frozenset(blocks(*numbers))) as evidence:
             yield from gap_problems(evidence, "blocks")

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from exporters.publishing.replace import Correction
-from pipelines.commands.publish import command
+from pipelines.cli import strata
 from pipelines.settings import Settings
 from pipelines.site.publishing import publish_segments, publish_windows, replace_published
 from pipelines.site.site import Site
@@ -124,7 +124,7 @@ def test_the_command_replaces_one_table_of_some_blocks(
     monkeypatch.delenv("STRATA_WINDOW", raising=False)
 
     asked = ["--replace", "bad disk", "--table", "orders", "--blocks", "11-20", "--json"]
-    done = CliRunner().invoke(command, [*asked, *places(site)])
+    done = CliRunner().invoke(strata, ["publish", *asked, *places(site)])
 
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["replaced"] == 1
@@ -145,7 +145,7 @@ def test_the_command_replaces_one_table_of_some_blocks(
 def test_a_request_that_cannot_be_meant_is_refused(
     site: Site, arguments: list[str], expected: str
 ) -> None:
-    done = CliRunner().invoke(command, [*arguments, *places(site)])
+    done = CliRunner().invoke(strata, ["publish", *arguments, *places(site)])
 
     assert done.exit_code == 2
     assert expected in done.stderr

@@ -139,7 +139,7 @@ def test_of_rows_that_tie_the_last_in_the_csv_counts(con: Connection) -> None:
         ("insert into volume.withdrawals values ('9', 'p', now(), 1, 9)", "withdrawals_latest"),
     ],
 )
-def test_lookups_that_do_not_follow_from_the_tables_are_told(
+def test_lookups_that_do_not_follow_from_the_tables_are_reported(
     con: Connection, change: str, lookup: str
 ) -> None:
     _volume(con, ["ab", "ac"], [(1, "p", 5), (2, "p", 6)])

@@ -195,12 +195,12 @@ def test_a_wrong_query_changes_nothing(held: Held, tmp_path: Path) -> None:
         ("set memory_limit = '1TB'", "the warehouse is only read"),
     ],
 )
-def test_a_wrong_query_is_told_what_is_wrong(held: Held, query: str, words: str) -> None:
+def test_a_wrong_query_is_answered_with_what_is_wrong(held: Held, query: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         _read(held, query)
 
 
-def test_an_error_in_the_middle_of_a_stream_is_told_too(held: Held) -> None:
+def test_an_error_in_the_middle_of_a_stream_is_reported_too(held: Held) -> None:
     query = "select if(n = 2000000, error('too late'), n) as n from range(3000000) t(n)"
     with pytest.raises(ConfigError, match=r"the query cannot be run: .*too late"):
         _read(held, query)

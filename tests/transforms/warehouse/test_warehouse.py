@@ -278,7 +278,7 @@ def test_any_change_of_the_rows_is_found(small: Warehouse, change: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["history", "state"])
-def test_the_cure_that_is_told_works(tmp_path: Path, kind: str) -> None:
+def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
     """Remove the volume, load its segments again; what else is held stays untouched."""
     folder, warehouse = tmp_path / "s", Warehouse(tmp_path / "w")
     for first in (1, 3):
@@ -338,7 +338,9 @@ def test_a_load_sweeps_the_scratch_of_the_dead(tmp_path: Path, small: Warehouse)
     assert not left.exists()
 
 
-def test_a_moved_warehouse_is_mended_when_it_is_queried(tmp_path: Path, template: Path) -> None:
+def test_the_views_of_a_moved_warehouse_are_written_anew_when_it_is_queried(
+    tmp_path: Path, template: Path
+) -> None:
     moved = Warehouse(tmp_path / "elsewhere" / "w")
     shutil.copytree(template / "w", tmp_path / "w", symlinks=True)
     shutil.move(tmp_path / "w", moved.root)
