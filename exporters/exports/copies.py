@@ -30,7 +30,7 @@ from transforms.files import file_version
 from transforms.warehouse.receipts import Receipt
 
 _Result = TypeVar("_Result")
-_CURE_WAITING = "delete it: it is rendered from the warehouse again"
+_REMEDY_WAITING = "delete it: it is rendered from the warehouse again"
 
 
 class DamagedCopyError(IntegrityError):
@@ -114,7 +114,7 @@ def published_parts(archive: Archive, entry: Entry, copy: Copy) -> tuple[PartRef
     """
     members = tuple(_members_of(entry))
     if not members:
-        with _damage_of(copy.name, entry.blocks, _cure_published(entry)):
+        with _damage_of(copy.name, entry.blocks, _remedy_published(entry)):
             return tuple(replace(p, source=copy) for p in read_parts(archive.source(entry)))
     return tuple(
         PartRef(copy, member, csv.version, csv.blocks)
@@ -135,7 +135,7 @@ def local_part(
     found = path.stat()
     state = file_version(found)
     source = LocalSource(path, found.st_size, "", state)
-    with _damage_of(source.name, receipt.blocks, _CURE_WAITING):
+    with _damage_of(source.name, receipt.blocks, _REMEDY_WAITING):
         (part,) = read_parts(source)
     proof = proofs.find(str(path), state, receipt.sha256)
     if proof is None:
@@ -145,7 +145,7 @@ def local_part(
                 source.name,
                 receipt.blocks,
                 f"hashes to {proof.sha256}, not to {written} as when it was written: "
-                f"{_CURE_WAITING}",
+                f"{_REMEDY_WAITING}",
             )
         _check_text(part, receipt)
         proofs.keep([proof])
@@ -156,14 +156,14 @@ def local_part(
 
 
 @contextmanager
-def _damage_of(place: str, blocks: BlockRange, cure: str) -> Iterator[None]:
-    """Name the copy and its cure where reading its directory fails."""
+def _damage_of(place: str, blocks: BlockRange, remedy: str) -> Iterator[None]:
+    """Name the copy and its remedy where reading its directory fails."""
     try:
         yield
     except FileNotFoundError as error:
-        raise DamagedCopyError(place, blocks, f"is not there: {cure}") from error
+        raise DamagedCopyError(place, blocks, f"is not there: {remedy}") from error
     except (IntegrityError, ValueError) as error:
-        raise DamagedCopyError(place, blocks, f"is damaged ({error}): {cure}") from error
+        raise DamagedCopyError(place, blocks, f"is damaged ({error}): {remedy}") from error
 
 
 def _members_of(entry: Entry) -> Iterator[Member]:
@@ -183,13 +183,13 @@ def _prove_published(archive: Archive, entry: Entry, proofs: Proofs) -> ByteSour
     held = archive.store.head(archive.key(entry.path))
     if held is None:
         raise DamagedCopyError(
-            place, entry.blocks, f"is not there, but the index names it: {_cure_published(entry)}"
+            place, entry.blocks, f"is not there, but the index names it: {_remedy_published(entry)}"
         )
     if held.size != entry.bytes:
         raise DamagedCopyError(
             place,
             entry.blocks,
-            f"has {held.size} bytes, the index says {entry.bytes}: {_cure_published(entry)}",
+            f"has {held.size} bytes, the index says {entry.bytes}: {_remedy_published(entry)}",
         )
     source = archive.source(entry, held.version)
     if proofs.find(place, held.version, entry.sha256) is None:
@@ -209,7 +209,7 @@ def _check_published(source: ByteSource, entry: Entry) -> None:
             source.name,
             entry.blocks,
             f"hashes to {digest.hexdigest()}, the index says {entry.sha256}: "
-            f"{_cure_published(entry)}",
+            f"{_remedy_published(entry)}",
         )
     whole = MemorySource(source.name, data) if source.size <= CHUNK_BYTES else source
     members = tuple(_members_of(entry))
@@ -217,25 +217,25 @@ def _check_published(source: ByteSource, entry: Entry) -> None:
         raise DamagedCopyError(
             source.name,
             entry.blocks,
-            f"has other runs than the index says: {_cure_published(entry)}",
+            f"has other runs than the index says: {_remedy_published(entry)}",
         )
 
 
 def _check_text(part: PartRef, receipt: Receipt) -> None:
     digest = hashlib.sha256()
     place = part.source.name
-    with _damage_of(place, receipt.blocks, _CURE_WAITING):
+    with _damage_of(place, receipt.blocks, _REMEDY_WAITING):
         for block in read_csv(part.source, part.member):
             digest.update(block)
     if (digest.hexdigest(), part.blocks) != (receipt.sha256, receipt.blocks):
         raise DamagedCopyError(
             place,
             receipt.blocks,
-            f"does not hold {receipt.table} of segment {receipt.blocks}: {_CURE_WAITING}",
+            f"does not hold {receipt.table} of segment {receipt.blocks}: {_REMEDY_WAITING}",
         )
 
 
-def _cure_published(entry: Entry) -> str:
+def _remedy_published(entry: Entry) -> str:
     return (
         f"put it there again with `strata publish --replace REASON --table {entry.table} "
         f"--blocks {entry.blocks}`"

@@ -62,8 +62,8 @@ class Proofs:
     def keep(self, proofs: Iterable[Proof]) -> None:
         """Remember proofs, each in the place of an earlier one."""
         rows = [(one.place, one.state, one.recorded, one.sha256) for one in proofs]
-        said = "insert or replace into proofs values (?, ?, ?, ?)"
-        self._run(lambda con: con.executemany(said, rows).fetchall())
+        insert = "insert or replace into proofs values (?, ?, ?, ?)"
+        self._run(lambda con: con.executemany(insert, rows).fetchall())
 
     def close(self) -> None:
         """Close the file; it is opened again when somebody asks."""
