@@ -15,6 +15,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from transforms.errors import BusyError
+from transforms.scratch import exclusive
+
 _FORMAT = 1
 _WAIT_SECONDS = 10.0
 _TABLE = """
@@ -97,16 +100,22 @@ class Proofs:
         if self._path is None:
             return _connect(None)
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            return _connect(self._path)
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                return _connect(None)
-            # No database any more: what it said is not needed, only sooner known.
-            self._path.unlink(missing_ok=True)
-            return _connect(self._path)
-        except OSError:
+            # One at a time: who makes the file, or finds it damaged, must not meet another one.
+            with exclusive(self._path.with_suffix(".lock"), wait_seconds=_WAIT_SECONDS):
+                return self._open_file(self._path)
+        except (OSError, BusyError, sqlite3.Error):
             return _connect(None)
+
+    def _open_file(self, path: Path) -> sqlite3.Connection:
+        try:
+            return _connect(path)
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            # No database any more: what was in it is not needed, only sooner known.
+            for ending in ("", "-wal", "-shm"):
+                path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
+            return _connect(path)
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
