@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -43,5 +44,15 @@ def _run(pipe: Connection, work: Callable[..., object], arguments: tuple[object,
     wall = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    pipe.send(Cost(wall, cpu, after.ru_maxrss * 1024))
+    pipe.send(Cost(wall, cpu, _peak()))
     pipe.close()
+
+
+def _peak() -> int:
+    """The peak of this process; `ru_maxrss` would begin with that of the one that started it."""
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM:")
+    )
+    return int(line.split()[1]) * 1024
