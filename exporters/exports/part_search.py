@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
@@ -24,6 +22,7 @@ from exporters.exports.copies import (
     published_parts,
 )
 from exporters.exports.cover import Candidate, cheapest_cover
+from exporters.exports.damages import Damages
 from exporters.exports.plan import ExportPlan, HeldSegment, Span, plan_export
 from exporters.exports.proofs import Proofs
 from exporters.exports.rendered import RenderedParts
@@ -41,13 +40,6 @@ from transforms.tables.registry import TableSchema
 from transforms.warehouse.holdings import Holdings
 from transforms.warehouse.receipts import Receipt
 
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
-
-Warn = Callable[[str], object]
-
-_READERS = 8
-_CHUNK = 32
 # Opening a copy to prove it takes about as long as reading so many bytes of it.
 _OPENING_BYTES = 32 * 1024
 # No number of published ZIPs is dearer than a part that must be looked for on the disk.
@@ -68,17 +60,16 @@ class PartPlaces:
 class PartSearch:
     """The search for the parts of segments with these `receipts` of one table, which ascend.
 
-    `warn` is told of each copy that is damaged, and how to put it right; `check` is called now and
-    then, and raises where nobody waits any more; `progress` gets the bytes of ZIPs just proven.
+    `damages` are noted on the way; `check` is called now and then, and raises where nobody waits
+    any more; `progress` gets the bytes of ZIPs just proven.
     """
 
     places: PartPlaces
     holdings: Holdings
     receipts: Sequence[Receipt]
-    warn: Warn
+    damages: Damages
     check: Callable[[], object]
     progress: Callable[[int], object]
-    _damaged: dict[str, tuple[BlockRange, str]] = field(default_factory=dict)
     _published: dict[str, tuple[PartRef, ...]] = field(default_factory=dict)
     _made_room: bool = False
 
@@ -107,7 +98,7 @@ class PartSearch:
 
         Raises `IntegrityError` where that does not give the very same bytes.
         """
-        self._note(copy.name, copy.blocks, str(reason))
+        self.damages.note(copy.name, copy.blocks, str(reason))
         plan = self._plan(copy.blocks)
         for style in NameStyle:
             name = zip_name(plan.chain_id, plan.table, plan.blocks, style)
@@ -154,7 +145,7 @@ class PartSearch:
         published: Iterator[Candidate[tuple[Entry | None, int]]] = (
             Candidate(csv.blocks, 1, (entry, number))
             for entry in entries
-            if not self._damaged or self.places.archive.place(entry.path) not in self._damaged
+            if not self.damages or self.places.archive.place(entry.path) not in self.damages
             for number, csv in enumerate(entry.members)
             if inside.first <= csv.blocks.first
             and csv.blocks.last <= inside.last
@@ -175,7 +166,9 @@ class PartSearch:
         for entry in unknown:
             if entry.members[0].runs is not None:
                 self._published[entry.path] = self._parts_of(entry)
-        for entry, parts in zip(unindexed, self._on_each(self._parts_of, unindexed), strict=True):
+        for entry, parts in zip(
+            unindexed, self.damages.on_each(self._parts_of, unindexed, self.check), strict=True
+        ):
             if parts is not None:
                 self._published[entry.path] = parts
         return all(entry.path in self._published for entry in unindexed)
@@ -196,49 +189,25 @@ class PartSearch:
                 break
             if isinstance(copy, Copy):
                 wanted.append(copy)
-        return None not in self._on_each(self._proven, wanted)
+        return None not in self.damages.on_each(self._proven, wanted, self.check)
 
     def _proven(self, copy: Copy) -> bool:
         copy.prove()
         self.progress(copy.size)
         return True
 
-    def _on_each(
-        self, work: Callable[[_Item], _Result], items: Sequence[_Item]
-    ) -> list[_Result | None]:
-        """Work on copies, several at a time; one that is damaged is noted and gives None."""
-
-        def tried(some: Sequence[_Item]) -> list[_Result | None]:
-            self.check()
-            results: list[_Result | None] = []
-            for item in some:
-                try:
-                    results.append(work(item))
-                except DamagedCopyError as damage:
-                    self._note(damage.place, damage.blocks, str(damage))
-                    results.append(None)
-            return results
-
-        if len(items) <= 1:
-            return tried(items)
-        # Many at once cost a thread less than one by one, but few must not wait for each other.
-        size = max(1, min(_CHUNK, len(items) // _READERS))
-        chunks = [items[at : at + size] for at in range(0, len(items), size)]
-        with ThreadPoolExecutor(_READERS) as pool:
-            return [result for results in pool.map(tried, chunks) for result in results]
-
     def _local(self, blocks: BlockRange) -> PartRef:
         """The part of a segment that waits to be published, else rendered from its volume."""
         (receipt,) = self._within(blocks)
         waiting = self.places.waiting
         path = waiting.path(receipt.segment.chain_id, receipt.table, blocks)
-        if str(path) not in self._damaged:
+        if str(path) not in self.damages:
             try:
                 return self._local_part(waiting, receipt)
             except FileNotFoundError:
                 pass
             except DamagedCopyError as damage:
-                self._note(damage.place, blocks, str(damage))
+                self.damages.note(damage.place, blocks, str(damage))
         return self._rendered(receipt)
 
     def _rendered(self, receipt: Receipt) -> PartRef:
@@ -254,10 +223,9 @@ class PartSearch:
             except (DamagedCopyError, FileNotFoundError):  # to make room for another export
                 return self._local_part(rendered.holding(volume, receipt, again=True), receipt)
         except (IntegrityError, RangeError) as error:
-            damages = [text for held, text in self._damaged.values() if held.overlaps(blocks)]
             raise IntegrityError(
                 f"{receipt.table} of segment {blocks} is sound nowhere: "
-                f"{'; '.join([*damages, str(error)])}"
+                f"{'; '.join([*self.damages.over(blocks), str(error)])}"
             ) from error
 
     def _local_part(self, stage: PartStage, receipt: Receipt) -> PartRef:
@@ -267,12 +235,7 @@ class PartSearch:
 
     def _note_shard(self, blocks: BlockRange, error: IntegrityError) -> None:
         """A shard of the index cannot be read: its ZIPs are passed over."""
-        self._note(str(error), blocks, str(error))
-
-    def _note(self, place: str, blocks: BlockRange, damage: str) -> None:
-        if place not in self._damaged:
-            self._damaged[place] = (blocks, damage)
-            self.warn(f"{damage}. The rows are taken from another copy")
+        self.damages.note(str(error), blocks, str(error))
 
 
 class _SameColumns:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.exports.collector import collector_paused
-from exporters.exports.part_search import PartPlaces, PartSearch, Warn
+from exporters.exports.damages import Damages, Warn
+from exporters.exports.part_search import PartPlaces, PartSearch
 from exporters.exports.plan import ExportPlan, HeldSegment, check_table, export_range, plan_export
 from exporters.exports.proofs import Proofs
 from exporters.exports.rendered import RENDERED_BYTES, RenderedParts
@@ -88,7 +89,7 @@ class RangeExporter:
         with collector_paused():
             plan, receipts = _planned(holdings, table, first, last)
         places = self._places(plan.chain_id)
-        search = PartSearch(places, holdings, receipts, warn, check, progress)
+        search = PartSearch(places, holdings, receipts, Damages(warn), check, progress)
         return RangeExport(plan, search.lay_out(plan, style or self.style, prove_bytes))
 
     def export_with_null(

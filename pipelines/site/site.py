@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.exports.part_search import Warn
+from exporters.exports.damages import Warn
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.names import NameStyle
 from exporters.stores.opening import open_store

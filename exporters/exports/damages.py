@@ -1,0 +1,70 @@
+"""The copies that turned out to be damaged in the course of one export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from exporters.exports.copies import DamagedCopyError
+from transforms.blocks import BlockRange
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+Warn = Callable[[str], object]
+
+_READERS = 8
+_CHUNK = 32
+
+
+@dataclass(slots=True)
+class Damages:
+    """Which copies are not to be taken; `warn` gets each of them once, with its remedy."""
+
+    warn: Warn
+    _damages: dict[str, tuple[BlockRange, str]] = field(default_factory=dict)
+
+    def __contains__(self, place: str) -> bool:
+        return place in self._damages
+
+    def __bool__(self) -> bool:
+        return bool(self._damages)
+
+    def note(self, place: str, blocks: BlockRange, damage: str) -> None:
+        """Take no rows over `blocks` from a place any more."""
+        if place not in self._damages:
+            self._damages[place] = (blocks, damage)
+            self.warn(f"{damage}. The rows are taken from another copy")
+
+    def over(self, blocks: BlockRange) -> Iterator[str]:
+        """What is damaged of some blocks, in words."""
+        return (damage for held, damage in self._damages.values() if held.overlaps(blocks))
+
+    def on_each(
+        self, work: Callable[[_Item], _Result], items: Sequence[_Item], check: Callable[[], object]
+    ) -> list[_Result | None]:
+        """Work on copies, several at a time; one that is damaged is noted and gives None.
+
+        `check` is called now and then, and raises where nobody waits any more.
+        """
+
+        def tried(some: Sequence[_Item]) -> list[_Result | None]:
+            check()
+            return [self._tried(work, item) for item in some]
+
+        if len(items) <= 1:
+            return tried(items)
+        # Many at once cost a thread less than one by one, but few must not wait for each other.
+        size = max(1, min(_CHUNK, len(items) // _READERS))
+        chunks = [items[at : at + size] for at in range(0, len(items), size)]
+        with ThreadPoolExecutor(_READERS) as pool:
+            return [result for results in pool.map(tried, chunks) for result in results]
+
+    def _tried(self, work: Callable[[_Item], _Result], item: _Item) -> _Result | None:
+        try:
+            return work(item)
+        except DamagedCopyError as damage:
+            self.note(damage.place, damage.blocks, str(damage))
+            return None
