@@ -14,19 +14,15 @@ from dataclasses import dataclass, field
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.exports.collector import collector_paused
-from exporters.exports.copies import (
-    Copy,
-    DamagedCopyError,
-    local_part,
-    published_copy,
-    published_parts,
-)
+from exporters.exports.copies import Copy, DamagedCopyError
 from exporters.exports.cover import Candidate, cheapest_cover
 from exporters.exports.damages import Damages
 from exporters.exports.plan import ExportPlan, HeldSegment, Span, plan_export
 from exporters.exports.proofs import Proofs
+from exporters.exports.published import published_copy, published_parts
 from exporters.exports.rendered import RenderedParts
 from exporters.exports.splice import CsvParts, layout_zip
+from exporters.exports.waiting import local_part
 from exporters.names import NameStyle, csv_name, zip_name
 from exporters.stores.store import content_sha256
 from exporters.zips.layout import Layout

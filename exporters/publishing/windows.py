@@ -9,9 +9,10 @@ from exporters.archive.archive import Archive
 from exporters.archive.coverage import difference
 from exporters.archive.entries import Entry
 from exporters.archive.shards import SHARD_BLOCKS, shard_number
-from exporters.exports.copies import no_other_copy, published_copy, published_parts
+from exporters.exports.copies import no_other_copy
 from exporters.exports.plan import ExportPlan, HeldSegment, NotHeldError, plan_export
 from exporters.exports.proofs import Proofs
+from exporters.exports.published import published_copy, published_parts
 from exporters.exports.splice import layout_export
 from exporters.names import NameStyle
 from exporters.publishing.request import PublishRequest

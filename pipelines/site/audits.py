@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from exporters.exports.copies import local_part, no_other_copy
+from exporters.exports.copies import no_other_copy
+from exporters.exports.waiting import local_part
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange, contiguous_runs, gaps_between
 from transforms.duck import Connection, quote_name

@@ -1,0 +1,101 @@
+"""Published ZIPs as copies of parts, held against what the archive's index says of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from exporters.archive.archive import Archive
+from exporters.archive.entries import Entry
+from exporters.exports.copies import Copy, DamagedCopyError, FindEqual, damage_of
+from exporters.exports.proofs import Proof, Proofs
+from exporters.stores.store import CHUNK_BYTES
+from exporters.zips.container import Member
+from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.reader import read_members
+from exporters.zips.sources import ByteSource, MemorySource
+
+
+def published_copy(archive: Archive, entry: Entry, proofs: Proofs, find_equal: FindEqual) -> Copy:
+    """A published ZIP; nothing of it is read yet."""
+    prove = partial(_prove_published, archive, entry, proofs)
+    name = archive.place(entry.path)
+    return Copy(name, entry.bytes, entry.sha256, entry.blocks, prove, find_equal)
+
+
+def published_parts(archive: Archive, entry: Entry, copy: Copy) -> tuple[PartRef, ...]:
+    """The parts of a published ZIP, by what the index says of them, else by its directory.
+
+    Raises `DamagedCopyError` where the directory must be read and is damaged or absent.
+    """
+    members = tuple(_members_of(entry))
+    if not members:
+        with damage_of(copy.name, entry.blocks, _remedy(entry)):
+            return tuple(replace(p, source=copy) for p in read_parts(archive.source(entry)))
+    return tuple(
+        PartRef(copy, member, csv.version, csv.blocks)
+        for member, csv in zip(members, entry.members, strict=True)
+    )
+
+
+def _members_of(entry: Entry) -> Iterator[Member]:
+    """The members of an entry whose index has their runs; none where it lacks them."""
+    offset = 0
+    for csv in entry.members:
+        if csv.runs is None:
+            return
+        member = Member(csv.name, offset, *csv.runs, csv.rows)
+        yield member
+        if len(entry.members) > 1:
+            offset = member.end
+
+
+def _prove_published(archive: Archive, entry: Entry, proofs: Proofs) -> ByteSource:
+    place = archive.place(entry.path)
+    held = archive.store.head(archive.key(entry.path))
+    if held is None:
+        raise DamagedCopyError(
+            place, entry.blocks, f"is not there, but the index names it: {_remedy(entry)}"
+        )
+    if held.size != entry.bytes:
+        raise DamagedCopyError(
+            place,
+            entry.blocks,
+            f"has {held.size} bytes, the index says {entry.bytes}: {_remedy(entry)}",
+        )
+    source = archive.source(entry, held.version)
+    if proofs.find(place, held.version, entry.sha256) is None:
+        _check_published(source, entry)
+        proofs.keep([Proof(place, held.version, entry.sha256, entry.sha256)])
+    return source
+
+
+def _check_published(source: ByteSource, entry: Entry) -> None:
+    digest = hashlib.sha256()
+    data = b""
+    for offset in range(0, source.size, CHUNK_BYTES):
+        data = source.read(offset, CHUNK_BYTES)
+        digest.update(data)
+    if digest.hexdigest() != entry.sha256:
+        raise DamagedCopyError(
+            source.name,
+            entry.blocks,
+            f"hashes to {digest.hexdigest()}, the index says {entry.sha256}: {_remedy(entry)}",
+        )
+    whole = MemorySource(source.name, data) if source.size <= CHUNK_BYTES else source
+    members = tuple(_members_of(entry))
+    if members and members != read_members(whole):
+        raise DamagedCopyError(
+            source.name,
+            entry.blocks,
+            f"has other runs than the index says: {_remedy(entry)}",
+        )
+
+
+def _remedy(entry: Entry) -> str:
+    return (
+        f"put it there again with `strata publish --replace REASON --table {entry.table} "
+        f"--blocks {entry.blocks}`"
+    )

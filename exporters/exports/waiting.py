@@ -1,0 +1,64 @@
+"""Local ZIPs of one part, waiting or rendered, held against the part's hash and its receipt."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from exporters.exports.copies import Copy, DamagedCopyError, FindEqual, damage_of
+from exporters.exports.proofs import Proof, Proofs
+from exporters.stores.store import content_sha256
+from exporters.zips.inflate import read_csv
+from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.sources import LocalSource
+from exporters.zips.staging import PartStage
+from transforms.files import file_version
+from transforms.warehouse.receipts import Receipt
+
+_REMEDY = "delete it: it is rendered from the warehouse again"
+
+
+def local_part(
+    stage: PartStage, receipt: Receipt, proofs: Proofs, find_equal: FindEqual
+) -> PartRef:
+    """The part of one table of one segment in a local folder of parts.
+
+    It is proven to be as it was written, and to hold the receipt's text. Raises `FileNotFoundError`
+    where it is absent, `DamagedCopyError` where it is something else.
+    """
+    named = (receipt.segment.chain_id, receipt.table, receipt.blocks)
+    path = stage.path(*named)
+    found = path.stat()
+    state = file_version(found)
+    source = LocalSource(path, found.st_size, "", state)
+    with damage_of(source.name, receipt.blocks, _REMEDY):
+        (part,) = read_parts(source)
+    proof = proofs.find(str(path), state, receipt.sha256)
+    if proof is None:
+        proof = Proof(str(path), state, receipt.sha256, content_sha256(path))
+        if proof.sha256 != (written := stage.sha256(*named)):
+            raise DamagedCopyError(
+                source.name,
+                receipt.blocks,
+                f"hashes to {proof.sha256}, not to {written} as when it was written: {_REMEDY}",
+            )
+        _check_text(part, receipt)
+        proofs.keep([proof])
+    proven = replace(source, version=proof.sha256)
+    blocks = receipt.blocks
+    copy = Copy(str(path), source.size, proof.sha256, blocks, lambda: proven, find_equal)
+    return replace(part, source=copy)
+
+
+def _check_text(part: PartRef, receipt: Receipt) -> None:
+    digest = hashlib.sha256()
+    place = part.source.name
+    with damage_of(place, receipt.blocks, _REMEDY):
+        for block in read_csv(part.source, part.member):
+            digest.update(block)
+    if (digest.hexdigest(), part.blocks) != (receipt.sha256, receipt.blocks):
+        raise DamagedCopyError(
+            place,
+            receipt.blocks,
+            f"does not hold {receipt.table} of segment {receipt.blocks}: {_REMEDY}",
+        )
