@@ -21,9 +21,9 @@ from exporters.exports.plan import ExportPlan, HeldSegment, Span, plan_export
 from exporters.exports.proofs import Proofs
 from exporters.exports.published import published_copy, published_parts
 from exporters.exports.rendered import RenderedParts
-from exporters.exports.splice import CsvParts, layout_zip
+from exporters.exports.splice import layout_spans
 from exporters.exports.waiting import local_part
-from exporters.names import NameStyle, csv_name, zip_name
+from exporters.names import NameStyle, zip_name
 from exporters.stores.store import content_sha256
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef
@@ -82,12 +82,8 @@ class PartSearch:
             found = [self._parts(span, entries) for span in plan.spans]
             if all(found) and self._are_sound([p for parts in found for p in parts], prove_bytes):
                 break
-        spans = [
-            CsvParts(_csv_name(plan, span, style), span.version, span.blocks, parts)
-            for span, parts in zip(plan.spans, found, strict=True)
-        ]
         with collector_paused():
-            return layout_zip(zip_name(plan.chain_id, plan.table, plan.blocks, style), spans)
+            return layout_spans(plan, found, style)
 
     def find_equal(self, copy: Copy, reason: Exception) -> ByteSource:
         """The bytes of a copy that cannot be read, put together anew from other copies.
@@ -216,7 +212,7 @@ class PartSearch:
             volume = self.holdings.volume(blocks)
             try:
                 return self._local_part(rendered.holding(volume, receipt), receipt)
-            except (DamagedCopyError, FileNotFoundError):  # to make room for another export
+            except (DamagedCopyError, FileNotFoundError):  # removed by an export that made room
                 return self._local_part(rendered.holding(volume, receipt, again=True), receipt)
         except (IntegrityError, RangeError) as error:
             raise IntegrityError(
@@ -247,7 +243,3 @@ class _SameColumns:
             # Kept with its answer: what is gone could leave its id to another.
             self._known[id(columns)] = (columns == self._columns, columns)
         return self._known[id(columns)][0]
-
-
-def _csv_name(plan: ExportPlan, span: Span, style: NameStyle) -> str:
-    return csv_name(plan.chain_id, plan.table, span.version, span.blocks, style)

@@ -48,7 +48,7 @@ def _members_of(entry: Entry) -> Iterator[Member]:
             return
         member = Member(csv.name, offset, *csv.runs, csv.rows)
         yield member
-        if len(entry.members) > 1:
+        if len(entry.members) > 1:  # nearly no ZIP has more, and the end takes a header to find
             offset = member.end
 
 

@@ -17,19 +17,18 @@ from exporters.exports.damages import Damages, Warn
 from exporters.exports.part_search import PartPlaces, PartSearch
 from exporters.exports.plan import ExportPlan, HeldSegment, check_table, export_range, plan_export
 from exporters.exports.proofs import Proofs
-from exporters.exports.rendered import RENDERED_BYTES, RenderedParts
-from exporters.exports.splice import CsvParts, layout_zip
-from exporters.names import NameStyle, csv_name, zip_name
+from exporters.exports.rendered import RENDERED_BYTES, RenderedParts, render_part
+from exporters.exports.splice import layout_spans
+from exporters.names import NameStyle
 from exporters.stores.store import Store
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef
 from exporters.zips.staging import PartStage
 from transforms.blocks import BlockRange
 from transforms.errors import RangeError
-from transforms.scratch import scratch_folder
 from transforms.warehouse.holdings import Holdings
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.rendering import check_null, rendered_table
+from transforms.warehouse.rendering import check_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +110,11 @@ class RangeExporter:
         check_null(null)
         plan, receipts = _planned(holdings, table, first, last)
         stage = PartStage(folder, style or self.style, durable=False)
-        with scratch_folder(self.warehouse / "scratch") as scratch:
-            for receipt in receipts:
-                volume = holdings.volume(receipt.blocks)
-                with rendered_table(volume, scratch, receipt.blocks, table, null=null) as text:
-                    stage.write(
-                        receipt.segment, receipt.schema, text.header, text.body, receipt.rows
-                    )
-        return RangeExport(plan, layout_zip(*_staged(plan, stage)))
+        for receipt in receipts:
+            volume = holdings.volume(receipt.blocks)
+            render_part(stage, volume, receipt, self.warehouse / "scratch", null=null)
+        parts = ([_staged(stage, plan, blocks) for blocks in s.segments] for s in plan.spans)
+        return RangeExport(plan, layout_spans(plan, parts, stage.style))
 
     def _places(self, chain_id: str) -> PartPlaces:
         return PartPlaces(
@@ -149,21 +145,7 @@ def _held(receipts: Iterable[Receipt]) -> Iterator[HeldSegment]:
     return (HeldSegment(receipt.segment, {receipt.table: receipt.schema}) for receipt in receipts)
 
 
-def _staged(plan: ExportPlan, stage: PartStage) -> tuple[str, list[CsvParts]]:
-    """The name and the CSVs of a ZIP whose parts lie in `stage`."""
-
-    def part(blocks: BlockRange) -> PartRef:
-        found = stage.find(plan.chain_id, plan.table, blocks)
-        assert found is not None
-        return found
-
-    spans = [
-        CsvParts(
-            csv_name(plan.chain_id, plan.table, span.version, span.blocks, stage.style),
-            span.version,
-            span.blocks,
-            [part(blocks) for blocks in span.segments],
-        )
-        for span in plan.spans
-    ]
-    return zip_name(plan.chain_id, plan.table, plan.blocks, stage.style), spans
+def _staged(stage: PartStage, plan: ExportPlan, blocks: BlockRange) -> PartRef:
+    part = stage.find(plan.chain_id, plan.table, blocks)
+    assert part is not None
+    return part

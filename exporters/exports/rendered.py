@@ -43,11 +43,7 @@ class RenderedParts:
         stage = PartStage(self.folder / volume.stem, self.style, durable=False)
         path = stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
         if again or not path.exists():
-            with (
-                scratch_folder(self.warehouse / "scratch") as scratch,
-                rendered_table(volume, scratch, receipt.blocks, receipt.table) as text,
-            ):
-                stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows)
+            render_part(stage, volume, receipt, self.warehouse / "scratch")
         return stage
 
     def joined(self, name: str) -> Path:
@@ -63,6 +59,17 @@ class RenderedParts:
                 return
             path.unlink(missing_ok=True)
             total -= size
+
+
+def render_part(
+    stage: PartStage, volume: Path, receipt: Receipt, scratch: Path, *, null: str = ""
+) -> None:
+    """Keep one table of one segment in `stage`, rendered from its volume; see `rendered_table`."""
+    with (
+        scratch_folder(scratch) as folder,
+        rendered_table(volume, folder, receipt.blocks, receipt.table, null=null) as text,
+    ):
+        stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows)
 
 
 def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:

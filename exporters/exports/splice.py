@@ -54,17 +54,32 @@ def layout_export(
     Raises `NotHeldError` where parts are missing, `IntegrityError` where they contradict the plan.
     """
     parts = list(available)
-    spans = []
+    found = []
     for span in plan.spans:
-        name = csv_name(plan.chain_id, plan.table, span.version, span.blocks, style)
         chosen = cover(span.blocks, parts)
         if chosen[0].member.header.crc32 != isal_zlib.crc32(span.schema.header):
             raise IntegrityError(
                 f"{chosen[0].source.name} does not have the columns that segment "
                 f"{span.segments[0]} has now: make it again"
             )
-        spans.append(CsvParts(name, span.version, span.blocks, chosen))
-    return layout_zip(zip_name(plan.chain_id, plan.table, plan.blocks, style), spans)
+        found.append(chosen)
+    return layout_spans(plan, found, style)
+
+
+def layout_spans(
+    plan: ExportPlan, parts: Iterable[Sequence[PartRef]], style: NameStyle = NameStyle.SPEC
+) -> Layout:
+    """Lay out the ZIP of a plan from the parts of each of its spans, which join into it."""
+    csvs = [
+        CsvParts(
+            csv_name(plan.chain_id, plan.table, span.version, span.blocks, style),
+            span.version,
+            span.blocks,
+            chosen,
+        )
+        for span, chosen in zip(plan.spans, parts, strict=True)
+    ]
+    return layout_zip(zip_name(plan.chain_id, plan.table, plan.blocks, style), csvs)
 
 
 def layout_zip(name: str, spans: Sequence[CsvParts]) -> Layout:

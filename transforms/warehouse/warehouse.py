@@ -16,7 +16,7 @@ from pathlib import Path
 
 from transforms.blocks import BlockRange
 from transforms.duck import Connection, read_only_connection
-from transforms.errors import ConfigError, IntegrityError, RangeError
+from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments.inventory import Inventory, Refusal, SegmentFile
@@ -30,9 +30,16 @@ from transforms.spam.captures import (
     refused_lines,
 )
 from transforms.spam.files import RefusedLine
-from transforms.warehouse.catalog import CURRENT, Catalog, advance, read_catalog
+from transforms.warehouse.catalog import (
+    CURRENT,
+    Catalog,
+    advance,
+    current_generation,
+    read_catalog,
+)
 from transforms.warehouse.catalog_views import CAPTURES_VIEW
 from transforms.warehouse.compaction import FAN, CompactionReport, compact
+from transforms.warehouse.holdings import no_volume
 from transforms.warehouse.load import Loader, LoadReport
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.records import read_receipts
@@ -201,9 +208,7 @@ class Warehouse:
 
         Views name volumes by path, so those of a warehouse that was moved are written anew first.
         """
-        if not self.current.exists():
-            raise ConfigError(f"{self.root} holds no catalog yet: load segments first")
-        with read_only_connection(self.current) as con:
+        with read_only_connection(current_generation(self.root)) as con:
             ((place,),) = con.execute("select warehouse from strata.generation").fetchall()
             if Path(place) == self.root:
                 yield con
@@ -217,7 +222,7 @@ class Warehouse:
         catalog = self.catalog()
         volume = catalog.volume_of(blocks) if catalog else None
         if volume is None:
-            raise RangeError(f"the warehouse does not hold the segment {blocks}")
+            raise no_volume(blocks)
         return self.root / volume.file
 
     @contextmanager
