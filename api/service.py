@@ -20,7 +20,7 @@ from api.core.workers import Workers
 from api.queries.export import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
 from exporters.exports.range_export import RangeExporter
-from exporters.stores.opening import open_store
+from transforms.stores.opening import open_store
 
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32

@@ -11,11 +11,11 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.names import csv_name, zip_name
 from exporters.publishing.request import PublishRequest
-from exporters.stores.folder import FolderStore
-from exporters.stores.store import PutResult, Store
 from exporters.zips.part_zip import write_part_zip
 from transforms.blocks import BlockRange
 from transforms.objects import ObjectInfo
+from transforms.stores.folder import FolderStore
+from transforms.stores.store import PutResult, Store
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 
 CHAIN = "net-1"

@@ -15,8 +15,8 @@ import pytest
 from boto3.session import Session
 from moto.server import ThreadedMotoServer
 
-from exporters.stores.s3 import S3Store
-from exporters.stores.store import S3Options
+from transforms.stores.s3 import S3Store
+from transforms.stores.store import S3Options
 
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 

@@ -14,9 +14,9 @@ from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.settings import ServeSettings
 from api.core.snapshots import Snapshots
-from exporters.stores.opening import open_store
 from transforms.errors import StrataError
 from transforms.segments.source import Source
+from transforms.stores.opening import open_store
 from transforms.warehouse.warehouse import Warehouse
 
 _Result = TypeVar("_Result")

@@ -12,9 +12,9 @@ from api.core.workers import Workers
 from api.http.answers import method_not_allowed, not_found
 from api.http.connection import departure
 from api.http.file_answers import FileContent, FileSender
-from exporters.stores.store import Store
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
+from transforms.stores.store import Store
 
 _READ_BYTES = 1024 * 1024
 _TYPES = {

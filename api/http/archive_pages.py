@@ -15,7 +15,7 @@ from api.http.pages.html import archive_page
 from api.http.pages.view import view_archive
 from api.http.parameters import Fields, Scalar, read_parameters
 from api.http.query_strings import parse_query
-from exporters.stores.store import Store
+from transforms.stores.store import Store
 
 _FIELDS: Fields = {"block": Scalar.INT64}
 

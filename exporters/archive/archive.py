@@ -23,11 +23,11 @@ from functools import lru_cache, partial
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex, parse_index
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_entries
-from exporters.stores.store import LostRaceError, Store
 from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
 from transforms.blocks import BlockRange
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
+from transforms.stores.store import LostRaceError, Store
 
 # Parsing costs more than reading: an index of 75,000 segments takes a third of a second. Equal
 # bytes are an equal index, so nothing can be stale.

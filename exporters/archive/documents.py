@@ -16,7 +16,7 @@ from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, par
 from exporters.archive.ledger import replacements
 from exporters.archive.page import chain_page, home_page, shard_page
 from exporters.archive.shards import FORMAT, SHARD_BLOCKS, Shard, json_lines, parsed, shard_path
-from exporters.stores.store import Store
+from transforms.stores.store import Store
 
 CHAINS = "chains.json"
 HOME = "index.html"

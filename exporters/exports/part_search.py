@@ -24,7 +24,6 @@ from exporters.exports.rendered import RenderedParts
 from exporters.exports.splice import layout_spans
 from exporters.exports.waiting import local_part
 from exporters.names import NameStyle, zip_name
-from exporters.stores.store import content_sha256
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef
 from exporters.zips.sources import ByteSource, LocalSource
@@ -32,6 +31,7 @@ from exporters.zips.staging import PartStage
 from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError, RangeError
 from transforms.files import file_version
+from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.holdings import Holdings
 from transforms.warehouse.receipts import Receipt

@@ -11,11 +11,11 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.exports.copies import Copy, DamagedCopyError, FindEqual, damage_of
 from exporters.exports.proofs import Proof, Proofs
-from exporters.stores.store import CHUNK_BYTES
 from exporters.zips.container import Member
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.reader import read_members
 from exporters.zips.sources import ByteSource, MemorySource
+from transforms.stores.store import CHUNK_BYTES
 
 
 def published_copy(archive: Archive, entry: Entry, proofs: Proofs, find_equal: FindEqual) -> Copy:

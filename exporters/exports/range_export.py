@@ -20,12 +20,12 @@ from exporters.exports.proofs import Proofs
 from exporters.exports.rendered import RENDERED_BYTES, RenderedParts, render_part
 from exporters.exports.splice import layout_spans
 from exporters.names import NameStyle
-from exporters.stores.store import Store
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef
 from exporters.zips.staging import PartStage
 from transforms.blocks import BlockRange
 from transforms.errors import RangeError
+from transforms.stores.store import Store
 from transforms.warehouse.holdings import Holdings
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import check_null

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from exporters.exports.copies import Copy, DamagedCopyError, FindEqual, damage_of
 from exporters.exports.proofs import Proof, Proofs
-from exporters.stores.store import content_sha256
 from exporters.zips.inflate import read_csv
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import LocalSource
 from exporters.zips.staging import PartStage
 from transforms.files import file_version
+from transforms.stores.store import content_sha256
 from transforms.warehouse.receipts import Receipt
 
 _REMEDY = "delete it: it is rendered from the warehouse again"

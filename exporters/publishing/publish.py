@@ -22,8 +22,8 @@ from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard, shard_number, shard_path
 from exporters.publishing.replace import Correction, replace_object
 from exporters.publishing.request import PublishRequest, proven_entry
-from exporters.stores.store import LostRaceError, PutResult
 from transforms.errors import ConflictError, IntegrityError
+from transforms.stores.store import LostRaceError, PutResult
 
 _BATCH = 3_000  # requests between two writes of the index: it bounds what is held in memory
 ZIP_TYPE = "application/zip"

@@ -16,7 +16,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.ledger import Replacement, record
-from exporters.stores.store import LostRaceError, object_sha256
+from transforms.stores.store import LostRaceError, object_sha256
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from exporters.archive.entries import Csv, Entry, SegmentSource
 from exporters.names import CsvName, parse_csv_name
-from exporters.stores.store import content_sha256
 from exporters.zips.container import Member, local_header
 from exporters.zips.inflate import read_csv
 from exporters.zips.layout import Layout
@@ -18,6 +17,7 @@ from exporters.zips.reader import read_members
 from exporters.zips.sources import ByteSource, LocalSource, read_exactly
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError
+from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema
 
 

@@ -15,11 +15,11 @@ from exporters.archive.entries import Csv, Entry
 from exporters.archive.shards import shard_number, shard_path
 from exporters.publishing.publish import hash_line
 from exporters.publishing.windows import spliced_window
-from exporters.stores.store import content_sha256
 from exporters.verifying.findings import Finding, Problem
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from transforms.errors import IntegrityError, RangeError
+from transforms.stores.store import content_sha256
 
 _CHUNK_BYTES = 1024 * 1024
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)

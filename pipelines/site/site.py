@@ -11,13 +11,13 @@ from exporters.archive.archive import Archive
 from exporters.exports.damages import Warn
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.names import NameStyle
-from exporters.stores.opening import open_store
-from exporters.stores.store import Store
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
 from transforms.segments.source import Source
+from transforms.stores.opening import open_store
+from transforms.stores.store import Store
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.holdings import CatalogHoldings
 from transforms.warehouse.receipts import Receipt

@@ -38,10 +38,10 @@ from api.queries.protojson import error_json, page_json, record_json, records_js
 from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
-from exporters.stores.folder import FolderStore
 from tests.transforms.warehouse_kit import MemorySink
 from transforms.lookups.lookup_tables import ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 from transforms.warehouse.warehouse import Warehouse
 
 Json = Any

@@ -13,12 +13,12 @@ from exporters.archive.entries import SegmentSource
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.request import PublishRequest
 from exporters.settings import Locations
-from exporters.stores.folder import FolderStore
 from exporters.zips.staging import PartStage
 from tests.segments_kit import KIT_CHAIN, block_time, table_rows
 from tests.transforms.warehouse_kit import history_segment
 from transforms.blocks import BlockRange
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.warehouse import Warehouse
 

@@ -22,7 +22,6 @@ from urllib.parse import urlsplit
 import duckdb
 
 from exporters.settings import Locations
-from exporters.stores.folder import FolderStore
 from exporters.zips.staging import PartStage
 from tests.api.server_kit import ServerProcess
 from tests.benchmarks.api_rpc import ask_rpc
@@ -37,6 +36,7 @@ from tests.benchmarks.market import (
     write_history,
 )
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 from transforms.warehouse.warehouse import Warehouse
 
 SIZES = (100, 1000)

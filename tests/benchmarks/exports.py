@@ -20,10 +20,10 @@ import httpx2
 
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.settings import Locations
-from exporters.stores.folder import FolderStore
 from tests.api.server_kit import ServerProcess
 from tests.benchmarks.history import BLOCKS, TABLE, History, make_history
 from tests.benchmarks.measure import measured
+from transforms.stores.folder import FolderStore
 from transforms.warehouse.holdings import CatalogHoldings
 
 SEGMENTS = 75_000

@@ -18,7 +18,6 @@ import duckdb
 from exporters.archive.entries import Csv, Entry, SegmentSource, entry_json, schemas_json
 from exporters.archive.shards import SHARD_BLOCKS, json_lines, shard_path
 from exporters.names import csv_name, zip_name
-from exporters.stores.store import content_sha256
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.parts import read_parts
 from exporters.zips.runs import Run
@@ -27,6 +26,7 @@ from transforms.blocks import BlockRange
 from transforms.duck import attached, working_connection
 from transforms.objects import ObjectInfo
 from transforms.segments.names import SegmentName
+from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 from transforms.warehouse.catalog import Catalog, advance
 from transforms.warehouse.receipts import LoadedSegment, dump_columns

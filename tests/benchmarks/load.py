@@ -18,11 +18,11 @@ from pathlib import Path
 
 import duckdb
 
-from exporters.stores.folder import FolderStore
 from exporters.zips.staging import PartStage
 from pipelines.sample import write_sample
 from tests.benchmarks.measure import Cost, measured
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 from transforms.warehouse.warehouse import Warehouse
 
 CSV_BYTES = 500_000_000

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from exporters.exports.plan import HeldSegment, plan_export
 from exporters.exports.splice import layout_export
-from exporters.stores.folder import FolderStore
 from exporters.zips.staging import PartStage
 from tests import zip_readers
 from transforms.blocks import BlockRange
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 from transforms.warehouse.load import LoadReport
 from transforms.warehouse.warehouse import Warehouse
 

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 import pytest
 
-from exporters.stores.folder import FolderStore
 from tests import hostile_tables, hostile_zips
 from tests.hostile_tables import (
     EXACT_CELLS,
@@ -43,6 +42,7 @@ from tests.transforms.warehouse_kit import (
 )
 from transforms.blocks import BlockRange
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, UNKNOWN_TYPE
 from transforms.warehouse.load import LoadReport
 from transforms.warehouse.warehouse import Survey, Warehouse

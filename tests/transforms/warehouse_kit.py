@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from exporters.stores.folder import FolderStore
 from tests.segments_kit import build_segment, entry_bytes
 from transforms.blocks import BlockRange
 from transforms.segments.names import SegmentName
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 from transforms.tables.registry import TableSchema, known_table, known_tables
 from transforms.warehouse.load import LoadReport
 from transforms.warehouse.volumes import LoadSettings

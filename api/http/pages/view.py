@@ -12,8 +12,8 @@ from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.shards import shard_number
 from exporters.archive.sums import Completeness, completeness
-from exporters.stores.store import Store
 from transforms.blocks import BlockRange
+from transforms.stores.store import Store
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.receipts import LoadedSegment
 

@@ -15,12 +15,12 @@ import httpx2
 import pytest
 
 from exporters.settings import Locations
-from exporters.stores.s3 import S3Store
-from exporters.stores.store import content_sha256
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site
 from tests.s3_kit import bucket_server
 from transforms.blocks import BlockRange
+from transforms.stores.s3 import S3Store
+from transforms.stores.store import content_sha256
 
 _ORDERS = f"/archive/{CHAIN}/orders"
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from api.core.snapshots import Snapshots
-from exporters.stores.folder import FolderStore
 from tests.api.answers_kit import Json, ask, load
 from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.spam.captures import load_captures
+from transforms.stores.folder import FolderStore
 
 _SEEN, _EARLIER, _UNSEEN = "aa" * 32, "bb" * 32, "cc" * 32
 _EPOCH, _HEIGHT = 9, 10

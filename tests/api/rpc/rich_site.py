@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from exporters.stores.folder import FolderStore
 from tests.api.chain_kit import (
     ALICE,
     BOB,
@@ -21,6 +20,7 @@ from tests.api.site_kit import Site
 from tests.segments_kit import Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.spam.captures import load_captures
+from transforms.stores.folder import FolderStore
 
 LAST = 10
 SPEC, CAPTURED, UNSEEN = "f1" * 32, "aa" * 32, "cc" * 32

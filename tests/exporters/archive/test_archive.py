@@ -13,12 +13,12 @@ from exporters.exports.proofs import Proofs
 from exporters.exports.splice import cover
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.windows import due_windows, window_request, windows_over
-from exporters.stores.folder import FolderStore
-from exporters.stores.store import LostRaceError
 from exporters.zips.parts import read_parts
 from tests.archive_kit import CHAIN, THREE, KillingStore, contents, copied_archive, segment_requests
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError
+from transforms.stores.folder import FolderStore
+from transforms.stores.store import LostRaceError
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import pytest
 
 from exporters.archive.archive import Archive
 from exporters.archive.ledger import Replacement, record, replacements
-from exporters.stores.folder import FolderStore
 from tests.archive_kit import CHAIN
 from transforms.errors import ConfigError, IntegrityError
+from transforms.stores.folder import FolderStore
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -22,8 +22,6 @@ from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.names import zip_name
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.windows import due_windows, window_request
-from exporters.stores.folder import FolderStore
-from exporters.stores.store import Store
 from exporters.zips.layout import Layout
 from exporters.zips.staging import PartStage
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
@@ -32,6 +30,8 @@ from tests.segments_kit import expected_member
 from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError, RangeError
 from transforms.files import file_version
+from transforms.stores.folder import FolderStore
+from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.holdings import CatalogHoldings
 

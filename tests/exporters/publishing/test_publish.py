@@ -21,9 +21,6 @@ from exporters.publishing.publish import PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest, proven_entry
 from exporters.publishing.windows import due_windows, window_request
-from exporters.stores.folder import FolderStore
-from exporters.stores.opening import open_store
-from exporters.stores.store import S3Options, Store
 from exporters.verifying.verify import verify_archive
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
@@ -36,9 +33,12 @@ from tests.archive_kit import (
     part_request,
     segment_requests,
 )
-from tests.exporters.stores.test_folder_store import no_file_above
 from tests.s3_kit import BucketServer, bucket_server
+from tests.transforms.stores.test_folder_store import no_file_above
 from transforms.errors import BusyError, IntegrityError
+from transforms.stores.folder import FolderStore
+from transforms.stores.opening import open_store
+from transforms.stores.store import S3Options, Store
 from transforms.tables.registry import HISTORY_TABLES
 
 WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -358,8 +358,8 @@ import sys
 from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.publishing.publish import publish_zips
-from exporters.stores.opening import open_store
-from exporters.stores.store import S3Options
+from transforms.stores.opening import open_store
+from transforms.stores.store import S3Options
 from tests.archive_kit import CHAIN, THREE, segment_requests
 
 url, endpoint, folder, first = sys.argv[1:]

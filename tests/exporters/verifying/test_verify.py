@@ -18,12 +18,12 @@ from exporters.exports.proofs import Proofs
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.windows import due_windows, window_request, windows_over
-from exporters.stores.folder import FolderStore
 from exporters.verifying.findings import Problem
 from exporters.verifying.verify import verify_archive
 from tests.archive_kit import CHAIN, THREE, copied_archive, part_request, segment_requests
 from tests.exporters.archive.test_ledger import NOON
 from transforms.blocks import BlockRange
+from transforms.stores.folder import FolderStore
 
 ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"
 SHARD = f"{CHAIN}/index/000000000.json"

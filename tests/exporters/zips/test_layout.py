@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporters.exports.splice import layout_zip
-from exporters.stores.folder import FolderStore
-from exporters.stores.store import content_sha256
 from exporters.zips.layout import Layout, Slice
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import LocalSource, ObjectSource
@@ -17,6 +15,8 @@ from tests.exporters.part_kit import blocks_of, contents, csv_of, make_part, mak
 from tests.exporters.zips.test_part_zip import files_no_longer_than
 from tests.s3_kit import bucket_server
 from transforms.errors import IntegrityError
+from transforms.stores.folder import FolderStore
+from transforms.stores.store import content_sha256
 
 BODIES = [b"1,2\n" * 30, b"", b"3,4\n"]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from exporters.stores.folder import FolderStore
 from tests.segments_kit import build_segment
 from transforms.errors import ConfigError
 from transforms.segments.names import SegmentName
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 
 _NAMES = ["kit-chain-1-1-2.zip", "kit-chain-1-3-4.zip"]
 

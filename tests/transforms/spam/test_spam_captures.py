@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.stores.folder import FolderStore
 from transforms.duck import read_only_connection
 from transforms.spam.captures import CaptureReport, captures_file, load_captures, refused_lines
 from transforms.spam.lines import CaptureLineError, format_nanos, parse_capture, parse_nanos
+from transforms.stores.folder import FolderStore
 
 _CHAIN = "kit-chain"
 _PARTY = "ab" * 32
@@ -237,7 +237,7 @@ _KILLED = """
 import os, sys
 from pathlib import Path
 import transforms.spam.captures as captures
-from exporters.stores.folder import FolderStore
+from transforms.stores.folder import FolderStore
 captures.commit_file = lambda *_: os._exit(9)
 captures.load_captures(Path(sys.argv[1]), FolderStore(Path(sys.argv[2])), "kit-chain")
 """

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.stores.folder import FolderStore
 from exporters.zips.staging import PartStage
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import blocks_of, exact_tables
 from transforms.blocks import BlockRange
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 from transforms.warehouse.compaction import FAN, MAX_VOLUME_BYTES, plan_merges, tier
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.volumes import SORTED

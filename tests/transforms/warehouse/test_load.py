@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporters.stores.folder import FolderStore
 from tests.hostile_tables import EXACT_CELLS
 from tests.pg_csv import Cell, pg_csv
 from tests.segments_kit import build_segment, columns, decode, entry_bytes, table_rows
@@ -26,6 +25,7 @@ from tests.transforms.warehouse_kit import (
 )
 from transforms.blocks import BlockRange
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 from transforms.warehouse.catalog import advance, generation_path
 from transforms.warehouse.volumes import LoadSettings

@@ -11,7 +11,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from exporters.stores.folder import FolderStore
 from tests.segments_kit import entry_bytes, table_rows
 from tests.transforms.warehouse_kit import (
     Held,
@@ -26,6 +25,7 @@ from tests.transforms.warehouse_kit import (
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.warehouse import Survey, Warehouse
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exporters.stores.folder import FolderStore
-from exporters.stores.s3 import S3Store
-from exporters.stores.store import LostRaceError, PutResult, Store, checked_key, object_sha256
 from tests.s3_kit import BucketServer, bucket_server
 from transforms.errors import ConfigError, ConflictError, IntegrityError
 from transforms.objects import ObjectInfo
+from transforms.stores.folder import FolderStore
+from transforms.stores.s3 import S3Store
+from transforms.stores.store import LostRaceError, PutResult, Store, checked_key, object_sha256
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Where published objects live: one small protocol over a folder or a bucket prefix (spec 2.8).
 
 Objects are created and never overwritten; the few files that change (indexes, pages) change by
-compare-and-swap. `exporters.stores.folder` and `exporters.stores.s3` implement the protocol, and
+compare-and-swap. `transforms.stores.folder` and `transforms.stores.s3` implement the protocol, and
 one contract test suite runs against both.
 """
 

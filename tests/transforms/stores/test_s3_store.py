@@ -11,12 +11,12 @@ import pytest
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from exporters.stores.folder import FolderStore
-from exporters.stores.opening import open_store
-from exporters.stores.s3 import S3Store
-from exporters.stores.store import LostRaceError, PutResult
 from tests.s3_kit import BucketServer, bucket_server
 from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
+from transforms.stores.folder import FolderStore
+from transforms.stores.opening import open_store
+from transforms.stores.s3 import S3Store
+from transforms.stores.store import LostRaceError, PutResult
 
 MIB = 2**20
 
@@ -164,7 +164,7 @@ def test_a_range_cut_short_every_time_is_a_lost_connection(
 def test_an_object_replaced_during_a_download_is_not_mixed_with_its_successor(
     server: BucketServer, store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exporters.stores.s3.CHUNK_BYTES", 4)
+    monkeypatch.setattr("transforms.stores.s3.CHUNK_BYTES", 4)
     put(store, "x", b"old bytes")
     held = store.head("x")
     assert held is not None

@@ -18,9 +18,12 @@ from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from exporters.stores.s3_errors import plain_errors, status_of
-from exporters.stores.s3_transfer import Upload, receive, send
-from exporters.stores.store import (
+from transforms.errors import ConfigError, IntegrityError
+from transforms.files import new_file
+from transforms.objects import ObjectInfo
+from transforms.stores.s3_errors import plain_errors, status_of
+from transforms.stores.s3_transfer import Upload, receive, send
+from transforms.stores.store import (
     CHUNK_BYTES,
     LostRaceError,
     PutResult,
@@ -31,9 +34,6 @@ from exporters.stores.store import (
     content_size,
     object_sha256,
 )
-from transforms.errors import ConfigError, IntegrityError
-from transforms.files import new_file
-from transforms.objects import ObjectInfo
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import HeadObjectOutputTypeDef
@@ -115,7 +115,7 @@ class S3Store:
     def put_if_absent(
         self, key: str, source: Path | bytes, *, content_type: str, sha256: str, immutable: bool
     ) -> PutResult:
-        """Create the object, or find the same bytes there; see `exporters.stores.store.Store`."""
+        """Create the object, or find the same bytes there; see `transforms.stores.store.Store`."""
         upload = self._upload(
             key, source, sha256, content_type, _FOREVER if immutable else _A_MINUTE
         )
@@ -139,7 +139,7 @@ class S3Store:
         *,
         sha256: str | None = None,
     ) -> str:
-        """Replace the object if it has `expected_version`; see `exporters.stores.store.Store`."""
+        """Replace the object if it has `expected_version`; see `transforms.stores.store.Store`."""
         upload = self._upload(key, data, sha256 or content_sha256(data), content_type, _A_MINUTE)
         condition = {"IfMatch": expected_version} if expected_version else {"IfNoneMatch": "*"}
         etag = self._sent(key, upload, condition)

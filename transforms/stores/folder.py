@@ -18,7 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from exporters.stores.folder_tree import (
+from transforms.errors import ConfigError, IntegrityError
+from transforms.files import check_version, new_file, sync_file
+from transforms.objects import ObjectInfo
+from transforms.stores.folder_tree import (
     LOCK,
     describe_file,
     make_folder,
@@ -26,7 +29,7 @@ from exporters.stores.folder_tree import (
     sweep,
     walk,
 )
-from exporters.stores.store import (
+from transforms.stores.store import (
     SCRATCH,
     LostRaceError,
     PutResult,
@@ -35,9 +38,6 @@ from exporters.stores.store import (
     content_chunks,
     content_sha256,
 )
-from transforms.errors import ConfigError, IntegrityError
-from transforms.files import check_version, new_file, sync_file
-from transforms.objects import ObjectInfo
 
 
 class FolderStore:
@@ -95,7 +95,7 @@ class FolderStore:
         sha256: str,
         immutable: bool,  # noqa: ARG002
     ) -> PutResult:
-        """Create the file, or find the same bytes there; see `exporters.stores.store.Store`."""
+        """Create the file, or find the same bytes there; see `transforms.stores.store.Store`."""
         target = self._path(key)
         if not target.exists():
             with self._staged(source, sha256) as staged:
@@ -117,7 +117,7 @@ class FolderStore:
         *,
         sha256: str | None = None,
     ) -> str:
-        """Replace the file if it has `expected_version`; see `exporters.stores.store.Store`."""
+        """Replace the file if it has `expected_version`; see `transforms.stores.store.Store`."""
         target = self._path(key)
         with self._staged(data, sha256) as staged, self._locked():
             held = self.head(key)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from exporters.stores.folder import FolderStore
-from exporters.stores.store import SCRATCH, LostRaceError, PutResult
 from transforms.errors import ConfigError
+from transforms.stores.folder import FolderStore
+from transforms.stores.store import SCRATCH, LostRaceError, PutResult
 
 
 def put(store: FolderStore, key: str, content: bytes | Path) -> PutResult:
@@ -74,7 +74,7 @@ def test_a_writer_killed_in_the_middle_leaves_no_object(tmp_path: Path) -> None:
     source = tmp_path / "source"
     os.mkfifo(source)
     code = (
-        "import sys; from pathlib import Path; from exporters.stores.folder import FolderStore\n"
+        "import sys; from pathlib import Path; from transforms.stores.folder import FolderStore\n"
         "FolderStore(Path(sys.argv[1])).put_if_absent('x', Path(sys.argv[2]), content_type='',"
         " sha256='', immutable=True)"
     )

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from exporters.stores.store import SCRATCH
 from transforms.files import file_version, sync_file
 from transforms.objects import ObjectInfo
+from transforms.stores.store import SCRATCH
 
 LOCK = "lock"
 """The name of the lock file among the unfinished files."""

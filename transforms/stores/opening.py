@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from exporters.stores.folder import FolderStore
-from exporters.stores.store import S3Options, Store
 from transforms.errors import ConfigError
+from transforms.stores.folder import FolderStore
+from transforms.stores.store import S3Options, Store
 
 
 def open_store(url: str, options: S3Options | None = None) -> Store:
@@ -18,7 +18,7 @@ def open_store(url: str, options: S3Options | None = None) -> Store:
     parts = urlsplit(url)
     if parts.scheme == "s3":
         # boto3 takes its time to import, which a folder need not pay.
-        from exporters.stores.s3 import S3Store
+        from transforms.stores.s3 import S3Store
 
         if not parts.netloc:
             raise ConfigError(f"{url!r} names no bucket: write s3://<bucket>/<prefix>")
