@@ -95,12 +95,23 @@ class KillingStore:
             raise KilledError(key)
         self._left -= 1
 
+    def delete(self, key: str) -> None:
+        self._write(key)
+        self._store.delete(key)
+
     def put_if_absent(
-        self, key: str, source: Path | bytes, *, content_type: str, sha256: str, immutable: bool
+        self,
+        key: str,
+        source: Path | bytes,
+        *,
+        content_type: str,
+        sha256: str,
+        immutable: bool,
+        take: bool = False,
     ) -> PutResult:
         self._write(key)
         return self._store.put_if_absent(
-            key, source, content_type=content_type, sha256=sha256, immutable=immutable
+            key, source, content_type=content_type, sha256=sha256, immutable=immutable, take=take
         )
 
     def put_if_match(

@@ -6,7 +6,7 @@ The stores of `exporters` have this shape; `transforms` never learns which one i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -16,11 +16,22 @@ class ObjectInfo:
     """One stored object: its key below the store's root, its size in bytes, its version.
 
     The version is opaque text that changes when the bytes do (an ETag, or a file's time and size).
+    `modified` is when it was written, in Unix seconds by the store's clock, 0 where nobody asked.
     """
 
     key: str
     size: int
     version: str
+    modified: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StoredFile:
+    """An object that a document names: its key, its size in bytes, its SHA-256 in hex."""
+
+    key: str
+    size: int
+    sha256: str
 
 
 class ObjectReader(Protocol):

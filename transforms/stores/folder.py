@@ -15,7 +15,7 @@ import shutil
 import stat
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from transforms.errors import ConfigError, IntegrityError
@@ -94,15 +94,16 @@ class FolderStore:
         content_type: str,  # noqa: ARG002 - a folder keeps no headers
         sha256: str,
         immutable: bool,  # noqa: ARG002
+        take: bool = False,
     ) -> PutResult:
         """Create the file, or find the same bytes there; see `transforms.stores.store.Store`."""
         target = self._path(key)
         if not target.exists():
-            with self._staged(source, sha256) as staged:
-                try:
+            with suppress(FileExistsError):  # another writer was faster: its bytes decide below
+                if take and isinstance(source, Path) and self._taken(source, target):
+                    return PutResult.CREATED
+                with self._staged(source, sha256) as staged:
                     return self._link(staged, target)
-                except FileExistsError:
-                    pass  # another writer was faster: its bytes decide below
         held = content_sha256(target)
         if held != sha256:
             raise conflict(str(target), held, sha256)
@@ -142,6 +143,26 @@ class FolderStore:
         if not path.is_file():
             raise FileNotFoundError(errno.ENOENT, "There is no such object", str(path))
         return path
+
+    def delete(self, key: str) -> None:
+        """Remove the file; an absent one is no error."""
+        target = self._path(key)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            target.unlink()
+            sync_file(target.parent)
+
+    def _taken(self, source: Path, target: Path) -> bool:
+        """Give the file its second name; False where that cannot be: another file system."""
+        sync_file(source)
+        try:
+            self._link(source, target)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            if error.errno in (errno.EXDEV, errno.EPERM, errno.EMLINK):
+                return False
+            raise
+        return True
 
     def _link(self, staged: Path, target: Path) -> PutResult:
         make_folder(target.parent)

@@ -20,7 +20,7 @@ _ABANDONED_SECONDS = 24 * 3600
 
 def describe_file(key: str, found: os.stat_result) -> ObjectInfo:
     """A file as an object; see `file_version`."""
-    return ObjectInfo(key, found.st_size, file_version(found))
+    return ObjectInfo(key, found.st_size, file_version(found), found.st_mtime)
 
 
 def walk(folder: Path, above: str, prefix: str) -> Iterator[ObjectInfo]:

@@ -81,12 +81,16 @@ class S3Store:
                 for found in page.get("Contents", []):
                     key = found["Key"][len(self._prefix) :]
                     if key and not key.endswith("/"):  # a console's folder marker is no object
-                        yield ObjectInfo(key, found["Size"], found["ETag"])
+                        modified = found["LastModified"].timestamp()
+                        yield ObjectInfo(key, found["Size"], found["ETag"], modified)
 
     def head(self, key: str) -> ObjectInfo | None:
         """Describe one object, or None where it is absent."""
         found = self._head(key)
-        return ObjectInfo(key, found["ContentLength"], found["ETag"]) if found else None
+        if found is None:
+            return None
+        modified = found["LastModified"].timestamp()
+        return ObjectInfo(key, found["ContentLength"], found["ETag"], modified)
 
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
@@ -112,8 +116,20 @@ class S3Store:
     def path(self, key: str) -> None:
         """None: an object is no local file."""
 
+    def delete(self, key: str) -> None:
+        """Remove the object; an absent one is no error."""
+        with self._plain_errors(key):
+            self._client.delete_object(Bucket=self._bucket, Key=self._key(key))
+
     def put_if_absent(
-        self, key: str, source: Path | bytes, *, content_type: str, sha256: str, immutable: bool
+        self,
+        key: str,
+        source: Path | bytes,
+        *,
+        content_type: str,
+        sha256: str,
+        immutable: bool,
+        take: bool = False,  # noqa: ARG002 - bytes go over the network either way
     ) -> PutResult:
         """Create the object, or find the same bytes there; see `transforms.stores.store.Store`."""
         upload = self._upload(

@@ -52,7 +52,7 @@ class S3Options:
 
 
 class Store(ObjectReader, Protocol):
-    """Read access, plus the two writes that cannot lose anybody's data.
+    """Read access, the two writes that cannot lose anybody's data, and removal.
 
     Every write is atomic: a reader sees the old object or the new one, whole. Errors of the machine
     (disk full, lost connection) pass through as `OSError` and leave no object behind.
@@ -62,13 +62,28 @@ class Store(ObjectReader, Protocol):
         """The local file of an object, where the store has one."""
         ...
 
+    def delete(self, key: str) -> None:
+        """Remove an object; an absent one is no error."""
+        ...
+
     def put_if_absent(
-        self, key: str, source: Path | bytes, *, content_type: str, sha256: str, immutable: bool
+        self,
+        key: str,
+        source: Path | bytes,
+        *,
+        content_type: str,
+        sha256: str,
+        immutable: bool,
+        take: bool = False,
     ) -> PutResult:
         """Create an object whose bytes hash to `sha256`, or find the same bytes already there.
 
-        `immutable` lets caches keep it for a year. Raises `ConflictError` where other bytes stand,
-        `IntegrityError` where `source` does not hash to `sha256`.
+        `immutable` lets caches keep it for a year. `take` allows that the object is the very file
+        `source`, without a copy, where both lie on one file system: nobody may write it any more,
+        and that it hashes to `sha256` is then the caller's word.
+
+        Raises `ConflictError` where other bytes stand, `IntegrityError` where `source` does not
+        hash to `sha256`.
         """
         ...
 

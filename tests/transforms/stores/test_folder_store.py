@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 
@@ -199,3 +200,21 @@ def test_a_file_is_on_the_disk_before_it_gets_its_name(
     recorded("link", os.link)
     put(FolderStore(tmp_path), "y", b"2")
     assert steps == ["fsync", "link", "fsync"]  # the bytes, the name, the folder
+
+
+def test_a_file_of_another_file_system_is_copied(tmp_path: Path) -> None:
+    other = Path("/dev/shm")
+    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system here")
+    with NamedTemporaryFile(dir=other) as file:
+        file.write(b"1")
+        file.flush()
+        FolderStore(tmp_path).put_if_absent(
+            "x",
+            Path(file.name),
+            content_type="",
+            sha256=hashlib.sha256(b"1").hexdigest(),
+            immutable=True,
+            take=True,
+        )
+    assert (tmp_path / "x").read_bytes() == b"1"

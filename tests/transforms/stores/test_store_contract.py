@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -292,3 +293,39 @@ def test_content_that_is_not_what_was_announced_is_not_stored_in_a_folder(tmp_pa
     with pytest.raises(IntegrityError, match="not stored"):
         store.put_if_match("x", b"other", None, "", sha256=sha256(b"announced"))
     assert list(store.list()) == []
+
+
+def test_a_deleted_object_is_gone_and_may_be_deleted_again(store: Store) -> None:
+    put(store, "a/x", b"1")
+    store.delete("a/x")
+    store.delete("a/x")
+    store.delete("b/y")
+    assert store.head("a/x") is None
+    assert put(store, "a/x", b"2") is PutResult.CREATED
+
+
+def test_an_object_says_when_it_was_written(store: Store) -> None:
+    before = time.time()
+    put(store, "x", b"1")
+    (listed,) = store.list()
+    asked = store.head("x")
+    assert asked is not None
+    assert abs(asked.modified - listed.modified) < 1
+    assert before - 2 < listed.modified < time.time() + 2
+
+
+def test_a_file_may_be_taken_as_the_object(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"1")
+    for expected in (PutResult.CREATED, PutResult.IDENTICAL):
+        result = store.put_if_absent(
+            "x", file, content_type="", sha256=sha256(b"1"), immutable=True, take=True
+        )
+        assert result is expected
+    file.unlink()
+    assert store.read("x") == b"1"
+    file.write_bytes(b"2")
+    with pytest.raises(ConflictError):
+        store.put_if_absent(
+            "x", file, content_type="", sha256=sha256(b"2"), immutable=True, take=True
+        )
