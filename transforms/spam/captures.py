@@ -1,8 +1,7 @@
 """Spam captures in DuckDB: parties' counters as core nodes report them.
 
-The counters of spam protection live in a core node's memory, so that no segment holds them. Below
-the warehouse, `spam/current.duckdb` is a link to the newest `spam/<number>.duckdb`, which never
-changes, so that readers keep what they opened. Its tables:
+The counters of spam protection live in a core node's memory, so that no segment holds them. The
+warehouse has one immutable file of them, which the next one replaces. Its tables:
 
 captures        of each party the newest capture of its newest epoch
 files           what was read, so that it is read once
@@ -12,8 +11,7 @@ refused_lines   the quarantine: lines that are no captures, by file and line, wi
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +19,10 @@ from typing import Any
 import pyarrow as pa
 
 from transforms.duck import Connection, attached, read_only_connection, working_connection
-from transforms.files import commit_file, swap_link
 from transforms.objects import ObjectInfo, ObjectReader
-from transforms.scratch import exclusive, scratch_folder
 from transforms.spam.files import PREFIX, SUFFIXES, FoundCapture, RefusedLine, read_captures
 
-_FOLDER = "spam"
-_CURRENT = "current.duckdb"
 _LINES_AT_ONCE = 5000
-_GRACE_SECONDS = 24 * 3600.0
 _TABLES = {
     "captures": pa.schema(
         [
@@ -70,57 +63,38 @@ class CaptureReport:
     refused: int = 0
 
 
-def captures_link(root: Path) -> Path:
-    """Where the link to the newest file of captures is, if there were ever any."""
-    return root / _FOLDER / _CURRENT
-
-
-def captures_file(root: Path) -> Path | None:
-    """The newest file of captures below a warehouse, None where there were never any."""
-    link = captures_link(root)
-    return link.resolve() if link.exists() else None
-
-
-def new_captures(root: Path, reader: ObjectReader) -> list[ObjectInfo]:
-    """The files of captures in a source that were not read yet, or changed since."""
-    known = {
-        ObjectInfo(key, size, version) for key, size, version in _rows(captures_file(root), "files")
-    }
+def new_captures(current: Path | None, reader: ObjectReader) -> list[ObjectInfo]:
+    """The files of captures in a source that `current` has not read yet, or changed since."""
+    known = {ObjectInfo(key, size, version) for key, size, version in _rows(current, "files")}
     held = (info for info in reader.list(PREFIX) if info.key.endswith(SUFFIXES))
     return [info for info in held if info not in known]
 
 
-def load_captures(root: Path, reader: ObjectReader, chain_id: str) -> CaptureReport:
-    """Load the captures that are new in a source; bad lines are kept aside with their reason.
+def write_captures(
+    path: Path,
+    current: Path | None,
+    fresh: Sequence[ObjectInfo],
+    reader: ObjectReader,
+    chain_id: str,
+) -> CaptureReport:
+    """Write a new file with what `current` has and what is fresh; bad lines keep their reason.
 
-    May be killed and run again; one at a time per warehouse, beside any readers. Raises `BusyError`
-    where another load takes too long; errors of the source pass through.
+    Temporary files lie beside `path`. Errors of the source pass through.
     """
     report = CaptureReport()
-    with exclusive(root / _FOLDER / ".lock"):
-        current = captures_file(root)
-        fresh = new_captures(root, reader)
-        if not fresh:
-            return report
-        with scratch_folder(root / "scratch") as scratch:
-            unfinished = scratch / "captures.duckdb"
-            with working_connection(scratch) as con, attached(con, unfinished, "fresh"):
-                _begin(con, current, fresh)
-                for info in fresh:
-                    reader.fetch(info.key, scratch / "capture")
-                    _add(con, info, read_captures(info.key, scratch / "capture", chain_id), report)
-                con.execute(_NEWEST)
-            number = int(current.stem) + 1 if current else 1
-            place = root / _FOLDER / f"{number:08d}.duckdb"
-            commit_file(unfinished, place)
-        swap_link(place.with_name(_CURRENT), place)
-        _sweep(place)
+    scratch = path.parent
+    with working_connection(scratch) as con, attached(con, path, "fresh"):
+        _begin(con, current, fresh)
+        for info in fresh:
+            reader.fetch(info.key, scratch / "capture")
+            _add(con, info, read_captures(info.key, scratch / "capture", chain_id), report)
+        con.execute(_NEWEST)
     return report
 
 
-def refused_lines(root: Path) -> list[RefusedLine]:
+def refused_lines(current: Path | None) -> list[RefusedLine]:
     """The lines that are no captures, by file and line."""
-    return [RefusedLine(*row) for row in sorted(_rows(captures_file(root), "refused_lines"))]
+    return [RefusedLine(*row) for row in sorted(_rows(current, "refused_lines"))]
 
 
 def _begin(con: Connection, current: Path | None, fresh: Iterable[ObjectInfo]) -> None:
@@ -189,11 +163,3 @@ def _rows(current: Path | None, table: str) -> list[tuple[Any, ...]]:
         return []
     with read_only_connection(current, threads=1) as con:
         return con.execute(f"from {table}").fetchall()
-
-
-def _sweep(place: Path) -> None:
-    """Remove older files once nobody can be about to open them."""
-    horizon = time.time() - _GRACE_SECONDS
-    for path in place.parent.glob("[0-9]*.duckdb"):
-        if path != place and path.stat().st_mtime < horizon:
-            path.unlink(missing_ok=True)

@@ -5,18 +5,22 @@ Views name volume files by absolute path, so that the catalog can be opened from
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from transforms.duck import Connection, quote_files, quote_name, quote_text
-from transforms.spam.captures import captures_link
+from transforms.objects import StoredFile
 from transforms.tables.conform import rendered
 from transforms.tables.dialect import select_list
 from transforms.tables.enum_names import enum_names
 from transforms.tables.meanings import column_meaning, table_meaning
 from transforms.tables.registry import Column
+from transforms.warehouse.record import receipts_source, segments_source
 from transforms.warehouse.shapes import Shape, Volume
+
+PathOf = Callable[[StoredFile], Path]
+"""From a file of the warehouse to where it lies on this machine."""
 
 CAPTURES_VIEW = "main.spam_captures"
 _OWN_COLUMNS = {
@@ -34,7 +38,7 @@ class _Table:
     volumes: tuple[Volume, ...]
     shape: Shape
 
-    def source(self, root: Path) -> str:
+    def source(self, path: PathOf) -> str:
         """SQL over the table in all volumes: one reader for each group of equal columns.
 
         `union_by_name` would open every volume for every view, each time a catalog is written.
@@ -42,7 +46,7 @@ class _Table:
         groups: dict[frozenset[str], list[Path]] = {}
         for volume in self.volumes:
             columns = frozenset(volume.shapes[self.name].columns)
-            groups.setdefault(columns, []).append(root / volume.file)
+            groups.setdefault(columns, []).append(path(volume.file))
         readers = (
             f"from read_duckdb({quote_files(files)}, hive_partitioning = false, "
             f"table_name = {quote_text(self.name)})"
@@ -52,12 +56,16 @@ class _Table:
 
 
 def create_views(
-    con: Connection, root: Path, history: Sequence[Volume], states: Sequence[Volume]
+    con: Connection,
+    history: Sequence[Volume],
+    states: Sequence[Volume],
+    captures: StoredFile | None,
+    path: PathOf,
 ) -> None:
-    """Create all views with their comments in the database in use."""
+    """Create all views with their comments in the database in use, which has a schema `strata`."""
     con.execute("create schema exact")
     for table in _tables(history, states):
-        source = table.source(root)
+        source = table.source(path)
         columns = table.shape.column_list()
         labels = _labels(table.name, columns)
         friendly = [pair for column in columns for pair in _friendly(table.name, column, labels)]
@@ -72,25 +80,24 @@ def create_views(
             query = f"select {select_list(columns_sql)} from {source}"  # noqa: S608 - quoted
             con.execute(f"create view {view} as {query}")
         _comment(con, table, columns)
-    if history:
-        files = quote_files(root / volume.file for volume in history)
-        con.execute(
-            f"create view strata.receipts as from read_duckdb({files}, "
-            "hive_partitioning = false, schema_name = 'strata', table_name = 'receipts')"
-        )
-    _create_capture_views(con, captures_link(root))
+    records = [path(volume.record) for volume in history if volume.record]
+    if records:
+        for view, rows in (
+            ("segments", segments_source(records)),
+            ("receipts", receipts_source(records)),
+        ):
+            con.execute(f"create view strata.{view} as from {rows}")
+    if captures is not None:
+        _create_capture_views(con, path(captures))
 
 
-def _create_capture_views(con: Connection, link: Path) -> None:
-    """Views over the link, so that newer captures are seen at once; none before the first ones."""
-    if not link.exists():
-        return
+def _create_capture_views(con: Connection, file: Path) -> None:
     for view, table, text in (
         (CAPTURES_VIEW, "captures", "What a core node said of each party's spam counters, newest."),
         ("strata.refused_captures", "refused_lines", "Lines that are no captures, and why."),
     ):
         con.execute(
-            f"create view {view} as from read_duckdb({quote_files([link])}, "
+            f"create view {view} as from read_duckdb({quote_files([file])}, "
             f"hive_partitioning = false, table_name = '{table}')"
         )
         con.execute(f"comment on view {view} is {quote_text(text)}")

@@ -14,16 +14,18 @@ from pathlib import Path
 
 from transforms.duck import Connection, attached, quote_name, quote_text, working_connection
 from transforms.errors import IntegrityError
-from transforms.files import commit_file
 from transforms.lookups.lookup_tables import write_lookups
 from transforms.scratch import scratch_folder
-from transforms.warehouse.catalog import Catalog, advance, read_catalog
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.document import Document
+from transforms.warehouse.log import Log
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.records import read_receipts, read_segments, write_records
+from transforms.warehouse.records import Origin, read_receipts, read_segments, write_records
 from transforms.warehouse.rendering import volume_digests
 from transforms.warehouse.shapes import Shape, Volume
+from transforms.warehouse.storing import store_history
 from transforms.warehouse.table_load import SORT_KEYS
-from transforms.warehouse.volumes import SORTED, LoadSettings, create_table_sql, volume_name
+from transforms.warehouse.volumes import LoadSettings, create_table_sql
 
 FAN = 8
 """How many neighbours of one tier make a merge worth its cost."""
@@ -44,7 +46,7 @@ _UNSORTED_BYTES = 16 * 2**20
 
 @dataclass(slots=True)
 class CompactionReport:
-    """Which volumes became which: (new file, old files), relative to the warehouse."""
+    """Which volumes became which: (new file, old files), keys in the warehouse."""
 
     merged: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
@@ -65,14 +67,14 @@ def plan_merges(
     A run is worth it from `fan` volumes on; `size_of` gives a volume's bytes on disk. Where no run
     is, large volumes as they were loaded are runs of one: their rows are sorted only in parts.
     """
-    sizes = {volume.file: size_of(volume) for volume in volumes}
+    sizes = {volume.key: size_of(volume) for volume in volumes}
     for highest in sorted({tier(size) for size in sizes.values()}):
         merges = [run for run in _runs(volumes, sizes, highest) if len(run) >= fan]
         if merges:
             yield from (run[:_MOST_AT_ONCE] for run in merges)
             return
     for volume in volumes:
-        if sizes[volume.file] > _UNSORTED_BYTES and not volume.file.endswith(SORTED):
+        if sizes[volume.key] > _UNSORTED_BYTES and not volume.is_sorted:
             yield [volume]
 
 
@@ -81,7 +83,7 @@ def _runs(volumes: Sequence[Volume], sizes: dict[str, int], highest: int) -> Ite
     run: list[Volume] = []
     total = 0
     for volume in volumes:
-        size = sizes[volume.file]
+        size = sizes[volume.key]
         small = tier(size) <= highest and size < MAX_VOLUME_BYTES
         joins = not run or run[-1].blocks.joins(volume.blocks)
         if run and not (small and joins and total + size <= MAX_VOLUME_BYTES):
@@ -94,63 +96,72 @@ def _runs(volumes: Sequence[Volume], sizes: dict[str, int], highest: int) -> Ite
         yield run
 
 
-def compact(root: Path, settings: LoadSettings, fan: int = FAN) -> CompactionReport:
+def compact(backing: Backing, settings: LoadSettings, fan: int = FAN) -> CompactionReport:
     """Merge until nothing is worth merging. May be killed and run again, beside loads and readers.
 
     Raises `IntegrityError` where a merged volume does not render to the bytes of its receipts; the
     old volumes then stay as they are.
     """
     report = CompactionReport()
-    while catalog := read_catalog(root):
-        merges = list(
-            plan_merges(catalog.history(), lambda volume: (root / volume.file).stat().st_size, fan)
-        )
+    while document := backing.log.newest():
+        lost = backing.catalog(document).lost
+        present = [volume for volume in document.history() if volume not in lost]
+        merges = list(plan_merges(present, lambda volume: volume.size, fan))
         if not merges:
             break
         for volumes in merges:
-            with scratch_folder(root / "scratch") as scratch:
-                merged = _merge(root, scratch, volumes, settings)
-            old = {volume.file for volume in volumes}
-            if not _replace(root, old, merged):
+            with scratch_folder(backing.scratch) as scratch:
+                merged = _merge(backing, scratch, volumes, document, settings)
+            old = {volume.key for volume in volumes}
+            if not _replace(backing.log, old, merged):
                 return report  # another process compacts too: it goes on
-            report.merged.append((merged.file, tuple(sorted(old))))
+            report.merged.append((merged.key, tuple(sorted(old))))
     return report
 
 
-def _replace(root: Path, old: set[str], merged: Volume) -> bool:
-    def change(newest: Catalog) -> Catalog | None:
-        if not old <= {volume.file for volume in newest.history()}:
+def _replace(log: Log, old: set[str], merged: Volume) -> bool:
+    """Name the merged volume instead of the old ones, if all of them are still named."""
+
+    def change(newest: Document) -> Document | None:
+        kept = [volume for volume in newest.volumes if volume.key not in old]
+        if len(kept) + len(old) != len(newest.volumes):
             return None
-        kept = [volume for volume in newest.history() if volume.file not in old]
-        history = sorted([*kept, merged], key=lambda volume: volume.blocks)
-        return Catalog(root, newest.generation, (*history, *newest.states()), newest.segments)
+        return newest.with_volumes([*kept, merged])
 
-    return any(volume.file == merged.file for volume in advance(root, change).history())
+    return any(volume.key == merged.key for volume in log.commit(change).volumes)
 
 
-def _merge(root: Path, scratch: Path, volumes: Sequence[Volume], settings: LoadSettings) -> Volume:
-    """Write the merged volume and prove it; returns it as the catalog will list it."""
+def _merge(
+    backing: Backing,
+    scratch: Path,
+    volumes: Sequence[Volume],
+    document: Document,
+    settings: LoadSettings,
+) -> Volume:
+    """Write the merged volume and prove it; returns it as a document will list it."""
     path = scratch / "merged.duckdb"
-    with working_connection(
-        scratch, threads=settings.threads, memory_limit=settings.memory_limit
-    ) as con:
+    with (
+        backing.files.hold([volume.file for volume in volumes]),
+        working_connection(
+            scratch, threads=settings.threads, memory_limit=settings.memory_limit
+        ) as con,
+    ):
         for number, volume in enumerate(volumes):
-            file = quote_text(root / volume.file)
+            file = quote_text(backing.files.path(volume.file))
             con.execute(f"attach {file} as old{number} (read_only)")
-        segments, receipts = _write(con, path, volumes)
+        origin = Origin(document.warehouse, document.generation)
+        segments, receipts = _write(con, path, origin, volumes)
     for receipt, digest in volume_digests(path, scratch):
         if digest != receipt.sha256:
             raise IntegrityError(
                 f"merged, table {receipt.table} of segment {receipt.blocks} renders to SHA-256 "
                 f"{digest}, its receipt says {receipt.sha256}: the old volumes stay"
             )
-    name = volume_name([(segment.name, segment.sha256) for segment in segments], SORTED)
-    commit_file(path, root / "volumes" / name)
-    return Volume.of("history", f"volumes/{name}", receipts)
+    return store_history(backing.store, backing.files, path, segments, receipts, is_sorted=True)
 
 
 def _write(
-    con: Connection, path: Path, volumes: Sequence[Volume]
+    con: Connection, path: Path, origin: Origin, volumes: Sequence[Volume]
 ) -> tuple[list[LoadedSegment], list[Receipt]]:
     """Write all that the old volumes hold to a new file; returns what it holds."""
     olds = [f"old{number}.strata" for number in range(len(volumes))]
@@ -160,7 +171,7 @@ def _write(
     ]
     tables = {table for volume in volumes for table in volume.shapes}
     with attached(con, path, "volume"):
-        write_records(con, "volume", segments, receipts)
+        write_records(con, "volume", origin, segments, receipts)
         for table in sorted(tables - SORT_KEYS.keys()):
             _merge_table(con, table, volumes)
     with attached(con, path, "volume", f"(row_group_size {_LOOKUP_GROUP_ROWS})"):

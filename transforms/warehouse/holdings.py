@@ -7,28 +7,20 @@ receipts of all volumes are read for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from transforms.blocks import BlockRange
-from transforms.duck import file_connection, quote_files, read_only_connection
-from transforms.errors import RangeError
+from transforms.duck import file_connection
 from transforms.segments.names import SegmentName
-from transforms.warehouse.catalog import current_generation
+from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.receipts import Receipt, parse_columns
+from transforms.warehouse.record import receipts_source
 
 _RECEIPTS = (
     "select chain_id, schema_version, first_block, last_block, columns, rows, bytes, sha256 "
     "from {} where table_name = $1 and last_block >= $2 and first_block <= $3 order by first_block"
-)
-_VOLUMES = (
-    "select first_block, last_block, file from strata.volumes where kind = 'history' "
-    "order by first_block"
-)
-_SEGMENTS = (
-    "select chain_id, schema_version, first_block, last_block from strata.segments "
-    "order by first_block"
 )
 _parsed_columns = lru_cache(maxsize=256)(parse_columns)
 
@@ -53,45 +45,31 @@ class Holdings(Protocol):
 
 
 class CatalogHoldings:
-    """The generation of the warehouse in `root` that is newest when this is made."""
+    """One generation of a warehouse, read from its records."""
 
-    def __init__(self, root: Path) -> None:
-        """Raises `ConfigError` where nothing was ever loaded."""
-        self._root = root.resolve()
-        self._generation = current_generation(root)
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
 
     def receipts(self, table: str, blocks: BlockRange) -> list[Receipt]:
         """See `Holdings.receipts`."""
-        files = self._files(blocks)
-        if not files:
+        records = [one.record for one in self._catalog.volumes_over(blocks) if one.record]
+        if not records:
             return []
-        source = (
-            f"read_duckdb({quote_files(files)}, hive_partitioning = false, "
-            "schema_name = 'strata', table_name = 'receipts')"
-        )
+        self._catalog.files.bring(records)
+        source = receipts_source(self._catalog.files.path(record) for record in records)
         with file_connection() as con:
             asked = con.execute(receipts_sql(source), [table, blocks.first, blocks.last])
             return table_receipts(table, asked.fetchall())
 
     def segments(self) -> list[SegmentName]:
         """See `Holdings.segments`."""
-        with read_only_connection(self._generation, threads=1) as con:
-            return [_name(row) for row in con.execute(_SEGMENTS).fetchall()]
+        return [segment.name for segment in self._catalog.segments.values()]
 
     def volume(self, blocks: BlockRange) -> Path:
         """See `Holdings.volume`."""
-        for file in self._files(blocks):
-            return file
-        raise no_volume(blocks)
-
-    def _files(self, blocks: BlockRange) -> list[Path]:
-        return [self._root / file for held, file in self._volumes if held.overlaps(blocks)]
-
-    @cached_property
-    def _volumes(self) -> list[tuple[BlockRange, str]]:
-        with read_only_connection(self._generation, threads=1) as con:
-            rows = con.execute(_VOLUMES).fetchall()
-        return [(BlockRange(first, last), file) for first, last, file in rows]
+        file = self._catalog.volume_of(blocks).file
+        self._catalog.files.bring([file])
+        return self._catalog.files.path(file)
 
 
 def receipts_sql(source: str) -> str:
@@ -102,11 +80,6 @@ def receipts_sql(source: str) -> str:
 def table_receipts(table: str, rows: Iterable[Sequence[Any]]) -> list[Receipt]:
     """Receipts from the rows of `receipts_sql`; equal columns are one schema."""
     return [Receipt(_name(row), _parsed_columns(table, row[4]), *row[5:8]) for row in rows]
-
-
-def no_volume(blocks: BlockRange) -> RangeError:
-    """The error for a segment that no volume of a generation holds."""
-    return RangeError(f"the warehouse does not hold the segment {blocks}")
 
 
 def _name(row: Sequence[Any]) -> SegmentName:

@@ -1,6 +1,6 @@
 """Loading: segments of a source into volumes of the warehouse, the bad ones into quarantine.
 
-Until a finished file is renamed into place there is only scratch; the catalog names it last.
+A file is unfinished scratch until it is put into the store, and nothing until the log names it.
 """
 
 from __future__ import annotations
@@ -12,27 +12,35 @@ from pathlib import Path
 
 from transforms.blocks import BlockRange
 from transforms.errors import SegmentError
-from transforms.files import commit_file
 from transforms.segments.inventory import Refusal, SegmentFile
 from transforms.segments.prepare import PreparedSegment, PreviousId, prepare, prepare_state
-from transforms.segments.quarantine import Quarantine
+from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.segments.source import Source
-from transforms.warehouse.catalog import Catalog, advance, read_catalog
+from transforms.warehouse.addition import Addition
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.document import Document
 from transforms.warehouse.receipts import LoadedSegment, Receipt
+from transforms.warehouse.record import write_record
+from transforms.warehouse.records import Origin
 from transforms.warehouse.shapes import Volume
+from transforms.stores.store import content_sha256
+from transforms.warehouse.storing import store_file, store_history, store_volume
 from transforms.warehouse.table_load import PartSink
 from transforms.warehouse.volumes import (
     LoadSettings,
     Progress,
     build_volume,
     loaded_segment,
-    volume_name,
 )
 
 
 @dataclass(slots=True)
 class LoadReport:
-    """What a load did: a receipt per table and segment, a refusal per segment that failed."""
+    """What a load did: a receipt per table and segment, a refusal per segment that failed.
+
+    `volumes` are the keys of the files that were added to the warehouse.
+    """
 
     receipts: list[Receipt] = field(default_factory=list)
     failures: list[Refusal] = field(default_factory=list)
@@ -44,25 +52,25 @@ class Loader:
 
     def __init__(
         self,
-        root: Path,
+        backing: Backing,
         scratch: Path,
         source: Source,
         sink: PartSink,
         settings: LoadSettings,
         progress: Progress,
     ) -> None:
-        self._root = root
+        self._backing = backing
         self._scratch = scratch
         self._source = source
         self._sink = sink
         self._settings = settings
         self._progress = progress
-        self._quarantine = Quarantine(root / "quarantine")
+        self._refused: list[QuarantinedFile] = []
         self.report = LoadReport()
 
     def load(self, files: Sequence[SegmentFile]) -> None:
-        """Load segments that ascend and are not in the catalog yet."""
-        previous_id = _previous_ids(files, read_catalog(self._root))
+        """Load segments that ascend and are not in the warehouse yet."""
+        previous_id = _previous_ids(files, self._newest().segments)
         group: list[PreparedSegment] = []
         for file in files:
             full = sum(segment.bytes for segment in group) >= self._settings.max_volume_bytes
@@ -76,11 +84,15 @@ class Loader:
                 self._refuse(file, error, folder / "segment.zip")
         if group:
             self._load_group(group)
+        self._backing.log.commit(self._with_refused)
+
+    def _newest(self) -> Catalog:
+        return self._backing.catalog(self._backing.log.begin())
 
     def _load_group(self, group: Sequence[PreparedSegment]) -> None:
         """Load a group; where a segment of it fails, quarantine that one and load the others."""
         try:
-            self._commit(group)
+            self._load_volume(group)
         except SegmentError as error:
             bad = next((s for s in group if s.file.name.file_name == error.segment), None)
             if bad is None:
@@ -92,73 +104,91 @@ class Loader:
             for segment in group:
                 shutil.rmtree(segment.zip_path.parent, ignore_errors=True)
 
-    def _commit(self, group: Sequence[PreparedSegment]) -> None:
-        name = volume_name([(segment.file.name, segment.sha256) for segment in group])
-        unfinished = self._scratch / name
-        unfinished.unlink(missing_ok=True)
-        receipts = build_volume(unfinished, group, self._sink, self._settings, self._progress)
-        due = [self._build_state(segment) for segment in self._due_states(group)]
-        with_state = [state for state in due if state is not None]
-        commit_file(unfinished, self._root / "volumes" / name)
-        volume = Volume.of("history", f"volumes/{name}", receipts)
-        segments = {segment.blocks: loaded_segment(segment, receipts) for segment in group}
-
-        def add(newest: Catalog) -> Catalog | None:
-            base = newest.without_lost_volumes()
-            states = _newest_states([*base.states(), *with_state])
-            if not any(known.blocks.overlaps(volume.blocks) for known in base.history()):
-                merged = dict(sorted({**base.segments, **segments}.items()))
-                volumes = sorted([*base.history(), volume], key=lambda known: known.blocks)
-                return Catalog(base.root, base.generation, (*volumes, *states), merged)
-            # Another process loaded these segments in the meantime, or only their state was lost.
-            if states == base.states():
-                return None
-            return Catalog(base.root, base.generation, (*base.history(), *states), base.segments)
-
-        catalog = advance(self._root, add)
+    def _load_volume(self, group: Sequence[PreparedSegment]) -> None:
+        newest = self._newest()
+        receipts, volume = self._build(newest, group)
+        states = [self._build_state(newest, segment) for segment in _due_states(newest, group)]
+        built = tuple(state for state in states if state is not None)
+        addition = Addition(group[0].file.name.chain_id, volume, built)
+        catalog = self._commit(addition, group)
         held = catalog.segments
         self.report.receipts.extend(known for known in receipts if known.blocks in held)
-        if any(known.file == volume.file for known in catalog.history()):
-            self.report.volumes.append(volume.file)
-        self._quarantine.release(segment.file.info.key for segment in group)
+        if any(known.key == volume.key for known in catalog.history()):
+            self.report.volumes.append(volume.key)
         # Another process may have loaded only some of these segments while we did.
         rest = [segment for segment in group if segment.blocks not in held]
         for segment in rest:
             _check_free(segment, held)
         for run in _contiguous(iter(rest)):
-            self._commit(run)
+            self._load_volume(run)
 
-    def _due_states(self, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
-        """The last segment of each schema version in the group, unless a later one is loaded."""
-        catalog = read_catalog(self._root)
-        states = catalog.without_lost_volumes().states() if catalog else []
-        known = {state.version: state.blocks for state in states}
-        newest = {segment.file.name.version: segment for segment in group}
-        for version, segment in newest.items():
-            if version not in known or known[version] < segment.blocks:
-                yield segment
+    def _build(
+        self, newest: Catalog, group: Sequence[PreparedSegment]
+    ) -> tuple[list[Receipt], Volume]:
+        unfinished = self._scratch / "volume.duckdb"
+        unfinished.unlink(missing_ok=True)
+        receipts = build_volume(
+            unfinished, _origin(newest), group, self._sink, self._settings, self._progress
+        )
+        segments = [loaded_segment(segment, receipts) for segment in group]
+        backing = self._backing
+        return receipts, store_history(backing.store, backing.files, unfinished, segments, receipts)
 
-    def _build_state(self, segment: PreparedSegment) -> Volume | None:
+    def _build_state(self, newest: Catalog, segment: PreparedSegment) -> Volume | None:
         prepared = prepare_state(segment, segment.zip_path.parent / "state")
         if not prepared.tables:
             return None
-        name = volume_name([(segment.file.name, segment.sha256)])
-        unfinished = self._scratch / f"state-{name}"
+        unfinished = self._scratch / "state.duckdb"
         unfinished.unlink(missing_ok=True)
-        receipts = build_volume(unfinished, [prepared], None, self._settings, self._progress)
-        commit_file(unfinished, self._root / "state" / name)
-        return Volume.of("state", f"state/{name}", receipts)
+        receipts = build_volume(
+            unfinished, _origin(newest), [prepared], None, self._settings, self._progress
+        )
+        backing = self._backing
+        file = store_volume(backing.store, backing.files, "state", segment.blocks, unfinished)
+        return Volume.of(file, receipts)
+
+    def _commit(self, addition: Addition, group: Sequence[PreparedSegment]) -> Catalog:
+        loaded = [segment.file.info.key for segment in group]
+
+        def change(newest: Document) -> Document | None:
+            grown = addition.applied(newest, self._backing.catalog(newest).lost)
+            return grown.quarantined(self._refused, loaded) if grown else None
+
+        document = self._backing.log.commit(change)
+        self._refused.clear()
+        return self._backing.catalog(document)
+
+    def _with_refused(self, newest: Document) -> Document | None:
+        return newest.quarantined(self._refused, ()) if self._refused else None
 
     def _refuse(self, file: SegmentFile, error: SegmentError, copy: Path) -> None:
         refusal = Refusal(file.info, str(error))
-        self._quarantine.put(refusal, copy if copy.exists() else None)
+        stored = None
+        if copy.exists():
+            sha256 = content_sha256(copy)
+            key = copy_key(file.info.key, sha256)
+            stored = store_file(self._backing.store, self._backing.files, key, sha256, copy)
+        self._refused.append(QuarantinedFile(refusal, stored))
         self.report.failures.append(refusal)
 
 
-def _previous_ids(files: Sequence[SegmentFile], catalog: Catalog | None) -> PreviousId:
+def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
+    """The last segment of each schema version in the group, unless a later one is loaded."""
+    known = {state.version: state.blocks for state in newest.states() if state not in newest.lost}
+    for version, segment in {segment.file.name.version: segment for segment in group}.items():
+        if version not in known or known[version] < segment.blocks:
+            yield segment
+
+
+def _origin(newest: Catalog) -> Origin:
+    return Origin(newest.document.warehouse, newest.generation)
+
+
+def _previous_ids(
+    files: Sequence[SegmentFile], held: Mapping[BlockRange, LoadedSegment]
+) -> PreviousId:
     ids = {file.blocks.last: file.segment_id for file in files}
-    if catalog is not None:
-        ids |= {blocks.last: known.segment_id for blocks, known in catalog.segments.items()}
+    ids |= {blocks.last: known.segment_id for blocks, known in held.items()}
     return lambda file: ids.get(file.blocks.first - 1, "")
 
 
@@ -182,11 +212,3 @@ def _contiguous(segments: Iterator[PreparedSegment]) -> Iterator[list[PreparedSe
         group.append(segment)
     if group:
         yield group
-
-
-def _newest_states(states: Sequence[Volume]) -> list[Volume]:
-    """Of each schema version only the newest state, ascending by block."""
-    newest: dict[int, Volume] = {}
-    for state in sorted(states, key=lambda state: state.blocks):
-        newest[state.version] = state
-    return sorted(newest.values(), key=lambda state: state.blocks)

@@ -1,20 +1,21 @@
-"""The tables `strata.segments` and `strata.receipts`: what volumes and catalog know of loads."""
+"""The tables `strata.segments`, `strata.receipts` and `strata.origin`: what a volume says of itself."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from transforms.blocks import BlockRange
-from transforms.duck import Connection, quote_name
+from transforms.duck import Connection, quote_name, quote_text
 from transforms.objects import ObjectInfo
 from transforms.segments.names import SegmentName
 from transforms.warehouse.receipts import LoadedSegment, Receipt, dump_columns, parse_columns
 
-_SEGMENTS = pa.schema(
+SEGMENTS = pa.schema(
     [
         ("chain_id", pa.string()),
         ("schema_version", pa.int32()),
@@ -30,7 +31,7 @@ _SEGMENTS = pa.schema(
         ("bytes", pa.int64()),
     ]
 )
-_RECEIPTS = pa.schema(
+RECEIPTS = pa.schema(
     [
         ("chain_id", pa.string()),
         ("schema_version", pa.int32()),
@@ -46,25 +47,45 @@ _RECEIPTS = pa.schema(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which warehouse a volume was made for, and upon which generation of it."""
+
+    warehouse: str
+    generation: int
+
+
 def write_records(
-    con: Connection, volume: str, segments: Sequence[LoadedSegment], receipts: Sequence[Receipt]
+    con: Connection,
+    volume: str,
+    origin: Origin,
+    segments: Sequence[LoadedSegment],
+    receipts: Sequence[Receipt],
 ) -> None:
-    """Create both tables in the schema `strata` of an attached file."""
+    """Create the tables in the schema `strata` of an attached file."""
     schema = f"{quote_name(volume)}.strata"
     con.execute(f"create schema {schema}")
     for name, rows in (
-        ("segments", segment_table(segments)),
-        ("receipts", pa.Table.from_pylist([_receipt_row(r) for r in receipts], schema=_RECEIPTS)),
+        ("segments", pa.Table.from_pylist(segment_rows(segments), schema=SEGMENTS)),
+        ("receipts", pa.Table.from_pylist(receipt_rows(receipts), schema=RECEIPTS)),
     ):
         con.register("records", rows)
         con.execute(f"create table {schema}.{name} as from records")
         con.unregister("records")
+    con.execute(
+        f"create table {schema}.origin as select {quote_text(origin.warehouse)} as warehouse, "
+        f"{origin.generation}::bigint as generation"
+    )
 
 
 def read_segments(con: Connection, source: str) -> list[LoadedSegment]:
     """Read a `strata.segments` table, ascending by block."""
-    rows = con.sql(f"from {source} order by first_block").to_arrow_table().to_pylist()
-    return [_segment(row) for row in rows]
+    return parse_segments(con.sql(f"from {source} order by first_block").to_arrow_table())
+
+
+def parse_segments(table: pa.Table) -> list[LoadedSegment]:
+    """Segments from the rows of `strata.segments`."""
+    return [_segment(row) for row in table.to_pylist()]
 
 
 def read_receipts(con: Connection, query: str, values: Mapping[str, str]) -> list[Receipt]:
@@ -134,6 +155,11 @@ def _receipt(row: Mapping[str, Any]) -> Receipt:
     )
 
 
-def segment_table(segments: Sequence[LoadedSegment]) -> pa.Table:
-    """The segments as an Arrow table with the columns of `strata.segments`."""
-    return pa.Table.from_pylist([_segment_row(segment) for segment in segments], schema=_SEGMENTS)
+def segment_rows(segments: Iterable[LoadedSegment]) -> list[dict[str, Any]]:
+    """The rows of `strata.segments`."""
+    return [_segment_row(segment) for segment in segments]
+
+
+def receipt_rows(receipts: Iterable[Receipt]) -> list[dict[str, Any]]:
+    """The rows of `strata.receipts`."""
+    return [_receipt_row(receipt) for receipt in receipts]

@@ -1,12 +1,12 @@
-"""Shapes: what the catalog must know of each table in a volume to make its views."""
+"""What a document lists of a volume: its file, its blocks, the shapes of its tables."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from transforms.blocks import BlockRange
+from transforms.objects import StoredFile
 from transforms.tables.registry import Column
 from transforms.warehouse.receipts import Receipt
 
@@ -45,39 +45,45 @@ def shapes_of(receipts: Iterable[Receipt]) -> dict[str, Shape]:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One volume as the catalog lists it.
+    """One volume as a document lists it.
 
-    `kind` is `history` or `state`; `file` is relative to the warehouse; `blocks` are those of its
-    segments; `version` is the newest schema version inside.
+    `kind` is `history` or `state`; `blocks` are those of its segments; `version` is the newest
+    schema version inside. `record` is the file with what was loaded, which only history has.
+    `is_sorted` says that its rows were sorted all at once, not as they were loaded.
     """
 
     kind: str
-    file: str
+    file: StoredFile
     blocks: BlockRange
     version: int
     shapes: Mapping[str, Shape]
+    record: StoredFile | None = None
+    is_sorted: bool = False
 
     @classmethod
-    def of(cls, kind: str, file: str, receipts: list[Receipt]) -> Volume:
-        """Describe a volume that was just built."""
-        first = min(receipt.blocks.first for receipt in receipts)
-        last = max(receipt.blocks.last for receipt in receipts)
-        version = max(receipt.segment.version for receipt in receipts)
-        return cls(kind, file, BlockRange(first, last), version, shapes_of(receipts))
+    def of(
+        cls,
+        file: StoredFile,
+        receipts: Iterable[Receipt],
+        record: StoredFile | None = None,
+        *,
+        is_sorted: bool = False,
+    ) -> Volume:
+        """Describe a volume by its receipts: one of history where it has a record."""
+        known = list(receipts)
+        first = min(receipt.blocks.first for receipt in known)
+        last = max(receipt.blocks.last for receipt in known)
+        version = max(receipt.segment.version for receipt in known)
+        kind = "state" if record is None else "history"
+        blocks = BlockRange(first, last)
+        return cls(kind, file, blocks, version, shapes_of(known), record, is_sorted)
 
-    def dump_shapes(self) -> str:
-        """Write the shapes as JSON."""
-        return json.dumps(
-            {
-                table: {"columns": shape.columns, "raw": sorted(shape.raw)}
-                for table, shape in sorted(self.shapes.items())
-            }
-        )
+    @property
+    def key(self) -> str:
+        """Where it lies in the warehouse."""
+        return self.file.key
 
-
-def parse_shapes(text: str) -> dict[str, Shape]:
-    """Read shapes back from their JSON."""
-    return {
-        table: Shape(dict(row["columns"]), set(row["raw"]))
-        for table, row in json.loads(text).items()
-    }
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return self.file.size

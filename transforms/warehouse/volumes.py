@@ -2,31 +2,25 @@
 
 A volume has one table per CSV table (its columns, then `_segment`: the first block of the row's
 segment, `_row`: the row's place in its CSV from 1, `_raw`: texts that no type holds) and the schema
-`strata` with `segments` and `receipts`. Its name says which blocks and which input bytes it holds.
+`strata` with `segments`, `receipts` and `origin`, so that a volume alone says what it is.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from transforms.blocks import BlockRange
 from transforms.duck import MEMORY_LIMIT, attached, quote_name, working_connection
 from transforms.lookups.lookup_tables import write_lookups
-from transforms.segments.names import SegmentName
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import conversion
 from transforms.tables.registry import HISTORY_TABLES, Column
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.records import write_records
+from transforms.warehouse.records import Origin, write_records
 from transforms.warehouse.table_load import PartSink, TableLoader
-
-VOLUME_FORMAT = "1"
-"""Changes when the same input would give other tables, so that names differ too."""
 
 # Below this, DuckDB's default block of 256 KiB would make a volume of small tables mostly padding.
 _SMALL_VOLUME_BYTES = 16 * 2**20
@@ -47,21 +41,9 @@ Progress = Callable[[int], None]
 """Called with the CSV bytes that were just loaded and proven."""
 
 
-SORTED = ".sorted.duckdb"
-"""The end of the name of a volume whose rows were sorted all at once, not as they were loaded."""
-
-
-def volume_name(segments: Sequence[tuple[SegmentName, str]], end: str = ".duckdb") -> str:
-    """Name a volume by its segments and their ZIPs' SHA-256: equal input gives an equal name."""
-    digest = hashlib.sha256(VOLUME_FORMAT.encode())
-    for name, sha256 in segments:
-        digest.update(f"\n{name.file_name} {sha256}".encode())
-    blocks = BlockRange(segments[0][0].blocks.first, segments[-1][0].blocks.last)
-    return f"{blocks.key}.{digest.hexdigest()[:16]}{end}"
-
-
 def build_volume(
     path: Path,
+    origin: Origin,
     segments: Sequence[PreparedSegment],
     sink: PartSink | None,
     settings: LoadSettings,
@@ -91,7 +73,7 @@ def build_volume(
                 receipts.extend(loader.load(group))
                 progress(sum(file.bytes for file in group))
         records = [loaded_segment(segment, receipts) for segment in segments]
-        write_records(con, "volume", records, receipts)
+        write_records(con, "volume", origin, records, receipts)
         write_lookups(con, "volume")
     return receipts
 

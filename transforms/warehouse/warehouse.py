@@ -1,14 +1,16 @@
-"""The warehouse: the folder of volumes, catalog generations and quarantine, and what it can do.
+"""The warehouse: a log of generations, the volumes that they name, and what it can do.
 
-current.duckdb   link to the newest catalog generation: what an analyst opens
-catalog/         the generations    volumes/, state/   immutable DuckDB files
-quarantine/      refused files      scratch/           unfinished files of running processes
-spam/            spam captures
+In its store, a folder or a bucket:
+log/             the documents, one a generation      volumes/, state/   immutable DuckDB files
+records/         what was loaded into each volume     spam/              spam captures
+quarantine/      copies of refused files
+
+In this machine's folder for it, which for a folder is the folder itself unless another is named:
+current.duckdb   what an analyst opens                scratch/           unfinished files
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,39 +18,28 @@ from pathlib import Path
 
 from transforms.blocks import BlockRange
 from transforms.duck import Connection, read_only_connection
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo
 from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments.inventory import Inventory, Refusal, SegmentFile
-from transforms.segments.quarantine import Quarantine, QuarantinedFile
+from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
-from transforms.spam.captures import (
-    CaptureReport,
-    captures_file,
-    load_captures,
-    new_captures,
-    refused_lines,
-)
+from transforms.spam.captures import CaptureReport, new_captures, refused_lines
 from transforms.spam.files import RefusedLine
-from transforms.warehouse.catalog import (
-    CURRENT,
-    Catalog,
-    advance,
-    current_generation,
-    read_catalog,
-)
-from transforms.warehouse.catalog_views import CAPTURES_VIEW
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.captures import captures_path, load_captures
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.catalog_file import CatalogFile
 from transforms.warehouse.compaction import FAN, CompactionReport, compact
-from transforms.warehouse.holdings import no_volume
+from transforms.warehouse.document import Document
 from transforms.warehouse.load import Loader, LoadReport
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.records import read_receipts
-from transforms.warehouse.rendering import RenderedTable, rendered_table, volume_digests
+from transforms.warehouse.rendering import RenderedTable, rendered_table
+from transforms.warehouse.sweeping import GRACE_SECONDS, ORPHAN_SECONDS, sweep
 from transforms.warehouse.table_load import PartSink
+from transforms.warehouse.taking_over import take_over
+from transforms.warehouse.verifying import verify_volumes
 from transforms.warehouse.volumes import LoadSettings, Progress
-
-GRACE_SECONDS = 24 * 3600.0
-"""How long a file that no newest generation names is kept for readers of older ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +61,71 @@ class Survey:
 
 
 class Warehouse:
-    """One chain's warehouse below a folder. Nothing touches the disk until it is used."""
+    """One chain's warehouse. Nothing touches the store until it is used."""
 
-    def __init__(self, root: Path, settings: LoadSettings | None = None) -> None:
-        self.root = root.resolve()  # views name files by path: one path, whatever the way to it
+    def __init__(self, backing: Backing, settings: LoadSettings | None = None) -> None:
+        self._backing = backing
         self._settings = settings or LoadSettings()
-        self._quarantine = Quarantine(self.root / "quarantine")
+        self._taken_over = False
 
     def __repr__(self) -> str:
-        return f"Warehouse({self.root})"
+        return f"Warehouse({self.describe()})"
+
+    @property
+    def backing(self) -> Backing:
+        """Its store, its log and this machine's folder for it."""
+        return self._backing
+
+    @property
+    def cache(self) -> Path:
+        """This machine's folder for it."""
+        return self._backing.cache
+
+    def describe(self) -> str:
+        """Name it for a person: a folder or an `s3://` address."""
+        return self._backing.store.describe()
 
     @property
     def current(self) -> Path:
-        """The link that an analyst opens."""
-        return self.root / CURRENT
+        """The file of views that an analyst opens; it is there, and new, after `connect`."""
+        return self._catalog_file.path()
+
+    @property
+    def _catalog_file(self) -> CatalogFile:
+        files = self._backing.store.path("volumes")
+        return CatalogFile(self.cache, files.parent if files else self.cache)
+
+    def document(self) -> Document | None:
+        """The newest generation, None where the warehouse was never used.
+
+        One of an earlier release is taken over first. Raises `IntegrityError` where the log is
+        damaged, or older than what this machine has seen.
+        """
+        document = self._backing.log.newest()
+        if document is None and not self._taken_over:
+            take_over(self._backing)
+            self._taken_over = True
+            document = self._backing.log.newest()
+        return document
 
     def catalog(self) -> Catalog | None:
-        """The newest generation, None where nothing was ever loaded."""
-        return read_catalog(self.root)
+        """The newest generation for readers, None where nothing is loaded."""
+        document = self.document()
+        if document is None or not document.volumes:
+            return None
+        return self._backing.catalog(document)
 
-    def quarantined(self) -> list[QuarantinedFile]:
+    def loaded_catalog(self) -> Catalog:
+        """The newest generation for readers. Raises `ConfigError` where nothing is loaded."""
+        catalog = self.catalog()
+        if catalog is None:
+            raise ConfigError(f"{self.describe()} holds nothing yet: load segments first")
+        return catalog
+
+    def quarantined(self) -> Sequence[QuarantinedFile]:
         """The refused files with their reasons, by key."""
-        return self._quarantine.files()
+        document = self.document()
+        return document.quarantine if document else ()
 
     def survey(self, source: Source) -> Survey:
         """Say what of a source is still to be loaded. Reads the listing only."""
@@ -125,15 +159,15 @@ class Warehouse:
         """Load those of the segments that are not loaded yet; the proven CSVs go to `sink`.
 
         A segment that fails is quarantined and reported, the others go on (spec 2.8; decisions 8
-        and 9). May be killed and run again, and run beside other loads and any readers.
+        and 9). May be killed and run again, and run beside other loads, on any machine, and any
+        readers.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
-        sweep_scratch(self.root / "scratch")
+        sweep_scratch(self._backing.scratch)
         catalog = self.catalog()
         held = catalog.intact_segments() if catalog else {}
         wanted = [file for file in files if file.blocks not in held]
-        with scratch_folder(self.root / "scratch") as scratch:
-            loader = Loader(self.root, scratch, source, sink, self._settings, progress)
+        with scratch_folder(self._backing.scratch) as scratch:
+            loader = Loader(self._backing, scratch, source, sink, self._settings, progress)
             loader.load(sorted(wanted, key=lambda file: file.blocks))
         self.sweep()
         return loader.report
@@ -144,93 +178,73 @@ class Warehouse:
         Raises `ConfigError` before the first load of segments, which names the chain. May be killed
         and run again, beside loads and readers.
         """
-        catalog = self.catalog()
-        if catalog is None:
-            raise ConfigError(f"{self.root} holds no segments yet: load them before spam captures")
-        report = load_captures(self.root, source.reader, catalog.chain_id)
-        if captures_file(self.root) is not None and not self._shows_captures():
-            advance(self.root, lambda newest: newest)
-        return report
+        self.document()
+        return load_captures(self._backing, source.reader)
 
     def new_captures(self, source: Source) -> list[ObjectInfo]:
         """The files of spam captures that `load_captures` would read."""
-        return new_captures(self.root, source.reader)
+        return new_captures(captures_path(self._backing, self.document()), source.reader)
 
     def refused_captures(self) -> list[RefusedLine]:
         """The lines of spam captures that are none, with their reasons."""
-        return refused_lines(self.root)
-
-    def _shows_captures(self) -> bool:
-        schema, view = CAPTURES_VIEW.split(".")
-        with self.connect() as con:
-            found = con.execute(
-                "select 1 from duckdb_views() where schema_name = $1 and view_name = $2",
-                [schema, view],
-            )
-            return bool(found.fetchall())
+        return refused_lines(captures_path(self._backing, self.document()))
 
     def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
         refused = {refusal.key: refusal for refusal in survey.inventory.refused}
-        for refusal in refused.values():
-            known = self._quarantine.find(refusal.key)
-            if known is None or known.refusal != refusal:
-                self._quarantine.put(refusal)
         bad = {refusal.info for refusal in (*refused.values(), *survey.known_bad)}
-        self._quarantine.release(
-            file.key for file in self.quarantined() if file.refusal.info not in bad
-        )
+
+        def change(newest: Document) -> Document | None:
+            known = {file.key: file for file in newest.quarantine}
+            fresh = [
+                QuarantinedFile(refusal)
+                for key, refusal in refused.items()
+                if key not in known or known[key].refusal != refusal
+            ]
+            released = [file.key for file in newest.quarantine if file.refusal.info not in bad]
+            changed = newest.quarantined(fresh, released)
+            return changed if changed != newest else None
+
+        if self.document() is not None or refused:
+            self._backing.log.begin()
+            self._backing.log.commit(change)
 
     def receipts(
         self, blocks: Iterable[BlockRange] | None = None, table: str | None = None
     ) -> list[Receipt]:
         """The receipts of loaded segments (default: all), ascending by block, then by table."""
-        if self.catalog() is None:
+        catalog = self.catalog()
+        wanted = None if blocks is None else set(blocks)
+        if catalog is None or wanted == set():
             return []
-        wanted = None if blocks is None else list(blocks)
-        if wanted == []:
-            return []
-        clauses = ["true"]
-        if wanted is not None:
-            firsts = ", ".join(str(run.first) for run in wanted)
-            clauses.append(f"first_block in ({firsts})")
-        if table is not None:
-            clauses.append("table_name = $table")
-        query = (
-            f"from strata.receipts where {' and '.join(clauses)} order by first_block, table_name"
-        )
-        with self.connect() as con:
-            return read_receipts(con, query, {"table": table} if table is not None else {})
+        among = catalog.segments.keys() if wanted is None else wanted
+        hull = BlockRange(min(one.first for one in among), max(one.last for one in among))
+        where = "true" if table is None else "table_name = $table"
+        values = {} if table is None else {"table": table}
+        found = catalog.receipts(hull, where, values)
+        return [one for one in found if wanted is None or one.blocks in wanted]
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
-        """Open the newest generation read-only. Raises `ConfigError` where there is none.
-
-        Views name volumes by path, so those of a warehouse that was moved are written anew first.
-        """
-        with read_only_connection(current_generation(self.root)) as con:
-            ((place,),) = con.execute("select warehouse from strata.generation").fetchall()
-            if Path(place) == self.root:
+        """Open the newest generation read-only. Raises `ConfigError` where there is none."""
+        catalog = self.loaded_catalog()
+        with self._backing.files.hold([volume.file for volume in catalog.volumes]):
+            path = self._catalog_file.current(catalog)
+            with read_only_connection(path) as con:
                 yield con
-                return
-        advance(self.root, lambda newest: newest)
-        with read_only_connection(self.current) as con:
-            yield con
 
     def volume_path(self, blocks: BlockRange) -> Path:
         """The volume file that holds a segment's history. Raises `RangeError` where none does."""
-        catalog = self.catalog()
-        volume = catalog.volume_of(blocks) if catalog else None
-        if volume is None:
-            raise no_volume(blocks)
-        return self.root / volume.file
+        file = self.loaded_catalog().volume_of(blocks).file
+        self._backing.files.bring([file])
+        return self._backing.files.path(file)
 
     @contextmanager
     def render(self, blocks: BlockRange, table: str, *, null: str = "") -> Iterator[RenderedTable]:
         """Render one table of one segment as CSV (spec 2.8.1-5); see `rendered_table`."""
         volume = self.volume_path(blocks)
         with (
-            scratch_folder(self.root / "scratch") as scratch,
+            scratch_folder(self._backing.scratch) as scratch,
             rendered_table(volume, scratch, blocks, table, null=null) as rendered,
         ):
             yield rendered
@@ -240,59 +254,21 @@ class Warehouse:
     ) -> Iterator[tuple[str, str]]:
         """Prove every table of every volume against its receipt; yields (what, problem or "").
 
-        Each table of each segment is rendered again and hashed; memory stays bounded. `progress` is
-        called with how many tables of volumes were read and how many there are.
+        See `verify_volumes`.
         """
         catalog = self.catalog()
-        volumes = catalog.volumes if catalog else ()
-        done, total = 0, sum(len(volume.shapes) for volume in volumes)
-        for volume in volumes:
-            begun: set[str] = set()
-            for receipt, what, problem in self._verified(volume.file):
-                if receipt and receipt.table not in begun:
-                    progress(done + len(begun), total)
-                    begun.add(receipt.table)
-                yield what, problem
-            done += len(volume.shapes)
-            progress(done, total)
-
-    def _verified(self, file: str) -> Iterator[tuple[Receipt | None, str, str]]:
-        path = self.root / file
-        if not path.exists():
-            yield None, file, "the volume is missing: load its segments again"
-            return
-        try:
-            for receipt, digest in self.digests(path):
-                what = f"{file}: {receipt.table} of segment {receipt.blocks}"
-                same = digest == receipt.sha256
-                problem = "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"
-                yield receipt, what, problem
-        except IntegrityError as error:
-            yield None, file, str(error)
-
-    def digests(self, volume: Path) -> Iterator[tuple[Receipt, str]]:
-        """Render a volume again; yields each receipt with the SHA-256 of the CSV as it is now."""
-        with scratch_folder(self.root / "scratch") as scratch:
-            yield from volume_digests(volume, scratch)
+        return verify_volumes(catalog, self._backing.scratch, progress) if catalog else iter(())
 
     def compact(self, fan: int = FAN) -> CompactionReport:
         """Merge runs of `fan` or more neighbouring volumes of similar size, until there is none."""
-        report = compact(self.root, self._settings, fan)
+        self.document()
+        report = compact(self._backing, self._settings, fan)
         self.sweep()
         return report
 
-    def sweep(self, grace_seconds: float = GRACE_SECONDS) -> list[Path]:
-        """Remove files that only generations older than the grace period name; returns them."""
-        catalog = self.catalog()
-        if catalog is None:
-            return []
-        sweep_scratch(self.root / "scratch")
-        horizon = time.time() - grace_seconds
-        named = {self.root / volume.file for volume in catalog.volumes} | {catalog.path}
-        gone: list[Path] = []
-        for folder in ("catalog", "volumes", "state"):
-            for path in sorted((self.root / folder).glob("*.duckdb")):
-                if path not in named and path.stat().st_mtime < horizon:
-                    path.unlink(missing_ok=True)
-                    gone.append(path)
-        return gone
+    def sweep(
+        self, grace_seconds: float = GRACE_SECONDS, orphan_seconds: float = ORPHAN_SECONDS
+    ) -> list[str]:
+        """Delete files that only generations older than the grace period name; see `sweep`."""
+        sweep_scratch(self._backing.scratch)
+        return sweep(self._backing, grace_seconds, orphan_seconds)

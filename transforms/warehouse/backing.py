@@ -1,0 +1,46 @@
+"""What a warehouse stands on: its store, its log, and this machine's folder for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from transforms.stores.store import Store
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.document import Document
+from transforms.warehouse.local_files import LocalFiles
+from transforms.warehouse.log import Log
+
+
+@dataclass(frozen=True)
+class Backing:
+    """The store of a warehouse, and the folder where this machine keeps what is its own.
+
+    `cache_bytes` bounds the copies of a bucket's files (None: the default).
+    """
+
+    store: Store
+    cache: Path
+    cache_bytes: int | None = None
+
+    @cached_property
+    def log(self) -> Log:
+        """The documents."""
+        return Log(self.store, self.cache)
+
+    @cached_property
+    def files(self) -> LocalFiles:
+        """The volumes and other files as files of this machine."""
+        if self.cache_bytes is None:
+            return LocalFiles(self.store, self.cache)
+        return LocalFiles(self.store, self.cache, self.cache_bytes)
+
+    @property
+    def scratch(self) -> Path:
+        """Where unfinished files lie."""
+        return self.cache / "scratch"
+
+    def catalog(self, document: Document) -> Catalog:
+        """A generation for its readers."""
+        return Catalog(document, self.store, self.files)

@@ -1,0 +1,231 @@
+"""A document of the warehouse's log: one generation, whole.
+
+It names the volumes and what else the warehouse holds. What was loaded, segment by segment, stands
+in the records beside the volumes, so that a document of 75,000 segments stays below a megabyte.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from transforms.blocks import BlockRange
+from transforms.errors import ConfigError
+from transforms.objects import StoredFile
+from transforms.sealed import seal, unseal
+from transforms.segments.quarantine import QuarantinedFile
+from transforms.warehouse.shapes import Shape, Volume
+
+FORMAT = 1
+_MARK_SECONDS = 3600.0
+_MARKS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """When a generation was made, in Unix seconds; one is kept for every hour or so."""
+
+    generation: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A file that generations before this one named: since when (Unix seconds) none does."""
+
+    key: str
+    generation: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One generation. `warehouse` is drawn once, `commit` for each attempt to write one.
+
+    `parent` is the SHA-256 of the document before (empty: none, or it could not be trusted), `time`
+    in Unix seconds; volumes ascend by kind and block.
+    """
+
+    warehouse: str
+    generation: int = 0
+    commit: str = ""
+    parent: str = ""
+    time: float = 0.0
+    chain_id: str = ""
+    volumes: tuple[Volume, ...] = ()
+    captures: StoredFile | None = None
+    quarantine: tuple[QuarantinedFile, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+    def history(self) -> list[Volume]:
+        """The volumes of history, ascending by block."""
+        return [volume for volume in self.volumes if volume.kind == "history"]
+
+    def states(self) -> list[Volume]:
+        """The volumes of current-state tables, ascending by block: one per schema version."""
+        return [volume for volume in self.volumes if volume.kind == "state"]
+
+    def with_volumes(self, volumes: Iterable[Volume]) -> Document:
+        """The same with other volumes."""
+        ordered = sorted(volumes, key=lambda volume: (volume.kind, volume.blocks))
+        return replace(self, volumes=tuple(ordered))
+
+    def keys(self) -> set[str]:
+        """Every file of the warehouse that this generation names."""
+        return {file.key for file in self.files()}
+
+    def files(self) -> list[StoredFile]:
+        """Every file of the warehouse that this generation names."""
+        records = [volume.record for volume in self.volumes if volume.record]
+        copies = [refused.copy for refused in self.quarantine if refused.copy]
+        captures = [self.captures] if self.captures else []
+        return [*(volume.file for volume in self.volumes), *records, *captures, *copies]
+
+    def quarantined(self, refused: Iterable[QuarantinedFile], released: Iterable[str]) -> Document:
+        """The same with some files refused, and some, by key, no longer."""
+        fresh = {file.key: file for file in refused}
+        gone = set(released) - fresh.keys()
+        kept = {file.key: file for file in self.quarantine if file.key not in gone}
+        merged = sorted((kept | fresh).values(), key=lambda file: file.refusal.info)
+        return replace(self, quarantine=tuple(merged))
+
+
+def new_warehouse() -> Document:
+    """What precedes the first document of a warehouse."""
+    return Document(uuid4().hex)
+
+
+def following(base: Document, parent: str, wanted: Document, forget: Iterable[str]) -> Document:
+    """The document after `base` with the content of `wanted`; `parent` is the hash of `base`.
+
+    Files that `base` names and `wanted` does not are dropped from now on; of those that were
+    dropped before, `forget` are gone by now.
+    """
+    now = max(time.time(), base.time)
+    number = base.generation + 1
+    named, gone = wanted.keys(), set(forget)
+    old = [one for one in base.dropped if one.key not in named and one.key not in gone]
+    fresh = [Dropped(key, number, now) for key in sorted(base.keys() - named)]
+    marks = base.marks
+    if not marks or marks[-1].time < now - _MARK_SECONDS:
+        marks = (*marks, Mark(number, now))
+    return replace(
+        wanted,
+        warehouse=base.warehouse,
+        generation=number,
+        commit=uuid4().hex,
+        parent=parent,
+        time=now,
+        dropped=(*old, *fresh),
+        marks=marks[-_MARKS:],
+    )
+
+
+def dump_document(document: Document) -> bytes:
+    """Write a document as sealed JSON."""
+    columns: dict[str, int] = {}
+    tables: dict[str, int] = {}
+    volumes = [_volume_row(volume, columns, tables) for volume in document.volumes]
+    return seal(
+        {
+            "format": FORMAT,
+            "warehouse": document.warehouse,
+            "generation": document.generation,
+            "commit": document.commit,
+            "parent": document.parent,
+            "time": _time_text(document.time),
+            "chain": document.chain_id,
+            "columns": [json.loads(text) for text in columns],
+            "tables": [json.loads(text) for text in tables],
+            "volumes": volumes,
+            "captures": _file_row(document.captures),
+            "quarantine": [refused.dump() for refused in document.quarantine],
+            "dropped": [[d.key, d.generation, _time_text(d.time)] for d in document.dropped],
+            "marks": [[mark.generation, _time_text(mark.time)] for mark in document.marks],
+        }
+    )
+
+
+def parse_document(data: bytes, place: str) -> Document:
+    """Read a document. Raises `IntegrityError` where it is damaged, `ConfigError` for a newer one.
+
+    `place` names it for a person.
+    """
+    row = unseal(data, place)
+    if row["format"] != FORMAT:
+        raise ConfigError(
+            f"{place} has format {row['format']} and this release knows {FORMAT}: use a newer one"
+        )
+    columns = [dict(pairs) for pairs in row["columns"]]
+    return Document(
+        row["warehouse"],
+        row["generation"],
+        row["commit"],
+        row["parent"],
+        _time(row["time"]),
+        row["chain"],
+        tuple(_volume(one, columns, row["tables"]) for one in row["volumes"]),
+        _file(row["captures"]),
+        tuple(map(QuarantinedFile.parse, row["quarantine"])),
+        tuple(Dropped(key, number, _time(text)) for key, number, text in row["dropped"]),
+        tuple(Mark(number, _time(text)) for number, text in row["marks"]),
+    )
+
+
+def _volume_row(
+    volume: Volume, columns: dict[str, int], tables: dict[str, int]
+) -> dict[str, object]:
+    """A volume's row; columns and sets of tables that volumes share are listed once."""
+
+    def place(text: str, known: dict[str, int]) -> int:
+        return known.setdefault(text, len(known))
+
+    shapes = {
+        table: place(json.dumps([*shape.columns.items()]), columns)
+        for table, shape in sorted(volume.shapes.items())
+    }
+    raw = {table: sorted(shape.raw) for table, shape in volume.shapes.items() if shape.raw}
+    return {
+        "kind": volume.kind,
+        "file": _file_row(volume.file),
+        "blocks": [volume.blocks.first, volume.blocks.last],
+        "version": volume.version,
+        "tables": place(json.dumps(shapes), tables),
+        "raw": raw,
+        "record": _file_row(volume.record),
+        "sorted": volume.is_sorted,
+    }
+
+
+def _volume(
+    row: Mapping[str, Any], columns: Sequence[dict[str, str]], tables: Sequence[Mapping[str, int]]
+) -> Volume:
+    shapes = {
+        table: Shape(dict(columns[number]), set(row["raw"].get(table, ())))
+        for table, number in tables[row["tables"]].items()
+    }
+    file, blocks = StoredFile(*row["file"]), BlockRange(*row["blocks"])
+    record = _file(row["record"])
+    return Volume(row["kind"], file, blocks, row["version"], shapes, record, row["sorted"])
+
+
+def _file_row(file: StoredFile | None) -> list[object] | None:
+    return [file.key, file.size, file.sha256] if file else None
+
+
+def _file(row: Sequence[Any] | None) -> StoredFile | None:
+    return StoredFile(*row) if row else None
+
+
+def _time_text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")
+
+
+def _time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,147 @@
+"""The warehouse's log: numbered documents, each created once, the newest of which is the truth.
+
+Who writes reads the newest, changes it and creates the next number. Of several only one can create
+it; the others read again and change again. No lock and no pointer takes part, so any number of
+machines share a folder or a bucket.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from transforms.errors import ConfigError, ConflictError, IntegrityError
+from transforms.stores.store import Store
+from transforms.warehouse.document import (
+    Document,
+    dump_document,
+    following,
+    new_warehouse,
+    parse_document,
+)
+from transforms.warehouse.seen import Seen
+
+Change = Callable[[Document], Document | None]
+"""From the newest generation to the next one's content (its number is ignored); None: no change."""
+
+_FOLDER = "log/"
+_NAME = re.compile(r"log/(\d{20})\.json")
+_TYPE = "application/json"
+
+
+class Log:
+    """The documents in a store. `cache` is where this machine remembers the newest it has seen."""
+
+    def __init__(self, store: Store, cache: Path) -> None:
+        self._store = store
+        self._seen = Seen(cache)
+        self._newest: tuple[Document, str] | None = None
+
+    def newest(self) -> Document | None:
+        """The newest generation, None where there is no document.
+
+        Raises `IntegrityError` where it is damaged, or older than what this machine has seen.
+        """
+        found = self._find()
+        return found[0] if found else None
+
+    def is_outdated(self, generation: int) -> bool:
+        """Whether there is a newer generation; two requests to the store at the most."""
+        if self._store.head(document_key(generation + 1)) is not None:
+            return True
+        # Documents are removed, oldest first: after a long sleep all that was known may be gone.
+        return self._store.head(document_key(generation)) is None
+
+    def numbers(self) -> list[int]:
+        """The numbers of all documents that are there, ascending; a missing folder has none."""
+        try:
+            keys = [info.key for info in self._store.list(_FOLDER)]
+        except ConfigError:
+            return []
+        return sorted(int(found[1]) for found in map(_NAME.fullmatch, keys) if found)
+
+    def read(self, generation: int) -> tuple[Document, str]:
+        """One document and its hash. Raises `FileNotFoundError`, `IntegrityError`."""
+        key = document_key(generation)
+        data = self._store.read(key)
+        document = parse_document(data, self._store.describe(key))
+        if document.generation != generation:
+            raise IntegrityError(
+                f"{self._store.describe(key)} says that it is generation {document.generation}: "
+                "it was renamed or copied; run strata repair"
+            )
+        return document, hashlib.sha256(data).hexdigest()
+
+    def commit(self, change: Change, forget: Collection[str] = ()) -> Document:
+        """Make the next generation from the newest one; returns the newest afterwards.
+
+        `change` is applied again, to what is newest then, whenever another writer was faster.
+        `forget` are dropped files that were removed.
+        """
+        while True:
+            base, parent = self._find() or (new_warehouse(), "")
+            wanted = change(base)
+            if wanted is None:
+                return base
+            created = self.create(following(base, parent, wanted, forget))
+            if created is not None:
+                return created
+
+    def create(self, document: Document) -> Document | None:
+        """Create a document; None where another one has its number.
+
+        An answer that got lost is no harm: the same bytes there are ours, by the commit's own id.
+        """
+        key, data = document_key(document.generation), dump_document(document)
+        sha256 = hashlib.sha256(data).hexdigest()
+        try:
+            self._store.put_if_absent(
+                key, data, content_type=_TYPE, sha256=sha256, immutable=True
+            )
+        except ConflictError:
+            return None
+        except OSError:
+            if not self._holds(key, data):
+                raise
+        self._newest = (document, sha256)
+        self._seen.keep(document, sha256)
+        return document
+
+    def begin(self) -> Document:
+        """The newest generation; the first one, which is empty, is made where there is none.
+
+        It is there before any volume is: volumes without a log are one that was lost.
+        """
+        return self.newest() or self.commit(lambda empty: empty)
+
+    def _holds(self, key: str, data: bytes) -> bool:
+        with suppress(OSError):
+            return self._store.read(key) == data
+        return False
+
+    def forget_seen(self) -> None:
+        """Forget what this machine has seen: an older log is right."""
+        self._newest = None
+        self._seen.forget()
+
+    def _find(self) -> tuple[Document, str] | None:
+        known = self._newest
+        if known is not None and not self.is_outdated(known[0].generation):
+            return known
+        numbers = self.numbers()
+        if not numbers:
+            self._seen.check(None, "", self._store.describe("log"))
+            return None
+        document, sha256 = self.read(numbers[-1])
+        self._seen.check(document, sha256, self._store.describe(document_key(numbers[-1])))
+        self._seen.keep(document, sha256)
+        self._newest = (document, sha256)
+        return self._newest
+
+
+def document_key(generation: int) -> str:
+    """Where a generation's document lies in the warehouse."""
+    return f"{_FOLDER}{generation:020d}.json"

@@ -1,0 +1,46 @@
+"""From an address to the warehouse that it names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from transforms.stores.folder import FolderStore
+from transforms.stores.opening import open_store
+from transforms.stores.store import S3Options
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.volumes import LoadSettings
+from transforms.warehouse.warehouse import Warehouse
+
+CACHES = Path("~/.cache/strata")
+"""Where the folders for warehouses in buckets are unless something else is said."""
+
+
+def open_warehouse(
+    place: str | Path,
+    cache: Path | None = None,
+    settings: LoadSettings | None = None,
+    *,
+    cache_bytes: int | None = None,
+    options: S3Options | None = None,
+) -> Warehouse:
+    """The warehouse in a folder or at `s3://bucket/prefix`; nothing is read or created yet.
+
+    `cache` is this machine's folder for it: by default the folder of the warehouse itself, for a
+    bucket one below the user's own. Raises `ConfigError` for any other address.
+    """
+    store = open_store(str(place), options)
+    log = store.path("log")
+    if log is not None:
+        # Views name files by path: one path, whatever the links on the way to it.
+        store = FolderStore(log.parent.resolve())
+        cache = cache or log.parent.resolve()
+    cache = cache or CACHES / _name(str(place))
+    backing = Backing(store, cache.expanduser().absolute(), cache_bytes)
+    return Warehouse(backing, settings)
+
+
+def _name(address: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", address.rstrip("/").rpartition("/")[2])
+    return f"{plain}-{hashlib.sha256(address.rstrip('/').encode()).hexdigest()[:8]}"

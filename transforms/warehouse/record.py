@@ -1,0 +1,81 @@
+"""The record of a volume: a small Parquet file beside it that says what was loaded into it.
+
+A row per segment, with the receipts of its tables as a list. Readers ask it instead of the volume,
+which may be large, and far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from transforms.duck import file_connection, quote_files
+from transforms.warehouse.receipts import LoadedSegment, Receipt
+from transforms.warehouse.records import (
+    RECEIPTS,
+    SEGMENTS,
+    parse_segments,
+    read_receipts,
+    receipt_rows,
+    segment_rows,
+)
+
+_NAME = [SEGMENTS.field(name) for name in ("chain_id", "schema_version", "first_block", "last_block")]
+_OWN = [field for field in RECEIPTS if field.name not in {named.name for named in _NAME}]
+_SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(_OWN))))
+
+
+def write_record(
+    path: Path, segments: Sequence[LoadedSegment], receipts: Iterable[Receipt]
+) -> None:
+    """Write the record of a volume with these segments (ascending) and their receipts."""
+    ordered = sorted(receipts, key=lambda receipt: (receipt.blocks, receipt.table))
+    lists = {
+        blocks: [{name: row[name] for name in (f.name for f in _OWN)} for row in receipt_rows(same)]
+        for blocks, same in groupby(ordered, key=lambda receipt: receipt.blocks)
+    }
+    rows = [
+        row | {"receipts": lists.get(segment.blocks, [])}
+        for segment, row in zip(segments, segment_rows(segments), strict=True)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), path, compression="zstd")
+
+
+@lru_cache(maxsize=4096)
+def read_record(path: Path) -> tuple[LoadedSegment, ...]:
+    """The segments of a record, ascending; the file is named by its bytes and never changes."""
+    table = pq.read_table(path, columns=SEGMENTS.names)  # type: ignore[no-untyped-call]
+    return tuple(parse_segments(table))
+
+
+def segments_source(records: Iterable[Path]) -> str:
+    """SQL for the rows of `strata.segments` in records."""
+    return f"(select * exclude receipts from read_parquet({quote_files(records)}))"
+
+
+def receipts_source(records: Iterable[Path]) -> str:
+    """SQL for the rows of `strata.receipts` in records."""
+    named = ", ".join(field.name for field in _NAME)
+    own = ", ".join(f"receipt.{field.name} as {field.name}" for field in _OWN)
+    return (
+        f"(select {named}, {own} from (select {named}, unnest(receipts) as receipt "
+        f"from read_parquet({quote_files(records)})))"
+    )
+
+
+def recorded_receipts(
+    records: Sequence[Path], where: str = "true", values: dict[str, str] | None = None
+) -> Iterator[Receipt]:
+    """The receipts in records, ascending by block and table, of rows for which `where` holds."""
+    if records:
+        query = (
+            f"from {receipts_source(records)} where {where} "
+            "order by first_block, table_name"
+        )
+        with file_connection() as con:
+            yield from read_receipts(con, query, values or {})

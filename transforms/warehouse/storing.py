@@ -1,0 +1,63 @@
+"""Putting finished files into the warehouse: named by their blocks and bytes, created once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from transforms.blocks import BlockRange
+from transforms.objects import StoredFile
+from transforms.stores.store import Store, content_sha256, content_size
+from transforms.warehouse.local_files import LocalFiles
+from transforms.warehouse.receipts import LoadedSegment, Receipt
+from transforms.warehouse.record import write_record
+from transforms.warehouse.shapes import Volume
+
+_TYPES = {
+    ".duckdb": "application/vnd.duckdb",
+    ".parquet": "application/vnd.apache.parquet",
+    ".zip": "application/zip",
+}
+
+
+def store_volume(
+    store: Store, files: LocalFiles, folder: str, blocks: BlockRange, path: Path
+) -> StoredFile:
+    """Put a file of `blocks` into a folder of the warehouse, under the name of its bytes.
+
+    It is whole and verified there before anything can name it. `path` may become the object, or
+    this machine's copy of it: nobody may write it any more.
+    """
+    sha256 = content_sha256(path)
+    key = f"{folder}/{blocks.key}.{sha256}{path.suffix}"
+    return store_file(store, files, key, sha256, path)
+
+
+def store_history(
+    store: Store,
+    files: LocalFiles,
+    path: Path,
+    segments: Sequence[LoadedSegment],
+    receipts: Sequence[Receipt],
+    *,
+    is_sorted: bool = False,
+) -> Volume:
+    """Put a volume of history, and its record, which is written beside `path`; describe it."""
+    blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
+    record = path.with_suffix(".parquet")
+    write_record(record, segments, receipts)
+    volume = store_volume(store, files, "volumes", blocks, path)
+    described = store_volume(store, files, "records", blocks, record)
+    return Volume.of(volume, receipts, described, is_sorted=is_sorted)
+
+
+def store_file(
+    store: Store, files: LocalFiles, key: str, sha256: str, path: Path
+) -> StoredFile:
+    """Put a file that hashes to `sha256` at `key`; see `store_volume`."""
+    file = StoredFile(key, content_size(path), sha256)
+    store.put_if_absent(
+        key, path, content_type=_TYPES[path.suffix], sha256=sha256, immutable=True, take=True
+    )
+    files.adopt(file, path)
+    return file

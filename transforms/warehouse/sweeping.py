@@ -1,0 +1,93 @@
+"""What may be deleted from a warehouse, and when; everything else stays.
+
+A file of segments is deleted only where named volumes hold all of its blocks, whatever the log says
+of it: so nothing that is the only copy is ever lost to a log that was damaged or put back.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.errors import ConfigError
+from transforms.objects import ObjectInfo
+from transforms.stores.store import Store
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.document import Document
+from transforms.warehouse.log import Log, document_key
+
+GRACE_SECONDS = 24 * 3600.0
+"""How long a file that the newest generation no longer names is kept for readers of older ones."""
+
+ORPHAN_SECONDS = 7 * 24 * 3600.0
+"""How old a file that no generation ever named is before it is deleted: longer than any run."""
+
+FOLDERS = ("volumes", "state", "records", "spam", "quarantine")
+_BLOCKS = re.compile(r"(?:volumes|state|records)/(\d+)-(\d+)\.")
+
+
+def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list[str]:
+    """Delete what nobody can be about to read; returns the keys. May be killed and run again.
+
+    That is: what the log dropped longer ago than the grace period, files that were never named, and
+    documents that were followed longer ago than the grace period.
+    """
+    store, log = backing.store, backing.log
+    document = log.newest()
+    if document is None:
+        return []
+    now = time.time()
+    dropped = {one.key for one in document.dropped}
+    due = [one.key for one in document.dropped if one.time < now - grace_seconds]
+    orphans = (
+        info.key
+        for info in unnamed(store, document)
+        if info.key not in dropped and info.modified < now - orphan_seconds
+    )
+    removable = _Removable(backing.catalog(document))
+    gone = [key for key in (*due, *orphans) if removable.is_covered(key)]
+    gone += _old_documents(log, document, now - grace_seconds)
+    for key in gone:
+        store.delete(key)
+    if any(key in gone for key in due):
+        log.commit(lambda newest: newest, forget=set(gone))
+    return gone
+
+
+def unnamed(store: Store, document: Document) -> Iterator[ObjectInfo]:
+    """The files of the warehouse's folders that a generation does not name."""
+    named = document.keys()
+    for folder in FOLDERS:
+        try:
+            yield from (info for info in store.list(f"{folder}/") if info.key not in named)
+        except ConfigError:  # the folder of the whole store is not there
+            return
+
+
+class _Removable:
+    """Which files hold nothing but what volumes that are there hold too."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._named = catalog.document.keys()
+        there = (volume.blocks for volume in catalog.history() if volume not in catalog.lost)
+        self._runs = list(contiguous_runs(there))
+
+    def is_covered(self, key: str) -> bool:
+        """Whether a file is not named, and the volumes hold all blocks that its name says."""
+        found = _BLOCKS.match(key)
+        if key in self._named:
+            return False
+        if found is None:
+            return key.partition("/")[0] in FOLDERS
+        blocks = BlockRange(int(found[1]), int(found[2]))
+        return any(run.first <= blocks.first and blocks.last <= run.last for run in self._runs)
+
+
+def _old_documents(log: Log, document: Document, horizon: float) -> Iterable[str]:
+    marks = [mark.generation for mark in document.marks if mark.time < horizon]
+    if not marks:
+        return []
+    return [document_key(number) for number in log.numbers() if number < marks[-1]]
