@@ -30,13 +30,16 @@ class _Door:
         self.app = app
         self.faults: list[tuple[str, str]] = []
         self.requests: list[str] = []
+        self.on_request: Callable[[str], object] = lambda request: None
         self._lock = threading.Lock()
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         method = environ["REQUEST_METHOD"]
-        self.requests.append(f"{method} {environ['PATH_INFO']}")
+        request = f"{method} {environ['PATH_INFO']}"
+        self.requests.append(request)
+        self.on_request(request)
         fault = self.faults.pop(0)[1] if self.faults and self.faults[0][0] == method else ""
         if fault[:3].isdigit():
             start_response(fault, [("Content-Type", "application/xml")])
@@ -51,6 +54,8 @@ class _Door:
             answer = b"".join(self.app(environ, start_response))
         if fault == "lose the answer":
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        if fault == "flip a bit":
+            answer = bytes([answer[0] ^ 1]) + answer[1:]
         return [answer[: len(answer) // 2]] if fault == "cut the body" else [answer]
 
 

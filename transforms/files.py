@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,19 @@ from uuid import uuid4
 from transforms.errors import BusyError
 
 TEMP_SUFFIX = ".tmp"
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def naming_full_disk(path: Path) -> Iterator[None]:
+    """Let an error that says that there is no room name the file that finds none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 @contextmanager
@@ -28,7 +42,7 @@ def new_file(
         folder.mkdir(parents=True, exist_ok=True)
     temp = scratch / f"{path.name}.{uuid4().hex}{TEMP_SUFFIX}"
     try:
-        with temp.open("xb") as file:
+        with naming_full_disk(path), temp.open("xb") as file:
             yield file
             file.flush()
             if durable:

@@ -77,7 +77,7 @@ def exclusive(path: Path, *, wait_seconds: float = 120.0) -> Iterator[None]:
                 if time.monotonic() > deadline:
                     raise BusyError(
                         f"another process has held {path} for {wait_seconds:.0f} seconds: "
-                        "look for a stuck load, then try again"
+                        "look for a stuck process, then try again"
                     ) from error
                 time.sleep(_LOCK_POLL_SECONDS)
         yield

@@ -57,6 +57,11 @@ def plain_errors(place: str, bucket: str, endpoint: str) -> Iterator[None]:
         ) from error
     except _SETTINGS as error:
         raise ConfigError(f"{place} cannot be opened: {error}") from error
+    except exceptions.FlexibleChecksumError as error:
+        raise IntegrityError(
+            f"{place} did not arrive as it was stored ({error}): read it again; if it stays so, "
+            "put it back from a backup"
+        ) from error
     except exceptions.BotoCoreError as error:
         raise OSError(errno.EIO, f"{place} could not be used: {error}") from error
 

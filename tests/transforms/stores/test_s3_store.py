@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,26 @@ def test_a_range_cut_short_every_time_is_a_lost_connection(
     with pytest.raises(ConnectionError, match="no answer"):
         store.fetch("x", tmp_path / "copy")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_answer_that_does_not_match_its_checksum_is_no_trouble_of_the_machine(
+    server: BucketServer, store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, "x", b"bytes")
+    checksum = b64encode(hashlib.sha256(b"bytes").digest()).decode()
+    answer = server.door.app
+
+    def with_checksum(environ: dict[str, Any], start_response: Any) -> Any:
+        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            return start_response(status, [*headers, ("x-amz-checksum-sha256", checksum)], *rest)
+
+        return answer(environ, start)
+
+    monkeypatch.setattr(server.door, "app", with_checksum)
+    assert store.read("x") == b"bytes"
+    server.door.faults.append(("GET", "flip a bit"))
+    with pytest.raises(IntegrityError, match=r"s3://.*/x did not arrive .*read it again"):
+        store.read("x")
 
 
 def test_an_object_replaced_during_a_download_is_not_mixed_with_its_successor(
