@@ -21,6 +21,7 @@ from api.queries.export import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
 from exporters.exports.range_export import RangeExporter
 from transforms.stores.opening import open_store
+from transforms.warehouse.opening import open_warehouse
 
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
@@ -38,20 +39,24 @@ class Service:
         self.settings = settings
         self.metrics = Metrics(metrics)
         self.store = open_store(settings.locations.archive)
+        locations = settings.locations
+        self.warehouse = open_warehouse(
+            locations.warehouse, locations.cache, cache_bytes=locations.cache_bytes
+        )
         self._closing = ExitStack()
         self.snapshots = self._closing.enter_context(
-            Snapshots.open(settings.locations.warehouse, memory_limit=limits.memory)
+            Snapshots.open(self.warehouse, memory_limit=limits.memory)
         )
         self.exports = ExportQuery(
             RangeExporter(
-                settings.locations.warehouse.absolute(),
+                self.warehouse.cache,
                 self.store,
-                settings.locations.name_style,
+                locations.name_style,
                 limits.rendered_bytes,
             ),
             self._note_damage,
         )
-        self.health = Health(settings, self.snapshots, self.metrics)
+        self.health = Health(settings, self.warehouse, self.snapshots, self.metrics)
         self.queries = Workers("query", limits.threads, limits.queue)
         self._export_workers = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE)
         limiter = RateLimiter(access.rate, access.burst) if access.rate else None

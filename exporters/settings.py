@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, Valida
 
 from exporters.names import NameStyle
 from transforms.errors import ConfigError
+from transforms.warehouse.local_files import MOST_CACHE_BYTES
 
 EMBEDDED_DATA = Path("strata-data")
 """Where the embedded run keeps its sample, warehouse and archive."""
@@ -40,16 +41,19 @@ Style = Annotated[NameStyle, Field(description=f"one of {_STYLES}")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locations:
-    """Where everything lies: `warehouse` is a folder, the others are a folder or `s3://` address.
+    """Where everything lies: each a folder or an `s3://` address.
 
-    Credentials, region and endpoint of a bucket come from `AWS_*` variables, profiles or roles.
-    The warehouse also keeps the parts that wait to be published. An empty `source` means that
-    nobody asks for it.
+    Credentials, region and endpoint of a bucket come from `AWS_*` variables, profiles or roles. An
+    empty `source` means that nobody asks for it. `cache` is this machine's folder for the
+    warehouse, with the parts that wait to be published (None: that of the warehouse, or for a
+    bucket one below the user's own); `cache_bytes` bounds what it holds of a bucket's files.
     """
 
     source: str = EMBEDDED_SOURCE
-    warehouse: Annotated[Path, AfterValidator(Path.expanduser)] = EMBEDDED_DATA / "warehouse"
+    warehouse: str = str(EMBEDDED_DATA / "warehouse")
     archive: str = str(EMBEDDED_DATA / "archive")
+    cache: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
+    cache_bytes: Natural = MOST_CACHE_BYTES
     name_style: Style = NameStyle.SPEC
 
 
@@ -98,7 +102,7 @@ def read_locations(
     chosen = {name: place or None for name, place in given.items()}
     source = read_group(Locations, "STRATA_", environment, given=chosen).source
     data = data_folder(source)
-    defaults = {"warehouse": data / "warehouse", "archive": str(data / "archive")}
+    defaults = {"warehouse": str(data / "warehouse"), "archive": str(data / "archive")}
     return read_group(group, "STRATA_", environment, given=chosen, defaults=defaults)
 
 

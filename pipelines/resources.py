@@ -16,6 +16,8 @@ class StrataResource(dg.ConfigurableResource[Site]):
 
     source: str
     warehouse: str
+    cache: str
+    cache_bytes: int
     archive: str
     name_style: str
     window: int
@@ -27,7 +29,9 @@ class StrataResource(dg.ConfigurableResource[Site]):
         """The resource that hands out these settings."""
         return cls(
             source=settings.source,
-            warehouse=str(settings.warehouse),
+            warehouse=settings.warehouse,
+            cache=str(settings.cache or ""),
+            cache_bytes=settings.cache_bytes,
             archive=settings.archive,
             name_style=settings.name_style.value,
             window=settings.window,
@@ -40,7 +44,9 @@ class StrataResource(dg.ConfigurableResource[Site]):
         return Site(
             Settings(
                 source=self.source,
-                warehouse=Path(self.warehouse),
+                warehouse=self.warehouse,
+                cache=Path(self.cache) if self.cache else None,
+                cache_bytes=self.cache_bytes,
                 archive=self.archive,
                 name_style=NameStyle(self.name_style),
                 window=self.window,

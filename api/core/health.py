@@ -25,9 +25,15 @@ _Result = TypeVar("_Result")
 class Health:
     """Whether one process is ready, and what is known of its data."""
 
-    def __init__(self, settings: ServeSettings, snapshots: Snapshots, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        settings: ServeSettings,
+        warehouse: Warehouse,
+        snapshots: Snapshots,
+        metrics: Metrics,
+    ) -> None:
         self._limits = settings.limits
-        self._warehouse = Warehouse(settings.locations.warehouse)
+        self._warehouse = warehouse
         self._source = settings.locations.source
         self._snapshots = snapshots
         self._metrics = metrics

@@ -20,9 +20,9 @@ from api.core.relations import HeldTable
 from transforms.duck import MEMORY_LIMIT
 from transforms.lookups.lookup_tables import Lookups, read_lookups
 from transforms.sessions import Row, Session, SessionPool, Value
-from transforms.spam.captures import captures_file
-from transforms.warehouse.catalog import CURRENT, Catalog, read_catalog
+from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.shapes import Volume
+from transforms.warehouse.warehouse import Warehouse
 
 _Built = TypeVar("_Built")
 # As many as a session keeps statements prepared; 375 volumes have far more sets.
@@ -42,14 +42,15 @@ class Block:
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
-    `files` and `paths` are the volumes' names in SQL and all attached files; `lookups` say by such
-    a name where in a volume rows can be. `newest` is None where no block is loaded; `captures`
-    names the attached file of spam captures.
+    `files` and `paths` are the volumes' names in SQL and all attached files, which `lease` keeps on
+    this machine; `lookups` say by such a name where in a volume rows can be. `newest` is None where
+    no block is loaded; `captures` names the attached file of spam captures.
     """
 
     catalog: Catalog
     files: Mapping[str, str]
     paths: tuple[Path, ...]
+    lease: ExitStack
     lookups: Mapping[str, Lookups | None] = field(default_factory=dict)
     newest: Block | None = None
     captures: str | None = None
@@ -100,7 +101,7 @@ class Snapshot:
             found = []
             for volume in volumes():
                 if table in volume.shapes:
-                    file = snapshot.files[volume.file]
+                    file = snapshot.files[volume.key]
                     lookups = snapshot.lookups.get(file)
                     shape = volume.shapes[table]
                     found.append(HeldTable(file, table, volume.blocks, shape, lookups))
@@ -135,8 +136,8 @@ class Reading:
 class Snapshots:
     """The newest generation of a warehouse, for all requests of a process."""
 
-    def __init__(self, warehouse: Path, pool: SessionPool) -> None:
-        self._root = warehouse.absolute()
+    def __init__(self, warehouse: Warehouse, pool: SessionPool) -> None:
+        self._warehouse = warehouse
         self._pool = pool
         self._lock = Lock()
         self._refreshing = Lock()
@@ -145,7 +146,7 @@ class Snapshots:
     @classmethod
     @contextmanager
     def open(
-        cls, warehouse: Path, *, threads: int = 1, memory_limit: str = MEMORY_LIMIT
+        cls, warehouse: Warehouse, *, threads: int = 1, memory_limit: str = MEMORY_LIMIT
     ) -> Iterator[Snapshots]:
         """Open a warehouse for serving, whether or not anything is loaded yet.
 
@@ -165,25 +166,19 @@ class Snapshots:
         return self._current
 
     def refresh(self) -> bool:
-        """Go over to a newer generation, or newer spam captures, if there are any: say so.
+        """Go over to a newer generation if there is one: say so.
 
         Cheap when there is nothing new, so that it can be called every second. What it raises
         leaves the present generation in use.
         """
         with self._refreshing:
             current = self._current
-            captures = captures_file(self._root)
-            link = self._root / CURRENT
-            if not link.exists() or (
-                current is not None
-                and current.catalog.path.resolve() == link.resolve()
-                and captures in (None, *current.paths)
+            catalog = self._newest_catalog()
+            if catalog is None or (
+                current is not None and current.catalog.document.commit == catalog.document.commit
             ):
                 return False
-            catalog = read_catalog(self._root)
-            if catalog is None:
-                return False
-            following = self._open(catalog, captures)
+            following = self._open(catalog)
             with self._lock:
                 self._current = following
             if current is not None:
@@ -218,9 +213,23 @@ class Snapshots:
     def _let_go(self, snapshot: Snapshot) -> None:
         for path in snapshot.paths:
             self._pool.release(path)
+        snapshot.lease.close()
 
-    def _open(self, catalog: Catalog, captures: Path | None) -> Snapshot:
+    def _newest_catalog(self) -> Catalog | None:
+        """The newest generation; at the start, and with the bucket away, the last one seen."""
+        try:
+            catalog = self._warehouse.catalog()
+            return catalog.intact() if catalog else None
+        except ConnectionError:
+            seen = self._warehouse.last_seen() if self._current is None else None
+            if seen is None:
+                raise
+            return seen
+
+    def _open(self, catalog: Catalog) -> Snapshot:
         with ExitStack() as undo:
+            lease = undo.enter_context(ExitStack())
+            lease.enter_context(catalog.files.hold(catalog.document.attachable()))
             files: dict[str, str] = {}
             paths: list[Path] = []
 
@@ -231,12 +240,13 @@ class Snapshots:
                 return alias
 
             for volume in catalog.volumes:
-                files[volume.file] = attach(self._root / volume.file)
-            spam = attach(captures) if captures is not None else None
+                files[volume.key] = attach(catalog.files.path(volume.file))
+            captures = catalog.document.captures
+            spam = attach(catalog.files.path(captures)) if captures is not None else None
             with self._pool.session() as session:
-                history = [files[volume.file] for volume in catalog.history()]
+                history = [files[volume.key] for volume in catalog.history()]
                 lookups = {file: self._lookups(session, file) for file in history}
-                snapshot = Snapshot(catalog, files, tuple(paths), lookups, captures=spam)
+                snapshot = Snapshot(catalog, files, tuple(paths), lease, lookups, captures=spam)
                 snapshot.newest = _newest(session, snapshot)
             undo.pop_all()
             return snapshot

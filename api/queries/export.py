@@ -16,7 +16,7 @@ from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
 from transforms.blocks import BlockRange
 from transforms.segments.names import SegmentName
-from transforms.warehouse.holdings import no_volume, receipts_sql, table_receipts
+from transforms.warehouse.holdings import receipts_sql, table_receipts
 from transforms.warehouse.receipts import Receipt
 
 _PROVE_BYTES = 64 * 2**20
@@ -34,12 +34,12 @@ class SnapshotHoldings:
         snapshot = self.reading.snapshot
         return [
             receipt
-            for volume in snapshot.catalog.history()
-            if volume.blocks.overlaps(blocks) and table in volume.shapes
+            for volume in snapshot.catalog.volumes_over(blocks)
+            if table in volume.shapes
             for receipt in table_receipts(
                 table,
                 self.reading.rows(
-                    receipts_sql(f"{snapshot.files[volume.file]}.strata.receipts"),
+                    receipts_sql(f"{snapshot.files[volume.key]}.strata.receipts"),
                     [table, blocks.first, blocks.last],
                 ),
             )
@@ -52,10 +52,7 @@ class SnapshotHoldings:
     def volume(self, blocks: BlockRange) -> Path:
         """See `transforms.warehouse.holdings.Holdings`."""
         catalog = self.reading.snapshot.catalog
-        volume = catalog.volume_of(blocks)
-        if volume is None:
-            raise no_volume(blocks)
-        return catalog.root / volume.file
+        return catalog.files.path(catalog.volume_of(blocks).file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,11 +47,12 @@ def _nothing(*_: object) -> None:
 class RangeExporter:
     """Exports from one warehouse and the archive in `store`; safe among threads and processes.
 
-    `style` says how numbers are written in names, `rendered_bytes` how much of what is rendered is
-    kept for the next export.
+    `cache` is this machine's folder for the warehouse: parts, proofs and what was rendered. `style`
+    says how numbers are written in names, `rendered_bytes` how much of what is rendered is kept for
+    the next export.
     """
 
-    warehouse: Path
+    cache: Path
     store: Store
     style: NameStyle = NameStyle.SPEC
     rendered_bytes: int = RENDERED_BYTES
@@ -59,7 +60,7 @@ class RangeExporter:
     @cached_property
     def proofs(self) -> Proofs:
         """What was proven of ZIPs, by any process."""
-        return Proofs(self.warehouse / "proofs.sqlite")
+        return Proofs(self.cache / "proofs.sqlite")
 
     def export(
         self,
@@ -112,15 +113,15 @@ class RangeExporter:
         stage = PartStage(folder, style or self.style, durable=False)
         for receipt in receipts:
             volume = holdings.volume(receipt.blocks)
-            render_part(stage, volume, receipt, self.warehouse / "scratch", null=null)
+            render_part(stage, volume, receipt, self.cache / "scratch", null=null)
         parts = ([_staged(stage, plan, blocks) for blocks in s.segments] for s in plan.spans)
         return RangeExport(plan, layout_spans(plan, parts, stage.style))
 
     def _places(self, chain_id: str) -> PartPlaces:
         return PartPlaces(
             Archive(self.store, chain_id),
-            PartStage(self.warehouse / "parts", self.style),
-            RenderedParts(self.warehouse, self.style, self.rendered_bytes),
+            PartStage(self.cache / "parts", self.style),
+            RenderedParts(self.cache, self.style, self.rendered_bytes),
             self.proofs,
         )
 

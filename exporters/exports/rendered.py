@@ -23,16 +23,16 @@ RENDERED_BYTES = 20 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class RenderedParts:
-    """The folder `rendered` of a warehouse. `most_bytes` bounds it between two exports."""
+    """The folder `rendered` of a machine's cache. `most_bytes` bounds it between two exports."""
 
-    warehouse: Path
+    cache: Path
     style: NameStyle = NameStyle.SPEC
     most_bytes: int = RENDERED_BYTES
 
     @property
     def folder(self) -> Path:
         """Where they lie: below the name of their volume, which says what is in it."""
-        return self.warehouse / "rendered"
+        return self.cache / "rendered"
 
     def holding(self, volume: Path, receipt: Receipt, *, again: bool = False) -> PartStage:
         """The folder with the part of one table of one segment, rendered now unless it is there.
@@ -43,7 +43,7 @@ class RenderedParts:
         stage = PartStage(self.folder / volume.stem, self.style, durable=False)
         path = stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
         if again or not path.exists():
-            render_part(stage, volume, receipt, self.warehouse / "scratch")
+            render_part(stage, volume, receipt, self.cache / "scratch")
         return stage
 
     def joined(self, name: str) -> Path:

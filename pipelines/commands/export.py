@@ -71,7 +71,7 @@ def command(
 
     with tempfile.TemporaryDirectory(prefix="strata-export-") as folder:
         if null:
-            asked = (CatalogHoldings(site.warehouse.root), table, first, last, null)
+            asked = (CatalogHoldings(site.loaded_catalog()), table, first, last, null)
             export = site.exporter.export_with_null(*asked, Path(folder), style=style)
         else:
             with screen.progress("checking") as advance:

@@ -34,7 +34,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     status = site_status(site)
     places = {
         "source": site.source.describe(),
-        "warehouse": str(site.warehouse.root),
+        "warehouse": site.warehouse.describe(),
         "archive": site.store.describe(),
     }
     _show(screen, status, places)

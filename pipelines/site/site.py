@@ -14,12 +14,12 @@ from exporters.names import NameStyle
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
 from transforms.blocks import BlockRange
-from transforms.errors import ConfigError
 from transforms.segments.source import Source
 from transforms.stores.opening import open_store
 from transforms.stores.store import Store
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.holdings import CatalogHoldings
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.volumes import Progress
 from transforms.warehouse.warehouse import Warehouse
@@ -51,7 +51,8 @@ class Site:
     @cached_property
     def warehouse(self) -> Warehouse:
         """The typed tables."""
-        return Warehouse(self.settings.warehouse)
+        settings = self.settings
+        return open_warehouse(settings.warehouse, settings.cache, cache_bytes=settings.cache_bytes)
 
     @cached_property
     def store(self) -> Store:
@@ -64,24 +65,22 @@ class Site:
 
     def loaded_catalog(self) -> Catalog:
         """The warehouse's catalog. Raises `ConfigError` where nothing is loaded."""
-        catalog = self.warehouse.catalog()
-        if catalog is None:
-            raise ConfigError(f"{self.warehouse.root} holds nothing yet: load segments first")
-        return catalog
+        return self.warehouse.loaded_catalog()
 
     def receipts(self, segments: Sequence[BlockRange]) -> Sequence[Receipt]:
         """The receipts of loaded segments, ascending; kept for the next one who asks the same.
 
         All assets of a run ask for the same segments, of a generation that never changes.
         """
-        asked = (self.warehouse.current.resolve(), tuple(segments))
+        document = self.warehouse.document()
+        asked = (document.commit if document else "", tuple(segments))
         if asked not in self._receipts:
             self._receipts.clear()
             self._receipts[asked] = tuple(self.warehouse.receipts(segments))
         return self._receipts[asked]
 
     @cached_property
-    def _receipts(self) -> dict[tuple[Path, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
+    def _receipts(self) -> dict[tuple[str, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
         return {}
 
     @property
@@ -92,12 +91,12 @@ class Site:
     @cached_property
     def stage(self) -> PartStage:
         """The proven CSVs that wait to be published."""
-        return PartStage(self.settings.warehouse.absolute() / "parts", self.settings.name_style)
+        return PartStage(self.warehouse.cache / "parts", self.settings.name_style)
 
     @cached_property
     def exporter(self) -> RangeExporter:
         """What exports ranges of blocks."""
-        return RangeExporter(self.warehouse.root, self.store, self.settings.name_style)
+        return RangeExporter(self.warehouse.cache, self.store, self.settings.name_style)
 
     def export(
         self, table: str, first: int, last: int, style: NameStyle | None, warn: Warn
@@ -107,7 +106,7 @@ class Site:
         `progress` gets the bytes of ZIPs that were just proven.
         """
         return self.exporter.export(
-            CatalogHoldings(self.warehouse.root),
+            CatalogHoldings(self.loaded_catalog()),
             table,
             first,
             last,

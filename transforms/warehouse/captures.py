@@ -43,7 +43,7 @@ def load_captures(backing: Backing, reader: ObjectReader) -> CaptureReport:
             report = write_captures(path, current, fresh, reader, document.chain_id)
             sha256 = content_sha256(path)
             key = f"spam/{sha256}.duckdb"
-            stored = store_file(backing.store, backing.files, key, sha256, path)
+            stored = store_file(backing.store, key, sha256, path)
         if _replaced(backing, document.captures, stored):
             return report
 

@@ -93,7 +93,7 @@ class Catalog:
         A listing is not believed: what it lacks is asked for by name. A store that cannot be
         reached raises, and nothing counts as lost.
         """
-        sizes = {}
+        sizes: dict[str, int] = {}
         for prefix in sorted({volume.key.partition("/")[0] for volume in self.volumes}):
             sizes |= {info.key: info.size for info in _listed(self.store, f"{prefix}/")}
         return tuple(
@@ -105,6 +105,13 @@ class Catalog:
     def _is_there(self, volume: Volume) -> bool:
         info = self.store.head(volume.key)
         return info is not None and info.size == volume.size
+
+    def intact(self) -> Catalog:
+        """The generation without the volumes that are lost."""
+        if not self.lost:
+            return self
+        there = [volume for volume in self.volumes if volume not in self.lost]
+        return Catalog(self.document.with_volumes(there), self.store, self.files)
 
     def intact_segments(self) -> Mapping[BlockRange, LoadedSegment]:
         """The segments whose volumes are all there; the others must be loaded again."""

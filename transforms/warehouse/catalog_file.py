@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -121,7 +122,7 @@ def _made_for(path: Path) -> tuple[str, str]:
     return (str(found[0]), str(found[1])) if found else ("", "")
 
 
-def _one(path: Path, query: str) -> tuple[object, ...] | None:
+def _one(path: Path, query: str) -> tuple[Any, ...] | None:
     """The first row of a query, None where the file is absent, damaged or another release's."""
     if path.is_file():
         with suppress(duckdb.Error), read_only_connection(path, threads=1) as con:

@@ -80,12 +80,16 @@ class Document:
         """Every file of the warehouse that this generation names."""
         return {file.key for file in self.files()}
 
+    def attachable(self) -> list[StoredFile]:
+        """The DuckDB files among them: volumes and captures."""
+        captures = [self.captures] if self.captures else []
+        return [*(volume.file for volume in self.volumes), *captures]
+
     def files(self) -> list[StoredFile]:
         """Every file of the warehouse that this generation names."""
         records = [volume.record for volume in self.volumes if volume.record]
         copies = [refused.copy for refused in self.quarantine if refused.copy]
-        captures = [self.captures] if self.captures else []
-        return [*(volume.file for volume in self.volumes), *records, *captures, *copies]
+        return [*self.attachable(), *records, *copies]
 
     def quarantined(self, refused: Iterable[QuarantinedFile], released: Iterable[str]) -> Document:
         """The same with some files refused, and some, by key, no longer."""

@@ -16,15 +16,14 @@ from transforms.segments.inventory import Refusal, SegmentFile
 from transforms.segments.prepare import PreparedSegment, PreviousId, prepare, prepare_state
 from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.segments.source import Source
+from transforms.stores.store import content_sha256
 from transforms.warehouse.addition import Addition
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.document import Document
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.record import write_record
 from transforms.warehouse.records import Origin
 from transforms.warehouse.shapes import Volume
-from transforms.stores.store import content_sha256
 from transforms.warehouse.storing import store_file, store_history, store_volume
 from transforms.warehouse.table_load import PartSink
 from transforms.warehouse.volumes import (
@@ -167,7 +166,7 @@ class Loader:
         if copy.exists():
             sha256 = content_sha256(copy)
             key = copy_key(file.info.key, sha256)
-            stored = store_file(self._backing.store, self._backing.files, key, sha256, copy)
+            stored = store_file(self._backing.store, key, sha256, copy)
         self._refused.append(QuarantinedFile(refusal, stored))
         self.report.failures.append(refusal)
 

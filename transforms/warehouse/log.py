@@ -63,17 +63,23 @@ class Log:
             return []
         return sorted(int(found[1]) for found in map(_NAME.fullmatch, keys) if found)
 
-    def read(self, generation: int) -> tuple[Document, str]:
-        """One document and its hash. Raises `FileNotFoundError`, `IntegrityError`."""
-        key = document_key(generation)
-        data = self._store.read(key)
-        document = parse_document(data, self._store.describe(key))
+    def read(self, generation: int) -> Document:
+        """One document. Raises `FileNotFoundError`, `IntegrityError`."""
+        return self._parsed(self._store.read(document_key(generation)), generation)
+
+    def last_seen(self) -> Document | None:
+        """The newest generation that this machine has seen, whatever the store says now."""
+        return self._seen.document()
+
+    def _parsed(self, data: bytes, generation: int) -> Document:
+        place = self._store.describe(document_key(generation))
+        document = parse_document(data, place)
         if document.generation != generation:
             raise IntegrityError(
-                f"{self._store.describe(key)} says that it is generation {document.generation}: "
-                "it was renamed or copied; run strata repair"
+                f"{place} says that it is generation {document.generation}: it was renamed or "
+                "copied; run strata repair"
             )
-        return document, hashlib.sha256(data).hexdigest()
+        return document
 
     def commit(self, change: Change, forget: Collection[str] = ()) -> Document:
         """Make the next generation from the newest one; returns the newest afterwards.
@@ -98,16 +104,14 @@ class Log:
         key, data = document_key(document.generation), dump_document(document)
         sha256 = hashlib.sha256(data).hexdigest()
         try:
-            self._store.put_if_absent(
-                key, data, content_type=_TYPE, sha256=sha256, immutable=True
-            )
+            self._store.put_if_absent(key, data, content_type=_TYPE, sha256=sha256, immutable=True)
         except ConflictError:
             return None
         except OSError:
             if not self._holds(key, data):
                 raise
         self._newest = (document, sha256)
-        self._seen.keep(document, sha256)
+        self._seen.keep(document, data)
         return document
 
     def begin(self) -> Document:
@@ -133,12 +137,14 @@ class Log:
             return known
         numbers = self.numbers()
         if not numbers:
-            self._seen.check(None, "", self._store.describe("log"))
+            self._seen.check(None, self._store.describe("log"))
             return None
-        document, sha256 = self.read(numbers[-1])
-        self._seen.check(document, sha256, self._store.describe(document_key(numbers[-1])))
-        self._seen.keep(document, sha256)
-        self._newest = (document, sha256)
+        key = document_key(numbers[-1])
+        data = self._store.read(key)
+        document = self._parsed(data, numbers[-1])
+        self._seen.check(document, self._store.describe(key))
+        self._seen.keep(document, data)
+        self._newest = (document, hashlib.sha256(data).hexdigest())
         return self._newest
 
 

@@ -25,8 +25,8 @@ from transforms.warehouse.records import (
     segment_rows,
 )
 
-_NAME = [SEGMENTS.field(name) for name in ("chain_id", "schema_version", "first_block", "last_block")]
-_OWN = [field for field in RECEIPTS if field.name not in {named.name for named in _NAME}]
+_KEY = ("chain_id", "schema_version", "first_block", "last_block")
+_OWN = [field for field in RECEIPTS if field.name not in _KEY]
 _SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(_OWN))))
 
 
@@ -49,21 +49,22 @@ def write_record(
 @lru_cache(maxsize=4096)
 def read_record(path: Path) -> tuple[LoadedSegment, ...]:
     """The segments of a record, ascending; the file is named by its bytes and never changes."""
-    table = pq.read_table(path, columns=SEGMENTS.names)  # type: ignore[no-untyped-call]
+    table = pq.read_table(path, columns=SEGMENTS.names)
     return tuple(parse_segments(table))
 
 
 def segments_source(records: Iterable[Path]) -> str:
     """SQL for the rows of `strata.segments` in records."""
-    return f"(select * exclude receipts from read_parquet({quote_files(records)}))"
+    files = quote_files(records)
+    return f"(select * exclude receipts from read_parquet({files}))"  # noqa: S608 - quoted
 
 
 def receipts_source(records: Iterable[Path]) -> str:
     """SQL for the rows of `strata.receipts` in records."""
-    named = ", ".join(field.name for field in _NAME)
+    key = ", ".join(_KEY)
     own = ", ".join(f"receipt.{field.name} as {field.name}" for field in _OWN)
     return (
-        f"(select {named}, {own} from (select {named}, unnest(receipts) as receipt "
+        f"(select {key}, {own} from (select {key}, unnest(receipts) as receipt "  # noqa: S608 - ours
         f"from read_parquet({quote_files(records)})))"
     )
 
@@ -73,9 +74,6 @@ def recorded_receipts(
 ) -> Iterator[Receipt]:
     """The receipts in records, ascending by block and table, of rows for which `where` holds."""
     if records:
-        query = (
-            f"from {receipts_source(records)} where {where} "
-            "order by first_block, table_name"
-        )
+        query = f"from {receipts_source(records)} where {where} order by first_block, table_name"
         with file_connection() as con:
             yield from read_receipts(con, query, values or {})

@@ -1,4 +1,4 @@
-"""The tables `strata.segments`, `strata.receipts` and `strata.origin`: what a volume says of itself."""
+"""What a volume says of itself: its tables `strata.segments`, `receipts` and `origin`."""
 
 from __future__ import annotations
 

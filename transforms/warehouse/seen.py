@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
 
-from transforms.errors import IntegrityError
+from transforms.errors import IntegrityError, StrataError
 from transforms.files import new_file
-from transforms.warehouse.document import Document
+from transforms.warehouse.document import Document, parse_document
 
 _NAME = "seen.json"
 
@@ -19,24 +18,24 @@ class Seen:
     def __init__(self, cache: Path) -> None:
         self._path = cache / _NAME
 
-    def keep(self, document: Document, sha256: str) -> None:
-        """Remember a generation, unless a newer one is known already."""
-        known = self._read()
-        if known[0] == document.warehouse and known[1] >= document.generation:
+    def keep(self, document: Document, data: bytes) -> None:
+        """Remember a generation and its bytes, unless a newer one is known already."""
+        known = self.document()
+        if (
+            known is not None
+            and known.warehouse == document.warehouse
+            and known.generation >= document.generation
+        ):
             return
-        row = {
-            "warehouse": document.warehouse,
-            "generation": document.generation,
-            "sha256": sha256,
-        }
         with suppress(OSError), new_file(self._path, durable=False) as file:
-            file.write(json.dumps(row).encode())
+            file.write(data)
 
-    def check(self, document: Document | None, sha256: str, place: str) -> None:
+    def check(self, document: Document | None, place: str) -> None:
         """Raise `IntegrityError` where the newest document is older than, or not, what was seen."""
-        warehouse, generation, seen = self._read()
-        if not warehouse:
+        known = self.document()
+        if known is None:
             return
+        warehouse, generation = known.warehouse, known.generation
         advice = (
             "a backup was put there, or documents were lost; nothing was changed. strata repair "
             "says what is there and lets you choose"
@@ -55,7 +54,7 @@ class Seen:
                 f"{place} is generation {document.generation}, and this machine has seen "
                 f"{generation}: {advice}"
             )
-        if document.generation == generation and sha256 != seen:
+        if document.generation == generation and document.commit != known.commit:
             raise IntegrityError(
                 f"{place} is not the generation {generation} that this machine has seen: {advice}"
             )
@@ -64,9 +63,8 @@ class Seen:
         """Forget it."""
         self._path.unlink(missing_ok=True)
 
-    def _read(self) -> tuple[str, int, str]:
-        try:
-            row = json.loads(self._path.read_text())
-            return str(row["warehouse"]), int(row["generation"]), str(row["sha256"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return "", 0, ""
+    def document(self) -> Document | None:
+        """The newest generation seen; None where there is none, or what is kept is damaged."""
+        with suppress(OSError, StrataError):
+            return parse_document(self._path.read_bytes(), str(self._path))
+        return None

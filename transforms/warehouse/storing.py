@@ -30,7 +30,9 @@ def store_volume(
     """
     sha256 = content_sha256(path)
     key = f"{folder}/{blocks.key}.{sha256}{path.suffix}"
-    return store_file(store, files, key, sha256, path)
+    file = store_file(store, key, sha256, path)
+    files.adopt(file, path)
+    return file
 
 
 def store_history(
@@ -51,13 +53,10 @@ def store_history(
     return Volume.of(volume, receipts, described, is_sorted=is_sorted)
 
 
-def store_file(
-    store: Store, files: LocalFiles, key: str, sha256: str, path: Path
-) -> StoredFile:
+def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
     """Put a file that hashes to `sha256` at `key`; see `store_volume`."""
     file = StoredFile(key, content_size(path), sha256)
     store.put_if_absent(
         key, path, content_type=_TYPES[path.suffix], sha256=sha256, immutable=True, take=True
     )
-    files.adopt(file, path)
     return file

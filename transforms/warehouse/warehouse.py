@@ -78,7 +78,7 @@ class Warehouse:
 
     @property
     def cache(self) -> Path:
-        """This machine's folder for it."""
+        """The folder where this machine keeps what is its own."""
         return self._backing.cache
 
     def describe(self) -> str:
@@ -114,6 +114,11 @@ class Warehouse:
         if document is None or not document.volumes:
             return None
         return self._backing.catalog(document)
+
+    def last_seen(self) -> Catalog | None:
+        """The newest generation that this machine has seen, for when the store is away."""
+        document = self._backing.log.last_seen()
+        return self._backing.catalog(document) if document and document.volumes else None
 
     def loaded_catalog(self) -> Catalog:
         """The newest generation for readers. Raises `ConfigError` where nothing is loaded."""
@@ -228,7 +233,7 @@ class Warehouse:
     def connect(self) -> Iterator[Connection]:
         """Open the newest generation read-only. Raises `ConfigError` where there is none."""
         catalog = self.loaded_catalog()
-        with self._backing.files.hold([volume.file for volume in catalog.volumes]):
+        with self._backing.files.hold(catalog.intact().document.attachable()):
             path = self._catalog_file.current(catalog)
             with read_only_connection(path) as con:
                 yield con
