@@ -42,6 +42,7 @@ from tests.transforms.warehouse_kit import MemorySink
 from transforms.lookups.lookup_tables import ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.warehouse import Warehouse
 
 Json = Any
@@ -117,7 +118,7 @@ def page(reading: Reading, request: str) -> tuple[list[Json], Json]:
 
 def load(folder: Path, root: Path) -> Warehouse:
     """Load what is new in a folder of segments."""
-    warehouse = Warehouse(root)
+    warehouse = open_warehouse(root)
     source = Source(FolderStore(folder))
     survey = warehouse.survey(source)
     report = warehouse.load(source, survey.pending, MemorySink())
@@ -139,5 +140,5 @@ def drop_lookups(root: Path) -> None:
 def reading_of(folder: Path, root: Path) -> Iterator[Reading]:
     """Load a folder of segments and read it."""
     load(folder, root)
-    with Snapshots.open(root) as snapshots, snapshots.reading() as reading:
+    with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
         yield reading

@@ -20,6 +20,7 @@ from transforms.blocks import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.warehouse import Warehouse
 
 FIRST, SECOND, THIRD = BlockRange(1, 20), BlockRange(21, 40), BlockRange(41, 50)
@@ -39,7 +40,7 @@ class Site:
         """Where the server finds them."""
         return Locations(
             source=str(self.source_folder),
-            warehouse=self.warehouse.root,
+            warehouse=str(self.warehouse.cache),
             archive=str(self.root / "archive"),
         )
 
@@ -49,11 +50,11 @@ class Site:
 
     @property
     def warehouse(self) -> Warehouse:
-        return Warehouse(self.root / "warehouse")
+        return open_warehouse(self.root / "warehouse")
 
     @property
     def stage(self) -> PartStage:
-        return PartStage(self.warehouse.root / "parts", durable=False)
+        return PartStage(self.warehouse.cache / "parts", durable=False)
 
     @property
     def archive(self) -> Archive:

@@ -37,7 +37,7 @@ from tests.benchmarks.market import (
 )
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
-from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.opening import open_warehouse
 
 SIZES = (100, 1000)
 CLIENTS = (1, 16)
@@ -95,7 +95,7 @@ def make_warehouse(folder: Path, segments: int) -> Locations:
     )
     done = folder / "done"
     if not done.exists():
-        warehouse = Warehouse(locations.warehouse)
+        warehouse = open_warehouse(locations.warehouse)
         write_history(folder / "source", segments)
         source = Source(FolderStore(folder / "source"))
         pending = warehouse.survey(source).pending

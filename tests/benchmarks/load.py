@@ -23,7 +23,7 @@ from pipelines.sample import write_sample
 from tests.benchmarks.measure import Cost, measured
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
-from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.opening import open_warehouse
 
 CSV_BYTES = 500_000_000
 REPEATS = 3
@@ -76,7 +76,7 @@ def plain(texts: Sequence[Path]) -> None:
 
 def load(source: Path, home: Path, wanted: Sequence[str]) -> None:
     """Load the named segment files with proof and parts into a fresh warehouse."""
-    warehouse, origin = Warehouse(home / "warehouse"), Source(FolderStore(source))
+    warehouse, origin = open_warehouse(home / "warehouse"), Source(FolderStore(source))
     pending = [file for file in warehouse.survey(origin).pending if file.info.key in wanted]
     report = warehouse.load(origin, pending, PartStage(home / "parts"))
     if report.failures or not report.receipts:

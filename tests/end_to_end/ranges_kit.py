@@ -21,6 +21,7 @@ from transforms.blocks import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.warehouse.load import LoadReport
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.warehouse import Warehouse
 
 TABLES = [
@@ -86,7 +87,7 @@ def source_segments(folder: Path) -> list[SourceSegment]:
 
 def load(folder: Path, home: Path) -> Loaded:
     """Load the segments of a folder into a warehouse and parts of their own below `home`."""
-    warehouse, stage = Warehouse(home / "warehouse"), PartStage(home / "parts", durable=False)
+    warehouse, stage = open_warehouse(home / "warehouse"), PartStage(home / "parts", durable=False)
     source = Source(FolderStore(folder))
     report = warehouse.load(source, warehouse.survey(source).pending, stage)
     assert report.failures == []

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.sample import write_sample
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.warehouse import Warehouse
 
 KILLS = 56
 # Publishing also starts before all is loaded, and loading goes on after something is published.
@@ -76,7 +76,7 @@ class Place:
 
     def receipts(self) -> list[tuple[object, ...]]:
         """What the warehouse says it holds, without times."""
-        return [_facts(receipt) for receipt in Warehouse(self.home / "warehouse").receipts()]
+        return [_facts(receipt) for receipt in open_warehouse(self.home / "warehouse").receipts()]
 
 
 def _facts(receipt: Receipt) -> tuple[object, ...]:
@@ -85,11 +85,11 @@ def _facts(receipt: Receipt) -> tuple[object, ...]:
 
 def assert_nothing_half_done_is_visible(place: Place) -> None:
     """What a reader can find right after a kill is whole."""
-    warehouse = Warehouse(place.home / "warehouse")
+    warehouse = open_warehouse(place.home / "warehouse")
     catalog = warehouse.catalog()
     if catalog is not None:
         for volume in catalog.volumes:
-            assert (warehouse.root / volume.file).exists(), f"{volume.file} is named, not there"
+            assert (warehouse.cache / volume.key).exists(), f"{volume.key} is named, not there"
         assert len(place.receipts()) >= 15 * len(catalog.segments)
     for shard in place.home.glob("archive/*/index/*.json"):
         for entry in json.loads(shard.read_bytes())["zips"]:
@@ -130,7 +130,7 @@ def test_fifty_kills_leave_nothing_behind_and_lose_nothing(
 
         assert place.archive_files() == calm.archive_files()
         assert place.receipts() == calm.receipts()
-        assert [what for what in Warehouse(place.home / "warehouse").verify() if what[1]] == []
+        assert [what for what in open_warehouse(place.home / "warehouse").verify() if what[1]] == []
         assert list((place.home / "warehouse" / "scratch").glob("run-*")) == []
     with capsys.disabled():
         print(f"\n{kills} kills in {rounds} rounds; every round ended byte-identical")

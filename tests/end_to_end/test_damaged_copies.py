@@ -51,7 +51,7 @@ Shell = Callable[[Site, Path], Outcome]
 def environment(site: Site) -> dict[str, str]:
     return os.environ | {
         "STRATA_SOURCE": str(site.source_folder),
-        "STRATA_WAREHOUSE": str(site.warehouse.root),
+        "STRATA_WAREHOUSE": str(site.warehouse.cache),
         "STRATA_ARCHIVE": str(site.root / "archive"),
     }
 
@@ -78,7 +78,7 @@ def by_command(site: Site, folder: Path) -> Outcome:
 def by_job(site: Site, folder: Path) -> Outcome:
     where = Settings(
         source=str(site.source_folder),
-        warehouse=site.warehouse.root,
+        warehouse=str(site.warehouse.cache),
         archive=str(site.root / "archive"),
     )
     wanted = {
@@ -227,7 +227,7 @@ def flip(path: Path) -> None:
 
 def alter_volume(site: Site) -> None:
     """Change a cell of the orders in their volume, as a fault of the disk could."""
-    (volume,) = (site.warehouse.root / "volumes").glob("*.duckdb")
+    (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
     with duckdb.connect(str(volume)) as con:
         con.execute("update main.orders set reference = 'x' where _segment = 1 and _row = 1")
 
@@ -328,7 +328,7 @@ def test_a_copy_is_read_to_be_proven_once_by_whoever_asks_first(
     site: Site, sound: bytes, shell: Shell, tmp_path: Path
 ) -> None:
     by_command(site, tmp_path / "first")
-    record = site.warehouse.root / "proofs.sqlite"
+    record = site.warehouse.cache / "proofs.sqlite"
     before = record.read_bytes()
 
     assert shell(site, tmp_path / "second").content == sound

@@ -93,7 +93,7 @@ def test_every_volume_verifies(loaded: list[Loaded]) -> None:
 
 def test_loading_again_finds_nothing_to_do(loaded: list[Loaded]) -> None:
     for history in loaded:
-        report = load_folder(history.warehouse.root, history.segments[0].path.parent)
+        report = load_folder(history.warehouse.cache, history.segments[0].path.parent)
         assert (report.receipts, report.failures) == ([], [])
 
 

@@ -159,7 +159,7 @@ def test_the_export_job_writes_the_zip_of_its_configuration(loaded: Site, tmp_pa
 
 def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> None:
     assert execute(loaded, "verify").success
-    part = next((loaded.warehouse.root / "volumes").glob("*.duckdb"))
+    part = next((loaded.warehouse.cache / "volumes").glob("*.duckdb"))
     part.unlink()
 
     failed = execute(loaded, "verify")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.segments_kit import Cell, build_segment, table_rows
 from tests.transforms.warehouse_kit import HELD_STATES, STATE_TABLES, Held, MemorySink, load_folder
-from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.opening import open_warehouse
 
 _few_tables = partial(build_segment, omit=set(STATE_TABLES) - set(HELD_STATES))
 
@@ -32,7 +32,7 @@ def _orders(*prices: str) -> list[Mapping[str, Cell]]:
 def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
     folder = tmp_path_factory.mktemp("segments")
     sink = MemorySink()
-    warehouse = Warehouse(tmp_path_factory.mktemp("held") / "warehouse")
+    warehouse = open_warehouse(tmp_path_factory.mktemp("held") / "warehouse")
     positions = table_rows("positions", {"realised_pnl": "1.50"}, {"realised_pnl": "-2.0"}, first=3)
     first = _few_tables(
         folder,
@@ -53,7 +53,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
             "parties": table_rows("parties", {}, {}, first=11),
         },
     )
-    earlier = load_folder(warehouse.root, folder, sink)
+    earlier = load_folder(warehouse.cache, folder, sink)
     third = _few_tables(
         folder,
         first=21,
@@ -64,5 +64,5 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
             "parties": table_rows("parties", {}, {}, {}, version=21, first=21),
         },
     )
-    later = load_folder(warehouse.root, folder, sink)
+    later = load_folder(warehouse.cache, folder, sink)
     return Held(folder, warehouse, (first, second, third), (earlier, later), sink)

@@ -45,6 +45,7 @@ from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, UNKNOWN_TYPE
 from transforms.warehouse.load import LoadReport
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.warehouse import Survey, Warehouse
 
 _Made = TypeVar("_Made")
@@ -150,12 +151,12 @@ def _make(make: Callable[[Path], _Made], folder: Path, blocks: BlockRange) -> _M
 @pytest.fixture(scope="module")
 def batch(tmp_path_factory: pytest.TempPathFactory) -> _Batch:
     folder = tmp_path_factory.mktemp("source")
-    warehouse = Warehouse(tmp_path_factory.mktemp("warehouse"))
+    warehouse = open_warehouse(tmp_path_factory.mktemp("warehouse"))
     for blocks in _GOOD:
         history_segment(folder, first=blocks.first, last=blocks.last)
     for name, make in _MAKERS.items():
         assert _make(make, folder, _PLACES[name]).name == _key(_PLACES[name])
-    report = load_folder(warehouse.root, folder)
+    report = load_folder(warehouse.cache, folder)
     quarantined = warehouse.quarantined()
     copies = {file.key: file.copy.read_bytes() if file.copy else None for file in quarantined}
     seen = {int(str(row[0])) for row in query(warehouse, "select distinct _segment from blocks")}
@@ -163,7 +164,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> _Batch:
     hostile = {name: (folder / _key(_PLACES[name])).read_bytes() for name in _MAKERS}
     for blocks in _PLACES.values():
         history_segment(folder, first=blocks.first, last=blocks.last)
-    corrected = load_folder(warehouse.root, folder)
+    corrected = load_folder(warehouse.cache, folder)
     reasons = {file.key: file.reason for file in quarantined}
     return _Batch(folder, warehouse, report, reasons, hostile, copies, again, seen, corrected)
 
@@ -181,7 +182,7 @@ def test_a_hostile_segment_is_quarantined_in_words(batch: _Batch, name: str) -> 
     for words in _WORDS[name]:
         assert words.format(key=key) in reason
     assert "\n" not in reason
-    assert str(batch.warehouse.root) not in reason
+    assert str(batch.warehouse.cache) not in reason
     assert len(reason) < 400
     assert batch.copies[key] == batch.hostile[name]
 
@@ -218,7 +219,7 @@ def test_a_corrected_file_of_the_same_name_is_loaded(batch: _Batch, name: str) -
 def test_nothing_is_left_in_quarantine_when_all_is_corrected(batch: _Batch) -> None:
     assert batch.corrected.failures == []
     assert batch.warehouse.quarantined() == []
-    assert list((batch.warehouse.root / "quarantine").iterdir()) == []
+    assert list((batch.warehouse.cache / "quarantine").iterdir()) == []
     rows = query(batch.warehouse, "select count(*), count(distinct height) from blocks")
     assert rows == [(_LAST + 1000, _LAST + 1000)]
 
@@ -230,14 +231,14 @@ _EXACT = BlockRange(3001, 4000)
 def legal(tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, list[Path]]:
     """Four segments that look wrong and are not; the newest, the state's own, holds all cells."""
     folder = tmp_path_factory.mktemp("legal")
-    warehouse = Warehouse(tmp_path_factory.mktemp("warehouse"))
+    warehouse = open_warehouse(tmp_path_factory.mktemp("warehouse"))
     makers: list[Callable[[Path], Path]] = [unknown_column, missing_column, without_metadata]
     segments = [
         _make(make, folder, BlockRange(number * 1000 + 1, number * 1000 + 1000))
         for number, make in enumerate(makers)
     ]
     segments.append(exact_segment(folder, first=_EXACT.first, last=_EXACT.last))
-    report = load_folder(warehouse.root, folder)
+    report = load_folder(warehouse.cache, folder)
     assert report.failures == []
     return warehouse, segments
 
@@ -332,8 +333,8 @@ def test_unknown_columns_of_any_name_keep_it(tmp_path: Path) -> None:
         history_segment(tmp_path / "s", last=3, tables={"orders": line + body}),
         history_segment(tmp_path / "s", first=4, last=6, tables={"orders": later}),
     ]
-    warehouse = Warehouse(tmp_path / "w")
-    assert load_folder(warehouse.root, tmp_path / "s").failures == []
+    warehouse = open_warehouse(tmp_path / "w")
+    assert load_folder(warehouse.cache, tmp_path / "s").failures == []
     for segment in segments:
         assert all(exact_tables(warehouse, segment).values())
     with warehouse.connect() as con:
@@ -351,7 +352,7 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
     bomb(tmp_path / "s")
     (refusal,) = load_folder(tmp_path / "w", tmp_path / "s").failures
     assert "history/orders has a NUL byte" in refusal.reason
-    assert Warehouse(tmp_path / "w").catalog() is None
+    assert open_warehouse(tmp_path / "w").catalog() is None
 
 
 @pytest.mark.parametrize("make", [overlap, two_versions])
@@ -359,22 +360,22 @@ def test_rivals_for_the_same_blocks_wait_until_one_is_gone(
     tmp_path: Path, make: Callable[[Path], tuple[Path, Path]]
 ) -> None:
     one, other = _make(make, tmp_path / "s", _GOOD[0])
-    warehouse = Warehouse(tmp_path / "w")
-    assert load_folder(warehouse.root, tmp_path / "s").receipts == []
+    warehouse = open_warehouse(tmp_path / "w")
+    assert load_folder(warehouse.cache, tmp_path / "s").receipts == []
     reasons = quarantine_reasons(warehouse)
     assert set(reasons) == {one.name, other.name}
     for path, rival in ((one, other), (other, one)):
         assert reasons[path.name].startswith(f"{path.name} covers blocks that {rival.name} covers")
     assert warehouse.catalog() is None
     other.unlink()
-    assert len(load_folder(warehouse.root, tmp_path / "s").receipts) == len(HISTORY_TABLES)
+    assert len(load_folder(warehouse.cache, tmp_path / "s").receipts) == len(HISTORY_TABLES)
     assert quarantine_reasons(warehouse) == {}
 
 
 def test_a_gap_is_no_error(tmp_path: Path) -> None:
     segments = _make(gap, tmp_path / "s", _GOOD[0])
-    warehouse = Warehouse(tmp_path / "w")
-    report = load_folder(warehouse.root, tmp_path / "s")
+    warehouse = open_warehouse(tmp_path / "w")
+    report = load_folder(warehouse.cache, tmp_path / "s")
     assert report.failures == []
     assert len(report.volumes) == 2
     for segment in segments:
@@ -384,9 +385,9 @@ def test_a_gap_is_no_error(tmp_path: Path) -> None:
 
 def test_another_chain_is_refused_and_the_first_one_loaded(tmp_path: Path) -> None:
     mine, other = _make(two_chains, tmp_path / "s", _GOOD[0])
-    warehouse = Warehouse(tmp_path / "w")
+    warehouse = open_warehouse(tmp_path / "w")
     assert {
-        known.segment.file_name for known in load_folder(warehouse.root, tmp_path / "s").receipts
+        known.segment.file_name for known in load_folder(warehouse.cache, tmp_path / "s").receipts
     } == {mine.name}
     assert quarantine_reasons(warehouse) == {
         other.name: f"{other.name} belongs to chain other, not to kit-chain: "
@@ -412,7 +413,7 @@ def test_a_segment_of_another_history_is_refused(tmp_path: Path, at_once: bool) 
     )
     history_segment(folder, first=3, last=4, previous_id="Qm1")
     assert load_folder(tmp_path / "w", folder).failures == []
-    assert len(query(Warehouse(tmp_path / "w"), "from blocks")) == 4
+    assert len(query(open_warehouse(tmp_path / "w"), "from blocks")) == 4
 
 
 def test_a_rival_of_what_was_loaded_in_the_meantime_is_refused(tmp_path: Path) -> None:
@@ -420,10 +421,10 @@ def test_a_rival_of_what_was_loaded_in_the_meantime_is_refused(tmp_path: Path) -
     history_segment(tmp_path / "one", last=4)
     history_segment(tmp_path / "other", first=3, last=6)
     history_segment(tmp_path / "other", first=7, last=9)
-    warehouse = Warehouse(tmp_path / "w")
+    warehouse = open_warehouse(tmp_path / "w")
     source = Source(FolderStore(tmp_path / "other"))
     survey = warehouse.survey(source)
-    load_folder(warehouse.root, tmp_path / "one")
+    load_folder(warehouse.cache, tmp_path / "one")
     report = warehouse.load(source, survey.pending, MemorySink())
     assert [refusal.reason for refusal in report.failures] == [
         "kit-chain-1-3-6.zip covers blocks that kit-chain-1-1-4.zip, loaded in the meantime, "

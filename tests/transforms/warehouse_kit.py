@@ -14,6 +14,7 @@ from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.tables.registry import TableSchema, known_table, known_tables
 from transforms.warehouse.load import LoadReport
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
 
@@ -71,7 +72,7 @@ def load_folder(
     root: Path, folder: Path, sink: MemorySink | None = None, settings: LoadSettings | None = None
 ) -> LoadReport:
     """Load all that is new in a folder, as a command does; returns what happened."""
-    warehouse = Warehouse(root, settings)
+    warehouse = open_warehouse(root, settings)
     source = Source(FolderStore(folder))
     survey = warehouse.survey(source)
     warehouse.record_refusals(survey)

@@ -20,6 +20,7 @@ from tests.api.chain_kit import ORDER, bytea, chain_folder
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.sessions import InterruptedQueryError
+from transforms.warehouse.opening import open_warehouse
 
 _PATH = f"/api/v2/order/versions/{ORDER}"
 _SLOW = "select count(*) from range(100000000) a, range(1000) b where a.range % 7 = b.range"
@@ -39,7 +40,7 @@ def _open_files(root: Path) -> set[str]:
 def test_a_request_reads_one_generation_from_beginning_to_end(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0), root)
-    with Snapshots.open(root) as snapshots:
+    with Snapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as early:
             assert _versions(early) == ["1"]
             load(chain_folder(tmp_path / "source", 1), root)
@@ -59,7 +60,7 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
     unused = {*STATE_TABLES} - {"node_signatures"}
     build_segment(tmp_path / "source", last=3, omit=unused)
     load(tmp_path / "source", root)
-    with Snapshots.open(root) as snapshots:
+    with Snapshots.open(open_warehouse(root)) as snapshots:
         (old_state,) = map(str, (root / "state").iterdir())
         (volume,) = map(str, (root / "volumes").iterdir())
         with snapshots.reading() as early:
@@ -77,7 +78,7 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
 def test_cursors_outlive_the_generation_that_gave_them(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0, 1), root)
-    with Snapshots.open(root) as snapshots:
+    with Snapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as reading:
             first, info_ = page(reading, f"{_PATH}?pagination.first=2")
         load(chain_folder(tmp_path / "source", 2), root)
@@ -105,7 +106,7 @@ def test_many_threads_read_while_the_generation_changes(tmp_path: Path) -> None:
                 assert len(found.records) == {10: 1, 20: 3}[height]
                 seen.add(height)
 
-    with Snapshots.open(root) as snapshots, ThreadPoolExecutor(4) as threads:
+    with Snapshots.open(open_warehouse(root)) as snapshots, ThreadPoolExecutor(4) as threads:
         running = [threads.submit(read) for _ in range(4)]
         load(chain_folder(tmp_path / "source", 1), root)
         snapshots.refresh()
@@ -119,7 +120,7 @@ def test_without_anything_loaded_the_server_says_so_and_notices_the_first_load(
     tmp_path: Path,
 ) -> None:
     root = tmp_path / "warehouse"
-    with Snapshots.open(root) as snapshots:
+    with Snapshots.open(open_warehouse(root)) as snapshots:
         assert snapshots.current is None
         assert not snapshots.refresh()
         with pytest.raises(UnavailableError, match="nothing is loaded yet"), snapshots.reading():
@@ -133,7 +134,7 @@ def test_without_anything_loaded_the_server_says_so_and_notices_the_first_load(
 def test_a_generation_that_cannot_be_opened_leaves_the_present_one_in_use(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0), root)
-    with Snapshots.open(root) as snapshots:
+    with Snapshots.open(open_warehouse(root)) as snapshots:
         known = {*(root / "volumes").iterdir()}
         load(chain_folder(tmp_path / "source", 1), root)
         (fresh,) = {*(root / "volumes").iterdir()} - known
@@ -151,7 +152,7 @@ def test_a_generation_that_cannot_be_opened_leaves_the_present_one_in_use(tmp_pa
 def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0), root)
-    with Snapshots.open(root) as snapshots:
+    with Snapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as reading, ThreadPoolExecutor(1) as thread:
             slow = thread.submit(reading.rows, _SLOW)
             while not slow.done():
@@ -167,7 +168,7 @@ def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
 def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0, 1), root)
-    with Snapshots.open(root) as snapshots, snapshots.reading() as reading:
+    with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
         newest, oldest = list_segments(reading.snapshot)
         assert (newest[:2], oldest[:2]) == ((11, 20), (1, 10))
         assert newest[4:] == (1, "kit-chain")
@@ -192,7 +193,7 @@ def test_a_segment_that_lacks_a_key_is_loaded_and_answered_around(tmp_path: Path
     }
     build_segment(tmp_path / "source", last=10, tables=tables, omit=STATE_TABLES)
     load(tmp_path / "source", tmp_path / "warehouse")
-    with Snapshots.open(tmp_path / "warehouse") as snapshots:
+    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
             assert _versions(reading) == []
             assert page(reading, "/api/v2/withdrawals")[0] == []
@@ -216,7 +217,10 @@ def test_columns_that_hide_the_numbers_of_rows_hide_no_rows(tmp_path: Path) -> N
         tables[table] = ((*header, "RowId"), [[*row, "x"] for row in rows])
     build_segment(tmp_path / "source", last=10, tables=tables, omit=STATE_TABLES)
     load(tmp_path / "source", tmp_path / "warehouse")
-    with Snapshots.open(tmp_path / "warehouse") as snapshots, snapshots.reading() as reading:
+    with (
+        Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots,
+        snapshots.reading() as reading,
+    ):
         assert len(_versions(reading)) == 1
         (edge,) = page(reading, "/api/v2/withdrawals")[0]
         party = edge["node"]["partyId"]
@@ -228,7 +232,10 @@ def test_without_blocks_there_is_no_time(tmp_path: Path) -> None:
     tables = {"blocks": (columns("blocks"), ())}
     build_segment(tmp_path / "source", last=2, tables=tables, omit=STATE_TABLES)
     load(tmp_path / "source", tmp_path / "warehouse")
-    with Snapshots.open(tmp_path / "warehouse") as snapshots, snapshots.reading() as reading:
+    with (
+        Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots,
+        snapshots.reading() as reading,
+    ):
         assert reading.snapshot.newest is None
         with pytest.raises(FailedError, match="failed to get last block"):
             vega_time(reading.snapshot)
@@ -248,7 +255,10 @@ def test_what_is_kept_of_look_ups_does_not_grow_with_the_sets_of_volumes(tmp_pat
             omit=STATE_TABLES,
         )
         load(tmp_path / "source", tmp_path / "warehouse")
-    with Snapshots.open(tmp_path / "warehouse") as snapshots, snapshots.reading() as reading:
+    with (
+        Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots,
+        snapshots.reading() as reading,
+    ):
         kept = {}
         tracemalloc.start()
         try:

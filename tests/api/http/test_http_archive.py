@@ -108,7 +108,7 @@ def test_an_archive_in_a_bucket_is_served_alike(
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
         monkeypatch.setenv("AWS_REGION", "us-east-1")
         locations = Locations(
-            source="", warehouse=built_site.warehouse.root, archive=store.describe()
+            source="", warehouse=str(built_site.warehouse.cache), archive=store.describe()
         )
         with serving(settings(locations)) as served, served.client() as bucket:
             published = f"{_ORDERS}/{CHAIN}-orders-1-20.zip"

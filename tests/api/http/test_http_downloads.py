@@ -204,7 +204,7 @@ def test_the_bytes_and_their_tag_do_not_depend_on_where_the_parts_lie(site: Site
     for path in site.stage.root.glob("*/orders/*.zip"):
         path.unlink()
     look()  # two published, one rendered
-    assert list((site.warehouse.root / "rendered").glob("*/*/orders/*.zip"))
+    assert list((site.warehouse.cache / "rendered").glob("*/*/orders/*.zip"))
     shutil.rmtree(site.root / "archive")
     look()  # all rendered
     assert len(seen) == 1
@@ -218,7 +218,7 @@ def test_rendered_parts_are_kept_within_their_bound(site: Site) -> None:
         whole = _fetch(served, f"{_PATH}?fromBlock=1&toBlock=20&table=5")
         again = _fetch(served, f"{_PATH}?fromBlock=21&toBlock=40&table=5")
     assert whole.status_code == again.status_code == 200
-    assert len(list((site.warehouse.root / "rendered").glob("*/*/*/*.zip"))) == 1
+    assert len(list((site.warehouse.cache / "rendered").glob("*/*/*/*.zip"))) == 1
 
 
 def _flip(path: Path, at: int) -> None:
@@ -269,7 +269,7 @@ def test_a_part_that_is_sound_nowhere_breaks_the_connection(published_site: Site
     with serving(settings(published_site.locations)) as served:
         whole = _fetch(served, _TWO).content
         _flip(path, path.stat().st_size // 2)
-        for volume in (published_site.warehouse.root / "volumes").glob("*.duckdb"):
+        for volume in (published_site.warehouse.cache / "volumes").glob("*.duckdb"):
             volume.unlink()
         got = bytearray()
         with served.client() as client, pytest.raises(httpx2.RemoteProtocolError):

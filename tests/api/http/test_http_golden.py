@@ -139,7 +139,7 @@ def test_exports_of_the_recorded_ranges_have_the_recorded_names(tmp_path: Path) 
     site.load()
     locations = Locations(
         source="",
-        warehouse=site.warehouse.root,
+        warehouse=str(site.warehouse.cache),
         archive=str(tmp_path / "archive"),
         name_style=NameStyle.REFERENCE,
     )

@@ -28,6 +28,7 @@ from tests.api.chain_kit import (
 )
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
+from transforms.warehouse.opening import open_warehouse
 
 _PATH = "/api/v2/liquidity/provisions"
 _ANY = ProvisionFilter()
@@ -121,7 +122,7 @@ def test_a_stream_is_about_a_market_a_party_both_or_all(
 def test_a_generation_tells_what_changed_in_its_segments_and_nothing_else(tmp_path: Path) -> None:
     source = chain_folder(tmp_path / "source", 0, 2)
     load(source, tmp_path / "warehouse")
-    with Snapshots.open(tmp_path / "warehouse") as snapshots:
+    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
             before = frozenset(reading.snapshot.catalog.segments)
             everything = changed_provisions(reading, ())
@@ -142,7 +143,7 @@ def test_a_generation_tells_what_changed_in_its_segments_and_nothing_else(tmp_pa
 def test_a_newer_state_after_a_gap_is_sent_and_an_older_one_is_not(tmp_path: Path) -> None:
     source = chain_folder(tmp_path / "source", 0)
     load(source, tmp_path / "warehouse")
-    with Snapshots.open(tmp_path / "warehouse") as snapshots:
+    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
             before = frozenset(reading.snapshot.catalog.segments)
         chain_folder(source, 2)
@@ -167,7 +168,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
     tables = {"liquidity_provisions": table_rows("liquidity_provisions", *rows)}
     build_segment(root / "source", last=10, tables=tables, omit=STATE_TABLES)
     load(root / "source", root / "warehouse")
-    with Snapshots.open(root / "warehouse") as snapshots:
+    with Snapshots.open(open_warehouse(root / "warehouse")) as snapshots:
         yield snapshots
 
 

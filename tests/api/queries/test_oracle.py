@@ -14,6 +14,7 @@ from api.core.snapshots import Reading, Snapshots
 from tests.api.answers_kit import Json, ask, load, page
 from tests.segments_kit import Table, block_time, build_segment, table_rows
 from transforms.tables.registry import known_table, known_tables
+from transforms.warehouse.opening import open_warehouse
 
 _PATH = "/api/v2/oracle/data"
 _ONE, _TWO = "f1" * 32, "f2" * 32
@@ -102,7 +103,10 @@ def reading(
     whole = known is not None and known.kind != "history"
     _segment(root / "source", later, 11, [*(_BEFORE if whole else ()), *_AFTER])
     load(root / "source", root / "warehouse")
-    with Snapshots.open(root / "warehouse") as snapshots, snapshots.reading() as opened:
+    with (
+        Snapshots.open(open_warehouse(root / "warehouse")) as snapshots,
+        snapshots.reading() as opened,
+    ):
         yield opened
 
 

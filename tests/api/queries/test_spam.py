@@ -15,6 +15,7 @@ from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.spam.captures import load_captures
 from transforms.stores.folder import FolderStore
+from transforms.warehouse.opening import open_warehouse
 
 _SEEN, _EARLIER, _UNSEEN = "aa" * 32, "bb" * 32, "cc" * 32
 _EPOCH, _HEIGHT = 9, 10
@@ -87,7 +88,7 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
     captures.write_text(f"{_capture(_SEEN, _EPOCH)}\n{_capture(_EARLIER, _EPOCH - 2)}\n")
     load(root / "source", root / "warehouse")
     load_captures(root / "warehouse", FolderStore(root / "source"), "kit-chain")
-    with Snapshots.open(root / "warehouse") as opened:
+    with Snapshots.open(open_warehouse(root / "warehouse")) as opened:
         yield opened
 
 
@@ -191,7 +192,7 @@ def test_an_unseen_party_gets_the_networks_limits_and_no_counts(snapshots: Snaps
 def test_new_captures_are_picked_up_without_a_new_generation(tmp_path: Path) -> None:
     build_segment(tmp_path / "source", last=2, omit=STATE_TABLES)
     load(tmp_path / "source", tmp_path / "warehouse")
-    with Snapshots.open(tmp_path / "warehouse") as opened:
+    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as opened:
         assert _statistics(opened, _SEEN)["epochSeq"] == "0"
         for epoch in (3, 4):
             captures = tmp_path / "source" / "spam" / f"kit-chain-{epoch}.ndjson"

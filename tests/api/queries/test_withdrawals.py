@@ -14,6 +14,7 @@ from tests.api.answers_kit import Json, ask, drop_lookups, load, page
 from tests.api.chain_kit import ALICE, BOB, small_chain, withdrawal_row
 from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
+from transforms.warehouse.opening import open_warehouse
 
 _PATH = "/api/v2/withdrawals"
 _SECOND = 10**9
@@ -225,7 +226,7 @@ def test_walking_over_many_reads_what_is_near_and_misses_nothing(
     path = f"{_PATH}?pagination.newestFirst={newest}{of}{_RANGES[within]}"
     seen: list[int] = []
     at = ""
-    with Snapshots.open(many) as snapshots, snapshots.reading() as reading:
+    with Snapshots.open(open_warehouse(many)) as snapshots, snapshots.reading() as reading:
         while True:
             edges, info = page(reading, f"{path}&pagination.first=700{at}")
             seen += [int(edge["node"]["id"], 16) for edge in edges]
@@ -260,7 +261,7 @@ def test_volumes_whose_rows_are_not_in_the_order_of_their_blocks_are_mixed(tmp_p
 
 def _check_mixed(root: Path) -> None:
     wanted = ["40", "35", "99", "31", "30", "25", "20", "15", "10", "05"]
-    with Snapshots.open(root) as snapshots, snapshots.reading() as reading:
+    with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
         for order in (wanted, wanted[::-1]):
             newest = str(order is wanted).lower()
             for asked in ("", f"&partyId={ALICE}"):

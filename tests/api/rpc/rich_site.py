@@ -64,7 +64,7 @@ def rich_site(root: Path) -> Site:
     captures.parent.mkdir()
     captures.write_text(_capture())
     site.load()
-    load_captures(site.warehouse.root, FolderStore(site.source_folder), "kit-chain")
+    load_captures(site.warehouse.cache, FolderStore(site.source_folder), "kit-chain")
     site.publish()
     return site
 

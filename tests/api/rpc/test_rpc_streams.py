@@ -117,7 +117,7 @@ def test_a_part_that_is_lost_under_way_and_everywhere_ends_the_call_with_an_erro
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 0x10
         path.write_bytes(data)
-        for volume in (site.warehouse.root / "volumes").glob("*.duckdb"):
+        for volume in (site.warehouse.cache / "volumes").glob("*.duckdb"):
             volume.unlink()
         parts = messages(rpc.stream("ExportNetworkHistory", **_ORDERS))
         with pytest.raises(FailedCallError) as caught:

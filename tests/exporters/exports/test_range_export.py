@@ -48,8 +48,8 @@ class Asked:
 
     def export(self, prove_bytes: int | None = None, last: int = WHOLE[1]) -> RangeExport:
         store = self.store or FolderStore(self.site.root / "archive")
-        exporter = RangeExporter(self.site.warehouse.root, store, rendered_bytes=0)
-        holdings = CatalogHoldings(self.site.warehouse.root)
+        exporter = RangeExporter(self.site.warehouse.cache, store, rendered_bytes=0)
+        holdings = CatalogHoldings(self.site.warehouse.loaded_catalog())
         return exporter.export(
             holdings,
             "orders",
@@ -258,14 +258,14 @@ def test_what_was_rendered_and_removed_to_make_room_is_rendered_again(
     published(asked.site, FIRST).unlink()
     asked.site.stage.path(CHAIN, "orders", THIRD).unlink()
     layout = asked.export().layout
-    shutil.rmtree(asked.site.warehouse.root / "rendered")
+    shutil.rmtree(asked.site.warehouse.cache / "rendered")
     assert b"".join(layout.read()) == sound
 
 
 def test_a_rendered_part_that_is_damaged_is_rendered_again(asked: Asked, sound: bytes) -> None:
     published(asked.site, FIRST).unlink()
     assert asked.bytes() == sound
-    (path,) = (asked.site.warehouse.root / "rendered").glob("*/*/orders/*.zip")
+    (path,) = (asked.site.warehouse.cache / "rendered").glob("*/*/orders/*.zip")
     flip(path)
     assert asked.bytes() == sound
 
@@ -273,7 +273,7 @@ def test_a_rendered_part_that_is_damaged_is_rendered_again(asked: Asked, sound: 
 def test_where_nothing_is_sound_reading_stops_with_words(asked: Asked, sound: bytes) -> None:
     layout = asked.export(0).layout
     flip(published(asked.site, SECOND))
-    for volume in (asked.site.warehouse.root / "volumes").glob("*.duckdb"):
+    for volume in (asked.site.warehouse.cache / "volumes").glob("*.duckdb"):
         volume.unlink()
     got = bytearray()
     with pytest.raises(IntegrityError, match="orders of segment 21-40 is sound nowhere"):
@@ -381,7 +381,7 @@ def _without_runs(text: str) -> str:
 
 
 def test_a_warehouse_gives_of_any_blocks_what_its_receipts_say(built: Site) -> None:
-    holdings = CatalogHoldings(built.warehouse.root)
+    holdings = CatalogHoldings(built.warehouse.loaded_catalog())
     for table in HISTORY_TABLES:
         for first, last in ((1, 1), (1, 50), (20, 21), (41, 60), (0, 0), (51, 99)):
             blocks = BlockRange(first, last)

@@ -84,7 +84,7 @@ def test_a_part_that_the_warehouse_does_not_render_either_is_a_problem(
     load(site)
     path = waiting(site, "blocks")
     path.write_bytes(path.read_bytes()[:-1])
-    (volume,) = (site.warehouse.root / "volumes").glob("*.duckdb")
+    (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
     with duckdb.connect(str(volume)) as con:
         con.execute("update main.blocks set hash = 'ff' where height = 5")
 

@@ -87,7 +87,7 @@ def exported_with_null(
     site: Site, table: str, first: int, last: int, null: str, folder: Path
 ) -> Layout:
     """The ZIP of a range with another NULL string."""
-    holdings = CatalogHoldings(site.warehouse.root)
+    holdings = CatalogHoldings(site.warehouse.loaded_catalog())
     return site.exporter.export_with_null(holdings, table, first, last, null, folder).layout
 
 
@@ -187,7 +187,7 @@ def test_a_part_that_neither_disk_nor_warehouse_holds_is_an_error(tmp_path: Path
     make_segment(site.settings, 0)
     load(site)
     flip(site.stage.path(KIT_CHAIN, "blocks", ALL[0]), 200)
-    (volume,) = (site.warehouse.root / "volumes").glob("*.duckdb")
+    (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
     with duckdb.connect(volume) as con:
         con.execute("delete from blocks where _row = 2")
 
@@ -372,7 +372,7 @@ def test_verifying_finds_a_volume_that_is_gone(tmp_path: Path) -> None:
     site = Site(site_settings(tmp_path))
     make_segment(site.settings, 0)
     load(site)
-    (volume,) = (site.warehouse.root / "volumes").glob("*.duckdb")
+    (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
     volume.unlink()
     steps: list[tuple[int, int]] = []
 

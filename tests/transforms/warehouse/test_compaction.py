@@ -21,6 +21,7 @@ from transforms.blocks import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.warehouse.compaction import FAN, MAX_VOLUME_BYTES, plan_merges, tier
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.volumes import SORTED
 from transforms.warehouse.warehouse import Warehouse
@@ -38,13 +39,13 @@ def volumes(
         shift = 5 if gap_before is not None and number >= gap_before else 0
         blocks = BlockRange(number * 10 + 1 + shift, number * 10 + 10 + shift)
         made.append(Volume("history", f"{number}{end}", blocks, 1, {}))
-    return made, {volume.file: size for volume, size in zip(made, sizes, strict=True)}
+    return made, {volume.key: size for volume, size in zip(made, sizes, strict=True)}
 
 
 def planned(made: list[Volume], sizes: dict[str, int]) -> list[str]:
     return [
-        " ".join(volume.file.partition(".")[0] for volume in run)
-        for run in plan_merges(made, lambda volume: sizes[volume.file])
+        " ".join(volume.key.partition(".")[0] for volume in run)
+        for run in plan_merges(made, lambda volume: sizes[volume.key])
     ]
 
 
@@ -116,7 +117,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 for table in tables
             },
         )
-    warehouse, source = Warehouse(folder / "warehouse"), Source(FolderStore(folder / "source"))
+    warehouse, source = open_warehouse(folder / "warehouse"), Source(FolderStore(folder / "source"))
     stage = PartStage(folder / "parts", durable=False)
     for file in warehouse.survey(source).pending:
         assert warehouse.load(source, [file], stage).failures == []
@@ -127,7 +128,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def loaded(template: Path, tmp_path: Path) -> tuple[Warehouse, list[Path]]:
     """A copy of the template to change at will, and its segments, ascending."""
     shutil.copytree(template, tmp_path, symlinks=True, dirs_exist_ok=True)
-    warehouse = Warehouse(tmp_path / "warehouse")
+    warehouse = open_warehouse(tmp_path / "warehouse")
     with warehouse.connect():  # the views name files by path: they are written anew
         return warehouse, sorted((tmp_path / "source").glob("*.zip"), key=blocks_of)
 
@@ -135,7 +136,7 @@ def loaded(template: Path, tmp_path: Path) -> tuple[Warehouse, list[Path]]:
 def history(warehouse: Warehouse) -> list[str]:
     catalog = warehouse.catalog()
     assert catalog is not None
-    return [volume.file for volume in catalog.history()]
+    return [volume.key for volume in catalog.history()]
 
 
 def test_a_merged_volume_renders_every_table_to_the_source_bytes(
@@ -161,7 +162,7 @@ def test_merging_gives_the_volume_that_one_load_would_have_given(
     warehouse, segments = loaded
     warehouse.compact(fan=2)
     source = Source(FolderStore(segments[0].parent))
-    other = Warehouse(tmp_path / "other")
+    other = open_warehouse(tmp_path / "other")
     other.load(source, other.survey(source).pending, PartStage(tmp_path / "p", durable=False))
 
     assert [f.replace(SORTED, ".duckdb") for f in history(warehouse)] == history(other)
@@ -177,21 +178,21 @@ def test_a_reader_of_the_old_generation_goes_on_reading(
         warehouse.compact(fan=2)
 
         assert reader.execute("select count(*) from orders").fetchall() == rows
-        assert all((warehouse.root / file).exists() for file in old)
+        assert all((warehouse.cache / file).exists() for file in old)
 
 
 def test_old_volumes_go_after_the_grace_period(loaded: tuple[Warehouse, list[Path]]) -> None:
     warehouse, _ = loaded
     old = history(warehouse)
     for file in old:
-        os.utime(warehouse.root / file, (0, 0))  # written long ago, dropped only now
+        os.utime(warehouse.cache / file, (0, 0))  # written long ago, dropped only now
     warehouse.compact(fan=2)
-    assert all((warehouse.root / file).exists() for file in old)
+    assert all((warehouse.cache / file).exists() for file in old)
 
     warehouse.sweep(grace_seconds=0)
 
-    assert not any((warehouse.root / file).exists() for file in old)
-    assert all((warehouse.root / file).exists() for file in history(warehouse))
+    assert not any((warehouse.cache / file).exists() for file in old)
+    assert all((warehouse.cache / file).exists() for file in history(warehouse))
 
 
 _COMPACT = """
@@ -216,7 +217,7 @@ def test_a_killed_compaction_changes_nothing_and_the_next_one_ends_it(
     warehouse, segments = loaded
     old = history(warehouse)
     killed = subprocess.run(
-        [sys.executable, "-c", _COMPACT, str(warehouse.root), step], check=False
+        [sys.executable, "-c", _COMPACT, str(warehouse.cache), step], check=False
     )
     assert killed.returncode == -signal.SIGKILL
     assert history(warehouse) == old
@@ -225,6 +226,6 @@ def test_a_killed_compaction_changes_nothing_and_the_next_one_ends_it(
     warehouse.compact(fan=2)
 
     assert len(history(warehouse)) == 1
-    assert list((warehouse.root / "scratch").glob("run-*")) == []
+    assert list((warehouse.cache / "scratch").glob("run-*")) == []
     assert all(exact_tables(warehouse, segments[-1]).values())
     assert blocks_of(segments[0]) in {receipt.blocks for receipt in warehouse.receipts()}

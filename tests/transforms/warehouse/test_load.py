@@ -28,6 +28,7 @@ from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 from transforms.warehouse.catalog import advance, generation_path
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
 
@@ -35,7 +36,7 @@ _FIRST, _SECOND, _THIRD = BlockRange(1, 10), BlockRange(11, 20), BlockRange(21, 
 
 
 def _files(warehouse: Warehouse, folder: str) -> list[str]:
-    return sorted(path.name for path in (warehouse.root / folder).glob("*.duckdb"))
+    return sorted(path.name for path in (warehouse.cache / folder).glob("*.duckdb"))
 
 
 def _volume_rows(path: Path, sql: str) -> list[tuple[object, ...]]:
@@ -79,7 +80,7 @@ def test_a_report_has_a_receipt_for_each_table(held: Held) -> None:
 
 def test_progress_counts_the_bytes_of_all_csvs(tmp_path: Path) -> None:
     segment = state_segment(tmp_path / "s", last=5)
-    warehouse = Warehouse(tmp_path / "w")
+    warehouse = open_warehouse(tmp_path / "w")
     done: list[int] = []
     source = Source(FolderStore(tmp_path / "s"))
     warehouse.load(source, warehouse.survey(source).pending, MemorySink(), done.append)
@@ -103,7 +104,7 @@ def test_a_volume_holds_no_more_bytes_than_the_settings_say(tmp_path: Path) -> N
         history_segment(tmp_path / "s", first=first, last=first + 2)
     report = load_folder(tmp_path / "w", tmp_path / "s", settings=LoadSettings(max_volume_bytes=1))
     assert len(report.volumes) == 3
-    assert len(Warehouse(tmp_path / "w").receipts()) == 3 * len(HISTORY_TABLES)
+    assert len(open_warehouse(tmp_path / "w").receipts()) == 3 * len(HISTORY_TABLES)
 
 
 def test_the_same_segments_give_a_volume_of_the_same_name(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_the_same_segments_give_a_volume_of_the_same_name(tmp_path: Path) -> Non
 
 def test_a_sorted_table_keeps_the_order_of_its_source_in_a_column(held: Held) -> None:
     (name, _) = _files(held.warehouse, "volumes")
-    path = held.warehouse.root / "volumes" / name
+    path = held.warehouse.cache / "volumes" / name
     stored = _volume_rows(path, "select id, _segment, _row from orders")
     assert stored == sorted(stored)
     first = _volume_rows(path, "select id from orders where _segment = 1 order by _row")
@@ -126,7 +127,7 @@ def test_a_sorted_table_keeps_the_order_of_its_source_in_a_column(held: Held) ->
 
 def test_a_volume_says_what_it_holds(held: Held) -> None:
     (name, _) = _files(held.warehouse, "volumes")
-    path = held.warehouse.root / "volumes" / name
+    path = held.warehouse.cache / "volumes" / name
     assert _volume_rows(path, "select first_block, last_block from strata.segments order by 1") == [
         (1, 10),
         (11, 20),
@@ -193,9 +194,9 @@ def test_any_rows_at_all_are_loaded_and_come_back(
     for first, rows in ((1, one), (3, other)):
         tables = {table: (columns(table), rows[table]) for table in rows}
         history_segment(root / "s", first=first, last=first + 1, tables=tables)
-    warehouse = Warehouse(root / "w")
+    warehouse = open_warehouse(root / "w")
     sink = MemorySink()
-    assert load_folder(warehouse.root, root / "s", sink).failures == []
+    assert load_folder(warehouse.cache, root / "s", sink).failures == []
     for segment in (root / "s").glob("*.zip"):
         for table in _TABLES:
             assert sink.csvs[blocks_of(segment), table] == entry_bytes(segment, table)
@@ -221,14 +222,14 @@ def test_the_pointer_is_a_relative_link_to_the_newest_generation(held: Held) -> 
 
 
 def test_an_older_generation_still_answers(held: Held) -> None:
-    with duckdb.connect(generation_path(held.warehouse.root, 1), read_only=True) as con:
+    with duckdb.connect(generation_path(held.warehouse.cache, 1), read_only=True) as con:
         assert con.execute("select count(*), max(height) from blocks").fetchall() == [(20, 20)]
         assert con.execute("select count(*) from parties").fetchall() == [(2,)]
     assert query(held.warehouse, "select count(*), max(height) from blocks") == [(30, 30)]
 
 
 def test_a_change_that_changes_nothing_makes_no_generation(held: Held) -> None:
-    assert advance(held.warehouse.root, lambda _: None).generation == 2
+    assert advance(held.warehouse.cache, lambda _: None).generation == 2
     assert _files(held.warehouse, "catalog") == ["00000001.duckdb", "00000002.duckdb"]
 
 
@@ -338,7 +339,7 @@ def test_a_column_of_a_later_schema_is_null_before_it(held: Held) -> None:
 
 def test_a_generation_names_its_volumes_by_absolute_path(held: Held) -> None:
     (sql,) = query(held.warehouse, "select sql from duckdb_views() where view_name = 'blocks'")[0]
-    assert f"{held.warehouse.root}/volumes/000000001-000000020." in str(sql)
+    assert f"{held.warehouse.cache}/volumes/000000001-000000020." in str(sql)
 
 
 def test_a_warehouse_may_lie_at_any_path(tmp_path: Path) -> None:
@@ -349,9 +350,9 @@ def test_a_warehouse_may_lie_at_any_path(tmp_path: Path) -> None:
     other = history_segment(tmp_path / "t", last=5)
     for place, folder in ((look_alike, other.parent), (root, segment.parent)):
         assert load_folder(place, folder).failures == []
-    assert query(Warehouse(root), "select height from blocks") == [(1,), (2,), (3,)]
-    assert all(exact_tables(Warehouse(root), segment).values())
-    assert [problem for _, problem in Warehouse(root).verify() if problem] == []
+    assert query(open_warehouse(root), "select height from blocks") == [(1,), (2,), (3,)]
+    assert all(exact_tables(open_warehouse(root), segment).values())
+    assert [problem for _, problem in open_warehouse(root).verify() if problem] == []
 
 
 # --- current state -------------------------------------------------------------------------------
@@ -381,7 +382,7 @@ def test_older_segments_that_come_later_do_not_replace_the_state(tmp_path: Path)
     twice = table_rows("parties", {}, {})
     state_segment(tmp_path / "s", first=1, last=10, tables={"parties": twice})
     load_folder(tmp_path / "w", tmp_path / "s")
-    warehouse = Warehouse(tmp_path / "w")
+    warehouse = open_warehouse(tmp_path / "w")
     assert query(warehouse, "select count(*), max(_segment) from parties") == [(1, 11)]
     assert query(warehouse, "select count(*) from blocks") == [(20,)]
 
@@ -401,7 +402,7 @@ def test_a_table_that_became_history_keeps_its_last_whole_copy_before(tmp_path: 
         )
     load_folder(tmp_path / "w", tmp_path / "s")
     counted = "select _segment, count(*) from oracle_data group by 1 order by 1"
-    assert query(Warehouse(tmp_path / "w"), counted) == [(1, 2), (3, 1), (5, 1)]
+    assert query(open_warehouse(tmp_path / "w"), counted) == [(1, 2), (3, 1), (5, 1)]
 
 
 def test_a_bad_table_of_the_newest_state_refuses_its_segment_alone(tmp_path: Path) -> None:
@@ -414,13 +415,13 @@ def test_a_bad_table_of_the_newest_state_refuses_its_segment_alone(tmp_path: Pat
     assert refusal.key == "kit-chain-1-3-4.zip"
     assert "table parties" in refusal.reason
     assert {known.blocks for known in report.receipts} == {BlockRange(1, 2)}
-    assert query(Warehouse(tmp_path / "w"), "select max(height) from blocks") == [(2,)]
+    assert query(open_warehouse(tmp_path / "w"), "select max(height) from blocks") == [(2,)]
 
 
 def test_a_segment_without_current_state_has_only_history(tmp_path: Path) -> None:
     segment = history_segment(tmp_path / "s", last=2)
-    warehouse = Warehouse(tmp_path / "w")
-    assert load_folder(warehouse.root, tmp_path / "s").failures == []
+    warehouse = open_warehouse(tmp_path / "w")
+    assert load_folder(warehouse.cache, tmp_path / "s").failures == []
     catalog = warehouse.catalog()
     assert catalog is not None
     assert catalog.states() == []

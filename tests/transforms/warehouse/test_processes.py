@@ -28,6 +28,7 @@ from tests.transforms.warehouse_kit import (
 )
 from transforms.blocks import BlockRange
 from transforms.scratch import exclusive
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.warehouse import Warehouse
 
 _PROJECT = Path(__file__).parents[3]
@@ -148,7 +149,7 @@ def _assert_whole(warehouse: Warehouse, segments: list[Path]) -> None:
     for segment in segments:
         assert all(exact_tables(warehouse, segment).values())
     assert warehouse.quarantined() == []
-    assert list((warehouse.root / "scratch").iterdir()) == []
+    assert list((warehouse.cache / "scratch").iterdir()) == []
 
 
 def _named_files(root: Path) -> set[str]:
@@ -164,7 +165,7 @@ def _named_files(root: Path) -> set[str]:
 
 def test_the_catalog_opens_from_any_folder_without_us(held: Held, tmp_path: Path) -> None:
     for folder in (Path("/"), tmp_path):
-        with _Analyst(held.warehouse.root, cwd=folder) as analyst:
+        with _Analyst(held.warehouse.cache, cwd=folder) as analyst:
             assert analyst.ask("select max(height), count(*) from blocks") == "[(30, 30)]"
             assert analyst.ask("select count(*) from exact.orders") == "[(7,)]"
 
@@ -184,9 +185,9 @@ def test_a_load_and_an_analyst_do_not_notice_each_other(tmp_path: Path) -> None:
         assert early.ask(asked) == "[(2, 1)]"
         with _Analyst(root) as late:
             assert late.ask(asked) == "[(4, 3)]"
-            Warehouse(root).sweep()
+            open_warehouse(root).sweep()
             assert early.ask(asked) == "[(2, 1)]"
-    _assert_whole(Warehouse(root), segments)
+    _assert_whole(open_warehouse(root), segments)
 
 
 def test_two_loads_of_different_segments_both_count(tmp_path: Path) -> None:
@@ -198,8 +199,8 @@ def test_two_loads_of_different_segments_both_count(tmp_path: Path) -> None:
         pass
     assert one.report()["loaded"] == [first[0].name]
     assert two.report()["loaded"] == [second[0].name]
-    _assert_whole(Warehouse(tmp_path / "w"), [*first, *second])
-    assert query(Warehouse(tmp_path / "w"), "select count(*) from parties") == [(3,)]
+    _assert_whole(open_warehouse(tmp_path / "w"), [*first, *second])
+    assert query(open_warehouse(tmp_path / "w"), "select count(*) from parties") == [(3,)]
 
 
 def test_two_loads_of_the_same_segments_count_once(tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ def test_two_loads_of_the_same_segments_count_once(tmp_path: Path) -> None:
         report = load.report()
         assert report["loaded"] == [segment.name for segment in segments]
         assert report["failed"] == []
-    _assert_whole(Warehouse(tmp_path / "w"), segments)
+    _assert_whole(open_warehouse(tmp_path / "w"), segments)
     assert len(list((tmp_path / "w" / "volumes").iterdir())) == 1
 
 
@@ -226,15 +227,15 @@ def test_a_load_keeps_what_another_one_loaded_of_its_batch(tmp_path: Path) -> No
     report = load.report()
     assert report["failed"] == []
     assert report["loaded"] == [segment.name for segment in segments]
-    _assert_whole(Warehouse(tmp_path / "w"), segments)
-    catalog = Warehouse(tmp_path / "w").catalog()
+    _assert_whole(open_warehouse(tmp_path / "w"), segments)
+    catalog = open_warehouse(tmp_path / "w").catalog()
     assert catalog is not None
     assert [volume.blocks for volume in catalog.history()] == [
         BlockRange(1, 2),
         BlockRange(3, 4),
         BlockRange(5, 6),
     ]
-    assert {volume.file for volume in catalog.history()} >= set(report["volumes"])
+    assert {volume.key for volume in catalog.history()} >= set(report["volumes"])
 
 
 def test_a_reader_sees_a_catalog_at_every_moment(tmp_path: Path) -> None:
@@ -271,9 +272,9 @@ def test_a_load_that_may_not_write_fails_and_leaves_all_as_it_was(tmp_path: Path
         message = _Load(root, folder, "--largest", str(largest)).failure()
         assert "too large" in message.lower()
         assert _named_files(root) == before
-        assert query(Warehouse(root), "select max(height) from blocks") == [(2,)]
+        assert query(open_warehouse(root), "select max(height) from blocks") == [(2,)]
     load_folder(root, folder)
-    _assert_whole(Warehouse(root), segments)
+    _assert_whole(open_warehouse(root), segments)
 
 
 def _failure(root: Path, folder: Path) -> str:
@@ -309,7 +310,7 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
             assert "No space left" in message
             assert _named_files(disk) == before
         assert failures >= 3
-        _assert_whole(Warehouse(disk / "w"), segments)
+        _assert_whole(open_warehouse(disk / "w"), segments)
     finally:
         subprocess.run(["umount", disk], check=True)
 
@@ -330,7 +331,7 @@ class _Undisturbed:
 def _receipts(root: Path) -> list[object]:
     return [
         (receipt.segment, receipt.schema, receipt.rows, receipt.sha256, receipt.raw_cells)
-        for receipt in Warehouse(root).receipts()
+        for receipt in open_warehouse(root).receipts()
     ]
 
 
@@ -345,9 +346,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> _Undisturbed:
 
 def _assert_made_good(root: Path, whole: _Undisturbed) -> None:
     """Run again after a kill, the warehouse is what it would have been without."""
-    assert Warehouse(root).catalog() is None
+    assert open_warehouse(root).catalog() is None
     load_folder(root, whole.folder)
-    _assert_whole(Warehouse(root), whole.segments)
+    _assert_whole(open_warehouse(root), whole.segments)
     assert (_named_files(root), _receipts(root)) == (whole.files, whole.receipts)
 
 

@@ -13,8 +13,8 @@ from tests.pg_csv import decode
 from tests.segments_kit import entry_bytes
 from tests.transforms.warehouse_kit import Held
 from transforms.errors import ConfigError
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.queries import copy_query, query_reader
-from transforms.warehouse.warehouse import Warehouse
 
 _GREAT = 2**100
 
@@ -232,6 +232,6 @@ def test_whatever_reads_may_be_asked(held: Held, tmp_path: Path, query: str) -> 
 def test_there_is_no_query_before_the_first_load(tmp_path: Path) -> None:
     with (
         pytest.raises(ConfigError, match="load segments first"),
-        query_reader(Warehouse(tmp_path), "select 1"),
+        query_reader(open_warehouse(tmp_path), "select 1"),
     ):
         pytest.fail("there is nothing to query")

@@ -46,13 +46,13 @@ def test_each_schema_has_its_own_header(held: Held) -> None:
 def test_a_body_may_be_left_unread(held: Held) -> None:
     with held.warehouse.render(BlockRange(1, 10), "orders") as rendered:
         assert next(rendered.body)
-    assert list((held.warehouse.root / "scratch").iterdir()) == []
+    assert list((held.warehouse.cache / "scratch").iterdir()) == []
 
 
 def test_an_error_of_the_reader_passes_through_and_leaves_no_scratch(held: Held) -> None:
     with pytest.raises(ZeroDivisionError), held.warehouse.render(BlockRange(1, 10), "orders"):
         raise ZeroDivisionError
-    assert list((held.warehouse.root / "scratch").iterdir()) == []
+    assert list((held.warehouse.cache / "scratch").iterdir()) == []
 
 
 def test_several_tables_can_be_rendered_at_once(held: Held) -> None:

@@ -27,6 +27,7 @@ from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.warehouse import Survey, Warehouse
 
 _DAY = 24 * 3600
@@ -44,8 +45,8 @@ def _generation(warehouse: Warehouse) -> int:
 
 def _files(warehouse: Warehouse) -> set[str]:
     return {
-        str(path.relative_to(warehouse.root))
-        for path in warehouse.root.rglob("*")
+        str(path.relative_to(warehouse.cache))
+        for path in warehouse.cache.rglob("*")
         if path.is_file() and not path.name.startswith(".")
     }
 
@@ -65,25 +66,25 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(template: Path, tmp_path: Path) -> Warehouse:
     """A copy of the template to change at will; its views are repaired when it is first queried."""
     shutil.copytree(template, tmp_path, symlinks=True, dirs_exist_ok=True)
-    return Warehouse(tmp_path / "w")
+    return open_warehouse(tmp_path / "w")
 
 
 def test_a_warehouse_that_was_never_used_touches_nothing(tmp_path: Path) -> None:
     history_segment(tmp_path / "s", last=2)
-    warehouse = Warehouse(tmp_path / "w")
+    warehouse = open_warehouse(tmp_path / "w")
     assert warehouse.catalog() is None
     assert warehouse.quarantined() == []
     assert warehouse.receipts() == []
     assert list(warehouse.verify()) == []
     assert warehouse.sweep() == []
     assert len(_survey(warehouse, tmp_path / "s").pending) == 1
-    assert not warehouse.root.exists()
+    assert not warehouse.cache.exists()
 
 
 def test_a_query_before_the_first_load_says_what_to_do(tmp_path: Path) -> None:
     with (
         pytest.raises(ConfigError, match="holds no catalog yet: load segments first"),
-        Warehouse(tmp_path).connect(),
+        open_warehouse(tmp_path).connect(),
     ):
         pytest.fail("there is nothing to connect to")
 
@@ -99,19 +100,19 @@ def test_a_survey_counts_the_blocks_that_are_behind(tmp_path: Path, small: Wareh
 
 
 def test_loading_again_changes_nothing(tmp_path: Path, small: Warehouse) -> None:
-    before = {path: (small.root / path).read_bytes() for path in _files(small)}
+    before = {path: (small.cache / path).read_bytes() for path in _files(small)}
     source = Source(FolderStore(tmp_path / "s"))
     every = source.inventory().segments
     for files in (_survey(small, tmp_path / "s").pending, every):
         report = small.load(source, files, MemorySink())
         assert (report.receipts, report.failures, report.volumes) == ([], [], [])
-    assert {path: (small.root / path).read_bytes() for path in _files(small)} == before
+    assert {path: (small.cache / path).read_bytes() for path in _files(small)} == before
 
 
 def test_segments_may_be_given_in_any_order(tmp_path: Path) -> None:
     for first in (1, 3, 5):
         history_segment(tmp_path / "s", first=first, last=first + 1)
-    warehouse = Warehouse(tmp_path / "w")
+    warehouse = open_warehouse(tmp_path / "w")
     source = Source(FolderStore(tmp_path / "s"))
     one, two, three = warehouse.survey(source).pending
     report = warehouse.load(source, [three, one, two], MemorySink())
@@ -132,11 +133,11 @@ def test_a_file_that_changed_after_it_was_loaded_is_reported(
 
 def test_a_file_that_is_gone_leaves_the_quarantine(tmp_path: Path) -> None:
     bad = history_segment(tmp_path / "s", last=2, omit=("orders",))
-    warehouse = Warehouse(tmp_path / "w")
-    load_folder(warehouse.root, tmp_path / "s")
+    warehouse = open_warehouse(tmp_path / "w")
+    load_folder(warehouse.cache, tmp_path / "s")
     assert [file.key for file in warehouse.quarantined()] == [bad.name]
     bad.unlink()
-    load_folder(warehouse.root, tmp_path / "s")
+    load_folder(warehouse.cache, tmp_path / "s")
     assert warehouse.quarantined() == []
 
 
@@ -155,7 +156,7 @@ def test_a_file_that_is_gone_leaves_the_quarantine(tmp_path: Path) -> None:
 def test_receipts_are_found_by_segment_and_table(
     template: Path, blocks: list[BlockRange] | None, table: str | None, found: int
 ) -> None:
-    receipts = Warehouse(template / "w").receipts(blocks, table)
+    receipts = open_warehouse(template / "w").receipts(blocks, table)
     assert len(receipts) == found
     order = [(receipt.blocks, receipt.table) for receipt in receipts]
     assert order == sorted(order)
@@ -163,7 +164,7 @@ def test_receipts_are_found_by_segment_and_table(
 
 def test_a_receipt_tells_rows_bytes_hash_and_texts(template: Path) -> None:
     data = entry_bytes(template / "s" / "kit-chain-1-3-4.zip", "orders")
-    (receipt,) = Warehouse(template / "w").receipts([BlockRange(3, 4)], "orders")
+    (receipt,) = open_warehouse(template / "w").receipts([BlockRange(3, 4)], "orders")
     assert (receipt.rows, receipt.bytes) == (2, len(data))
     assert receipt.sha256 == hashlib.sha256(data).hexdigest()
     assert dict(receipt.raw_cells) == {"price": 1}
@@ -185,12 +186,12 @@ def test_what_is_not_held_cannot_be_rendered(
     template: Path, blocks: BlockRange, table: str, words: str
 ) -> None:
     with pytest.raises(RangeError, match=words):
-        render(Warehouse(template / "w"), blocks, table)
+        render(open_warehouse(template / "w"), blocks, table)
 
 
 def test_rendering_leaves_no_scratch(small: Warehouse) -> None:
     render(small, BlockRange(1, 2), "orders")
-    assert list((small.root / "scratch").iterdir()) == []
+    assert list((small.cache / "scratch").iterdir()) == []
 
 
 # --- proof of what is held -----------------------------------------------------------------------
@@ -241,7 +242,7 @@ def test_a_damaged_volume_is_found_and_named(small: Warehouse, damage: str) -> N
     for what, problem in problems:
         assert volume.name in what
         assert "\n" not in problem
-    assert list((small.root / "scratch").iterdir()) == []
+    assert list((small.cache / "scratch").iterdir()) == []
 
 
 @pytest.mark.parametrize("damage", ["emptied", "cut in half", "flipped at 0.1%"])
@@ -280,18 +281,18 @@ def test_any_change_of_the_rows_is_found(small: Warehouse, change: str) -> None:
 @pytest.mark.parametrize("kind", ["history", "state"])
 def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
     """Remove the volume, load its segments again; what else is held stays untouched."""
-    folder, warehouse = tmp_path / "s", Warehouse(tmp_path / "w")
+    folder, warehouse = tmp_path / "s", open_warehouse(tmp_path / "w")
     for first in (1, 3):
         state_segment(folder, first=first, last=first + 1)
-        load_folder(warehouse.root, folder)
+        load_folder(warehouse.cache, folder)
     catalog = warehouse.catalog()
     assert catalog is not None
     volumes = catalog.history() if kind == "history" else catalog.states()
-    (warehouse.root / volumes[-1].file).unlink()
+    (warehouse.cache / volumes[-1].file).unlink()
     assert [what for what, problem in warehouse.verify() if problem] == [volumes[-1].file]
     pending = _survey(warehouse, folder).pending
     assert [file.blocks for file in pending] == [BlockRange(3, 4)]
-    assert load_folder(warehouse.root, folder).failures == []
+    assert load_folder(warehouse.cache, folder).failures == []
     assert [problem for _, problem in warehouse.verify() if problem] == []
     assert query(warehouse, "select count(*), count(distinct height) from blocks") == [(4, 4)]
     assert query(warehouse, "select count(*) from parties") == [(0,)]
@@ -303,17 +304,17 @@ def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
 
 def test_a_sweep_waits_for_the_readers_of_older_generations(tmp_path: Path) -> None:
     """The grace period counts from the day a file is no longer named, however old it is."""
-    folder, warehouse = tmp_path / "s", Warehouse(tmp_path / "w")
+    folder, warehouse = tmp_path / "s", open_warehouse(tmp_path / "w")
     state_segment(folder, last=2)
-    load_folder(warehouse.root, folder)
+    load_folder(warehouse.cache, folder)
     first = _files(warehouse)
     for path in first:
-        os.utime(warehouse.root / path, (0, 0))
+        os.utime(warehouse.cache / path, (0, 0))
     state_segment(folder, first=3, last=4)
-    load_folder(warehouse.root, folder)
+    load_folder(warehouse.cache, folder)
     assert first <= _files(warehouse)
     assert warehouse.sweep(grace_seconds=3600) == []
-    gone = {str(path.relative_to(warehouse.root)) for path in warehouse.sweep(grace_seconds=-1)}
+    gone = {str(path.relative_to(warehouse.cache)) for path in warehouse.sweep(grace_seconds=-1)}
     state = next(path for path in first if path.startswith("state/"))
     assert gone == {"catalog/00000001.duckdb", state}
     assert [problem for _, problem in warehouse.verify() if problem] == []
@@ -321,7 +322,7 @@ def test_a_sweep_waits_for_the_readers_of_older_generations(tmp_path: Path) -> N
 
 
 def test_a_file_that_no_generation_ever_named_is_swept_after_the_grace(small: Warehouse) -> None:
-    orphan = small.root / "volumes" / "000000001-000000002.orphan.duckdb"
+    orphan = small.cache / "volumes" / "000000001-000000002.orphan.duckdb"
     orphan.write_bytes(b"left by a process that was killed")
     assert small.sweep() == []
     os.utime(orphan, (0, 0))
@@ -330,27 +331,27 @@ def test_a_file_that_no_generation_ever_named_is_swept_after_the_grace(small: Wa
 
 
 def test_a_load_sweeps_the_scratch_of_the_dead(tmp_path: Path, small: Warehouse) -> None:
-    left = small.root / "scratch" / "run-dead"
+    left = small.cache / "scratch" / "run-dead"
     left.mkdir(parents=True)
     (left / ".lock").write_bytes(b"")
     (left / "half a volume").write_bytes(b"x")
-    load_folder(small.root, tmp_path / "s")
+    load_folder(small.cache, tmp_path / "s")
     assert not left.exists()
 
 
 def test_the_views_of_a_moved_warehouse_are_written_anew_when_it_is_queried(
     tmp_path: Path, template: Path
 ) -> None:
-    moved = Warehouse(tmp_path / "elsewhere" / "w")
+    moved = open_warehouse(tmp_path / "elsewhere" / "w")
     shutil.copytree(template / "w", tmp_path / "w", symlinks=True)
-    shutil.move(tmp_path / "w", moved.root)
+    shutil.move(tmp_path / "w", moved.cache)
     for _ in range(2):
         assert query(moved, "select count(*) from blocks") == [(4,)]
         assert query(moved, "select distinct warehouse from strata.generation") == [
-            (str(moved.root),)
+            (str(moved.cache),)
         ]
         assert _generation(moved) == 2
-    assert len(load_folder(moved.root, template / "s").receipts) == 0
+    assert len(load_folder(moved.cache, template / "s").receipts) == 0
     assert all(exact_tables(moved, template / "s" / "kit-chain-1-3-4.zip").values())
 
 
@@ -365,5 +366,5 @@ def test_a_warehouse_is_the_same_by_every_way_to_it(
         template / way.format(folder=template.name),
         Path(way.format(folder=template.name)),
     ):
-        assert query(Warehouse(root), "select count(*) from blocks") == [(4,)]
-        assert _generation(Warehouse(root)) == 1
+        assert query(open_warehouse(root), "select count(*) from blocks") == [(4,)]
+        assert _generation(open_warehouse(root)) == 1
