@@ -91,7 +91,7 @@ def questions(segments: int) -> list[Question]:
 def make_warehouse(folder: Path, segments: int) -> Locations:
     """Write, load and compact a history, or find the one that was made before."""
     locations = Locations(
-        source="", warehouse=folder / "warehouse", archive=str(folder / "archive")
+        source="", warehouse=str(folder / "warehouse"), archive=str(folder / "archive")
     )
     done = folder / "done"
     if not done.exists():
@@ -99,7 +99,7 @@ def make_warehouse(folder: Path, segments: int) -> Locations:
         write_history(folder / "source", segments)
         source = Source(FolderStore(folder / "source"))
         pending = warehouse.survey(source).pending
-        stage = PartStage(locations.warehouse / "parts", durable=False)
+        stage = PartStage(warehouse.cache / "parts", durable=False)
         for start in range(0, len(pending), _BATCH):
             report = warehouse.load(source, pending[start : start + _BATCH], stage)
             assert not report.failures, report.failures
@@ -172,7 +172,7 @@ def plain(locations: Locations, segments: int) -> Iterator[tuple[Question, Figur
             PARTIES,
         ),
     }
-    with duckdb.connect(str(locations.warehouse / "current.duckdb"), read_only=True) as con:
+    with duckdb.connect(f"{locations.warehouse}/current.duckdb", read_only=True) as con:
         con.execute("set threads = 1")
         for operation, (sql, kind, count) in asked.items():
             took: list[float] = []
@@ -197,7 +197,7 @@ def in_page_cache(warehouse: Path) -> None:
 def measure(folder: Path, segments: int) -> None:
     """Print the figures of every question over a history of so many segments."""
     locations = make_warehouse(folder / str(segments), segments)
-    in_page_cache(locations.warehouse)
+    in_page_cache(Path(locations.warehouse))
     for question, figures in plain(locations, segments):
         print(figures.line(segments, "plain DuckDB", question, 1), flush=True)
     options = ("--workers", str(WORKERS))

@@ -25,6 +25,7 @@ from tests.benchmarks.history import BLOCKS, TABLE, History, make_history
 from tests.benchmarks.measure import measured
 from transforms.stores.folder import FolderStore
 from transforms.warehouse.holdings import CatalogHoldings
+from transforms.warehouse.opening import open_warehouse
 
 SEGMENTS = 75_000
 RANGES = (1_000, 10_000)
@@ -48,7 +49,7 @@ def plan(history: History, segments: int) -> RangeExport:
     """Lay out the ZIP of so many segments from the middle of a history, every part proven."""
     first = START % history.segments * BLOCKS + 1
     exporter = RangeExporter(history.warehouse, FolderStore(history.archive))
-    holdings = CatalogHoldings(history.warehouse)
+    holdings = CatalogHoldings(open_warehouse(history.warehouse).loaded_catalog())
     return exporter.export(holdings, TABLE, first, first + segments * BLOCKS - 1)
 
 
@@ -74,7 +75,7 @@ def written(history: History, segments: int, out: Path) -> Row:
 
 def downloaded(history: History) -> Iterator[Row]:
     """The whole history through the API: how long until its first byte comes."""
-    locations = Locations(source="", warehouse=history.warehouse, archive=str(history.archive))
+    locations = Locations(source="", warehouse=str(history.warehouse), archive=str(history.archive))
     path = f"/api/v2/networkhistory/export?fromBlock=1&toBlock={history.segments * BLOCKS}&table=5"
     with ServerProcess(locations, "--no-grpc") as server, httpx2.Client(timeout=600) as client:
         for when in ("first", "again"):

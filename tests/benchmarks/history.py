@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -24,12 +24,13 @@ from exporters.zips.runs import Run
 from exporters.zips.sources import LocalSource
 from transforms.blocks import BlockRange
 from transforms.duck import attached, working_connection
-from transforms.objects import ObjectInfo
+from transforms.objects import ObjectInfo, StoredFile
 from transforms.segments.names import SegmentName
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
-from transforms.warehouse.catalog import Catalog, advance
-from transforms.warehouse.receipts import LoadedSegment, dump_columns
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.receipts import LoadedSegment, Receipt, dump_columns
+from transforms.warehouse.record import write_record
 from transforms.warehouse.shapes import Shape, Volume
 from transforms.warehouse.volumes import create_table_sql
 
@@ -88,12 +89,9 @@ def _schema(table: str) -> TableSchema:
 
 def _make_warehouse(root: Path, segments: int, schemas: dict[str, TableSchema]) -> None:
     volumes = [*_volumes(root, segments, schemas)]
-    held = (
-        LoadedSegment(name, ObjectInfo(name.file_name, 1, "1"), _SHA256, "", "", 15 * ROWS, 1)
-        for name in (SegmentName(CHAIN, VERSION, blocks_of(number)) for number in range(segments))
-    )
-    content = Catalog(root, 0, tuple(volumes), {segment.blocks: segment for segment in held})
-    advance(root, lambda _: content)
+    warehouse = open_warehouse(root)
+    warehouse.backing.log.commit(lambda empty: replace(empty, chain_id=CHAIN).with_volumes(volumes))
+    warehouse.show()
 
 
 def _volumes(root: Path, segments: int, schemas: dict[str, TableSchema]) -> Iterator[Volume]:
@@ -113,7 +111,32 @@ def _volumes(root: Path, segments: int, schemas: dict[str, TableSchema]) -> Iter
             for table, schema in schemas.items():
                 con.execute(create_table_sql("volume", table, schema.columns))
             _write_receipts(con, start, stop, schemas)
-        yield Volume("history", file, blocks, VERSION, shapes)
+        yield _described(root, file, blocks, shapes, range(start, stop), schemas)
+
+
+def _described(
+    root: Path,
+    key: str,
+    blocks: BlockRange,
+    shapes: dict[str, Shape],
+    numbers: range,
+    schemas: dict[str, TableSchema],
+) -> Volume:
+    """A volume as a document lists it, with its record, which is written."""
+    names = [SegmentName(CHAIN, VERSION, blocks_of(number)) for number in numbers]
+    held = [
+        LoadedSegment(name, ObjectInfo(name.file_name, 1, "1"), _SHA256, "", "", 15 * ROWS, 1)
+        for name in names
+    ]
+    receipts = [
+        Receipt(name, schema, ROWS, 1, _SHA256) for name in names for schema in schemas.values()
+    ]
+    record = root / f"records/{blocks.key}.parquet"
+    record.parent.mkdir(exist_ok=True)
+    write_record(record, held, receipts)
+    described = StoredFile(f"records/{record.name}", record.stat().st_size, content_sha256(record))
+    file = StoredFile(key, (root / key).stat().st_size, content_sha256(root / key))
+    return Volume("history", file, blocks, VERSION, shapes, described, is_sorted=True)
 
 
 def _write_receipts(

@@ -36,7 +36,7 @@ def test_nothing_set_means_the_embedded_sample() -> None:
 
     assert locations == Locations()
     assert locations.source == "strata-data/source"
-    assert locations.warehouse == Path("strata-data/warehouse")
+    assert locations.warehouse == "strata-data/warehouse"
 
 
 def test_variables_are_read_and_options_beat_them() -> None:
@@ -51,7 +51,7 @@ def test_variables_are_read_and_options_beat_them() -> None:
         Locations, environment, archive="/exports", warehouse=None, source=""
     ) == Locations(
         source="s3://bucket/segments",
-        warehouse=Path("/data/warehouse"),
+        warehouse="/data/warehouse",
         archive="/exports",
         name_style=NameStyle.REFERENCE,
     )
@@ -64,9 +64,9 @@ def test_an_empty_variable_is_not_set(text: str) -> None:
 
 
 def test_a_home_folder_is_found_by_its_sign() -> None:
-    found = read_locations(Locations, {"STRATA_WAREHOUSE": "~/strata"})
+    found = read_locations(Locations, {"STRATA_CACHE": "~/strata"})
 
-    assert found.warehouse == Path.home() / "strata"
+    assert found.cache == Path.home() / "strata"
 
 
 def test_what_is_given_beats_the_variable_which_beats_the_default() -> None:
@@ -135,7 +135,7 @@ def test_warehouse_and_archive_lie_in_the_data_folder_of_the_source() -> None:
     found = read_locations(Locations, {"STRATA_SOURCE": "s3://bucket/prefix"})
 
     folder = data_folder("s3://bucket/prefix")
-    assert (found.warehouse, found.archive) == (folder / "warehouse", str(folder / "archive"))
+    assert (found.warehouse, found.archive) == (str(folder / "warehouse"), str(folder / "archive"))
 
 
 def test_dagster_lives_where_its_variable_says_or_here(

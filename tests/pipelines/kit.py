@@ -26,7 +26,7 @@ def site_settings(folder: Path) -> Settings:
     source.mkdir(parents=True)
     return Settings(
         source=str(source),
-        warehouse=folder / "warehouse",
+        warehouse=str(folder / "warehouse"),
         archive=str(folder / "archive"),
         batch=3,
     )

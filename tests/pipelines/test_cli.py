@@ -206,7 +206,7 @@ def test_status_shows_gaps_and_what_cannot_be_used(strata: Strata, settings: Set
     assert facts["blocks_behind"] == 30
     assert [row["file"] for row in facts["quarantined"]] == ["notes.zip"]
     assert "notes.zip" in strata("status").out
-    assert not settings.warehouse.exists()
+    assert not Path(settings.warehouse).exists()
 
 
 def test_a_dry_run_says_exactly_what_the_export_will_be(

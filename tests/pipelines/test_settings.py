@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from exporters.names import NameStyle
@@ -15,7 +13,7 @@ def test_nothing_set_means_the_embedded_sample() -> None:
 
     assert settings == Settings()
     assert settings.embedded
-    assert settings.warehouse == Path("strata-data/warehouse")
+    assert settings.warehouse == "strata-data/warehouse"
 
 
 def test_variables_are_read_and_options_beat_them() -> None:
@@ -32,7 +30,7 @@ def test_variables_are_read_and_options_beat_them() -> None:
 
     assert read_locations(Settings, environment, archive="/exports") == Settings(
         source="s3://bucket/segments",
-        warehouse=Path("/data/warehouse"),
+        warehouse="/data/warehouse",
         archive="/exports",
         name_style=NameStyle.REFERENCE,
         window=10,

@@ -72,7 +72,7 @@ def load_folder(
     root: Path, folder: Path, sink: MemorySink | None = None, settings: LoadSettings | None = None
 ) -> LoadReport:
     """Load all that is new in a folder, as a command does; returns what happened."""
-    warehouse = open_warehouse(root, settings)
+    warehouse = open_warehouse(root, settings=settings)
     source = Source(FolderStore(folder))
     survey = warehouse.survey(source)
     warehouse.record_refusals(survey)

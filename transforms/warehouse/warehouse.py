@@ -171,11 +171,23 @@ class Warehouse:
         catalog = self.catalog()
         held = catalog.intact_segments() if catalog else {}
         wanted = [file for file in files if file.blocks not in held]
+        if not wanted:
+            return LoadReport()
         with scratch_folder(self._backing.scratch) as scratch:
             loader = Loader(self._backing, scratch, source, sink, self._settings, progress)
             loader.load(sorted(wanted, key=lambda file: file.blocks))
+        self.show()
         self.sweep()
         return loader.report
+
+    def show(self) -> None:
+        """Make the file of views new, for who opens it without us.
+
+        Not of a bucket, all of whose volumes would have to be fetched: `connect` does that.
+        """
+        catalog = self.catalog()
+        if catalog is not None and self._backing.store.path("volumes") is not None:
+            self._catalog_file.current(catalog)
 
     def load_captures(self, source: Source) -> CaptureReport:
         """Load the spam captures that are new in a source (spec 4.6; decisions, spam statistics).
@@ -184,7 +196,9 @@ class Warehouse:
         and run again, beside loads and readers.
         """
         self.document()
-        return load_captures(self._backing, source.reader)
+        report = load_captures(self._backing, source.reader)
+        self.show()
+        return report
 
     def new_captures(self, source: Source) -> list[ObjectInfo]:
         """The files of spam captures that `load_captures` would read."""
@@ -268,6 +282,7 @@ class Warehouse:
         """Merge runs of `fan` or more neighbouring volumes of similar size, until there is none."""
         self.document()
         report = compact(self._backing, self._settings, fan)
+        self.show()
         self.sweep()
         return report
 

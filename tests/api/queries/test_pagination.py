@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -16,7 +16,9 @@ from api.queries.cursors import ID, NUMBER, TIME, CursorFormat
 from api.queries.listings import MemoryListing, QueryListing, Relation
 from api.queries.pagination import Listing, Page, Pagination, Row, Window, cut, page
 from transforms.sessions import SessionPool
-from transforms.warehouse.catalog import Catalog
+from transforms.stores.folder import FolderStore
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.document import Document
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("seqNum", NUMBER), extra=1)
 _KEYS = ("vega_time", "id", "n")
@@ -33,9 +35,11 @@ _SIZES = st.integers(1, 6)
 @pytest.fixture(scope="module")
 def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reading]:
     """A connection over no files at all: the rows come with the query."""
-    pool = SessionPool(tmp_path_factory.mktemp("scratch"))
+    scratch = tmp_path_factory.mktemp("scratch")
+    nothing = Backing(FolderStore(scratch), scratch).catalog(Document("none"))
+    pool = SessionPool(scratch)
     with pool.session() as session:
-        yield Reading(Snapshot(Catalog(Path(), 0, (), {}), {}, ()), session)
+        yield Reading(Snapshot(nothing, {}, (), ExitStack()), session)
     pool.close()
 
 

@@ -13,7 +13,7 @@ from api.core.snapshots import Snapshots
 from tests.api.answers_kit import Json, ask, load
 from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
-from transforms.spam.captures import load_captures
+from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.warehouse.opening import open_warehouse
 
@@ -87,7 +87,7 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
     captures.parent.mkdir()
     captures.write_text(f"{_capture(_SEEN, _EPOCH)}\n{_capture(_EARLIER, _EPOCH - 2)}\n")
     load(root / "source", root / "warehouse")
-    load_captures(root / "warehouse", FolderStore(root / "source"), "kit-chain")
+    open_warehouse(root / "warehouse").load_captures(Source(FolderStore(root / "source")))
     with Snapshots.open(open_warehouse(root / "warehouse")) as opened:
         yield opened
 
@@ -198,7 +198,9 @@ def test_new_captures_are_picked_up_without_a_new_generation(tmp_path: Path) -> 
             captures = tmp_path / "source" / "spam" / f"kit-chain-{epoch}.ndjson"
             captures.parent.mkdir(exist_ok=True)
             captures.write_text(_capture(_SEEN, epoch))
-            load_captures(tmp_path / "warehouse", FolderStore(tmp_path / "source"), "kit-chain")
+            open_warehouse(tmp_path / "warehouse").load_captures(
+                Source(FolderStore(tmp_path / "source"))
+            )
             assert opened.refresh()
             assert not opened.refresh()
             assert _statistics(opened, _SEEN)["epochSeq"] == str(epoch)

@@ -19,7 +19,7 @@ from tests.api.chain_kit import (
 from tests.api.site_kit import Site
 from tests.segments_kit import Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
-from transforms.spam.captures import load_captures
+from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 
 LAST = 10
@@ -64,7 +64,7 @@ def rich_site(root: Path) -> Site:
     captures.parent.mkdir()
     captures.write_text(_capture())
     site.load()
-    load_captures(site.warehouse.cache, FolderStore(site.source_folder), "kit-chain")
+    site.warehouse.load_captures(Source(FolderStore(site.source_folder)))
     site.publish()
     return site
 

@@ -310,7 +310,7 @@ def test_a_range_that_cannot_be_is_refused_in_words(
 
 
 def test_nothing_can_be_published_from_an_empty_warehouse(site: Site, tmp_path: Path) -> None:
-    empty = Site(replace(site.settings, warehouse=tmp_path / "empty"))
+    empty = Site(replace(site.settings, warehouse=str(tmp_path / "empty")))
 
     with pytest.raises(ConfigError, match="load segments first"):
         publish_segments(empty, ALL)

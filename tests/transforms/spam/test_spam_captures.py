@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.duck import read_only_connection
-from transforms.spam.captures import CaptureReport, captures_file, load_captures, refused_lines
+from transforms.segments.source import Source
+from transforms.spam.captures import CaptureReport
 from transforms.spam.lines import CaptureLineError, format_nanos, parse_capture, parse_nanos
 from transforms.stores.folder import FolderStore
+from transforms.warehouse.captures import captures_path
+from transforms.warehouse.opening import open_warehouse
 
 _CHAIN = "kit-chain"
 _PARTY = "ab" * 32
@@ -138,18 +142,23 @@ class _Source:
     def __init__(self, root: Path) -> None:
         self.folder = root / "source" / "spam"
         self.folder.mkdir(parents=True)
-        self.root = root / "warehouse"
+        self.warehouse = open_warehouse(root / "warehouse")
+        # The first load of segments names the chain.
+        self.warehouse.backing.log.commit(lambda empty: replace(empty, chain_id=_CHAIN))
 
     def write(self, name: str, *lines: str) -> None:
         data = "".join(f"{line}\n" for line in lines).encode()
         (self.folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
 
     def load(self) -> CaptureReport:
-        return load_captures(self.root, FolderStore(self.folder.parent), _CHAIN)
+        return self.warehouse.load_captures(Source(FolderStore(self.folder.parent)))
+
+    def file(self) -> Path | None:
+        return captures_path(self.warehouse.backing, self.warehouse.document())
 
     def captures(self) -> dict[str, tuple[int, int]]:
         """Party to epoch and height."""
-        file = captures_file(self.root)
+        file = self.file()
         assert file is not None
         with read_only_connection(file) as con:
             rows = con.execute("select party_id[:2], epoch, height from captures").fetchall()
@@ -175,9 +184,9 @@ def test_the_newest_capture_of_the_newest_epoch_counts(source: _Source) -> None:
 def test_a_file_is_read_once_until_it_changes(source: _Source) -> None:
     source.write("kit-chain-100.ndjson", _line(epoch=5))
     source.load()
-    first = captures_file(source.root)
+    first = source.file()
     assert source.load() == CaptureReport()
-    assert captures_file(source.root) == first
+    assert source.file() == first
     source.write("kit-chain-100.ndjson", _line(epoch=3), _line(party="cd"))
     assert source.load() == CaptureReport(files=1, captures=2)
     assert source.captures() == {"ab": (3, 100), "cd": (5, 100)}
@@ -189,18 +198,18 @@ def test_bad_lines_are_kept_aside_with_file_and_line_and_the_rest_is_loaded(
     long = "x" * (2**20 + 10)
     source.write("kit-chain-7.ndjson", "nonsense", _line(), long, "", _line(party="zz"))
     assert source.load() == CaptureReport(files=1, captures=1, refused=3)
-    assert [(line.file, line.line) for line in refused_lines(source.root)] == [
+    assert [(line.file, line.line) for line in source.warehouse.refused_captures()] == [
         ("spam/kit-chain-7.ndjson", 1),
         ("spam/kit-chain-7.ndjson", 3),
         ("spam/kit-chain-7.ndjson", 5),
     ]
-    refused = refused_lines(source.root)
+    refused = source.warehouse.refused_captures()
     assert refused[0].text == "nonsense"
     assert refused[1].reason == "it is longer than 1048576 bytes"
     assert len(refused[1].text) == 1000
     source.write("kit-chain-7.ndjson", _line())
     source.load()
-    assert refused_lines(source.root) == []
+    assert source.warehouse.refused_captures() == []
 
 
 @pytest.mark.parametrize("name", ["other-7.ndjson", "kit-chain-x.ndjson", "kit-chain.ndjson"])
@@ -208,7 +217,7 @@ def test_a_file_of_another_name_or_chain_is_refused_whole(source: _Source, name:
     source.write(name, _line())
     source.write("kit-chain-1.txt", "is no capture at all")
     assert source.load() == CaptureReport(files=1, captures=0, refused=1)
-    (refused,) = refused_lines(source.root)
+    (refused,) = source.warehouse.refused_captures()
     assert (refused.file, refused.line) == (f"spam/{name}", 0)
     assert "it is not named spam/kit-chain-<height>.ndjson" in refused.reason
 
@@ -220,36 +229,44 @@ def test_a_damaged_archive_gives_what_can_be_unpacked(source: _Source) -> None:
     report = source.load()
     assert report.refused == 1
     assert 0 < report.captures < 3000
-    (refused,) = refused_lines(source.root)
+    (refused,) = source.warehouse.refused_captures()
     assert refused.line == 0
     assert "cannot be unpacked after line" in refused.reason
 
 
-def test_a_source_without_captures_leaves_no_trace(tmp_path: Path) -> None:
-    (tmp_path / "source").mkdir()
-    report = load_captures(tmp_path / "warehouse", FolderStore(tmp_path / "source"), _CHAIN)
-    assert report == CaptureReport()
-    assert captures_file(tmp_path / "warehouse") is None
-    assert refused_lines(tmp_path / "warehouse") == []
+def test_a_source_without_captures_leaves_no_trace(source: _Source) -> None:
+    before = source.warehouse.document()
+    assert source.load() == CaptureReport()
+    assert source.file() is None
+    assert source.warehouse.refused_captures() == []
+    assert source.warehouse.document() == before
 
 
 _KILLED = """
 import os, sys
 from pathlib import Path
-import transforms.spam.captures as captures
+import transforms.warehouse.captures as captures
+from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
-captures.commit_file = lambda *_: os._exit(9)
-captures.load_captures(Path(sys.argv[1]), FolderStore(Path(sys.argv[2])), "kit-chain")
+from transforms.warehouse.captures import captures_path
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.opening import open_warehouse
+if sys.argv[3] == "before":
+    captures.store_file = lambda *_: os._exit(9)
+else:
+    captures._replaced = lambda *_: os._exit(9)
+open_warehouse(sys.argv[1]).load_captures(Source(FolderStore(Path(sys.argv[2]))))
 """
 
 
-def test_a_load_that_is_killed_is_done_by_the_next_one(source: _Source) -> None:
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_load_that_is_killed_is_done_by_the_next_one(source: _Source, moment: str) -> None:
     source.write("kit-chain-100.ndjson", _line())
-    source.root.mkdir()
     killed = subprocess.run(
-        [sys.executable, "-c", _KILLED, source.root, source.folder.parent], check=False
+        [sys.executable, "-c", _KILLED, source.warehouse.cache, source.folder.parent, moment],
+        check=False,
     )
     assert killed.returncode == 9
-    assert captures_file(source.root) is None
+    assert source.file() is None
     assert source.load() == CaptureReport(files=1, captures=1)
     assert source.captures() == {"ab": (5, 100)}

@@ -18,27 +18,29 @@ from exporters.zips.staging import PartStage
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import blocks_of, exact_tables
 from transforms.blocks import BlockRange
+from transforms.objects import StoredFile
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.warehouse.compaction import FAN, MAX_VOLUME_BYTES, plan_merges, tier
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.shapes import Volume
-from transforms.warehouse.volumes import SORTED
 from transforms.warehouse.warehouse import Warehouse
 
 MB = 2**20
+WHOLE = "000000001-000000300"
 BOUNDS = ((1, 1, 100), (1, 101, 130), (2, 131, 200), (6, 201, 201), (6, 202, 300))
 
 
 def volumes(
-    *sizes: int, gap_before: int | None = None, end: str = SORTED
+    *sizes: int, gap_before: int | None = None, is_sorted: bool = True
 ) -> tuple[list[Volume], dict[str, int]]:
     """Neighbouring volumes of these sizes; a gap lies before one of them."""
     made: list[Volume] = []
     for number in range(len(sizes)):
         shift = 5 if gap_before is not None and number >= gap_before else 0
         blocks = BlockRange(number * 10 + 1 + shift, number * 10 + 10 + shift)
-        made.append(Volume("history", f"{number}{end}", blocks, 1, {}))
+        file = StoredFile(f"{number}.duckdb", sizes[number], "")
+        made.append(Volume("history", file, blocks, 1, {}, is_sorted=is_sorted))
     return made, {volume.key: size for volume, size in zip(made, sizes, strict=True)}
 
 
@@ -75,9 +77,9 @@ def test_a_volume_of_the_largest_size_is_not_merged_again() -> None:
 
 def test_a_large_volume_is_sorted_as_a_whole_once_nothing_is_to_be_merged() -> None:
     sizes = [16 * MB, 16 * MB + 1, MB]
-    assert planned(*volumes(*sizes, end=".duckdb")) == ["1"]
+    assert planned(*volumes(*sizes, is_sorted=False)) == ["1"]
     assert planned(*volumes(*sizes)) == []
-    assert planned(*volumes(17 * MB, *[MB] * FAN, end=".duckdb")) == ["1 2 3 4 5 6 7 8"]
+    assert planned(*volumes(17 * MB, *[MB] * FAN, is_sorted=False)) == ["1 2 3 4 5 6 7 8"]
 
 
 @given(st.lists(st.integers(1, MB), min_size=1, max_size=300))
@@ -165,7 +167,16 @@ def test_merging_gives_the_volume_that_one_load_would_have_given(
     other = open_warehouse(tmp_path / "other")
     other.load(source, other.survey(source).pending, PartStage(tmp_path / "p", durable=False))
 
-    assert [f.replace(SORTED, ".duckdb") for f in history(warehouse)] == history(other)
+    for opened in (warehouse, other):
+        assert [key.partition(".")[0] for key in history(opened)] == ["volumes/" + WHOLE]
+    one, another = (opened.loaded_catalog().history()[0] for opened in (warehouse, other))
+    assert (one.blocks, one.version, one.shapes) == (
+        another.blocks,
+        another.version,
+        another.shapes,
+    )
+    assert (one.is_sorted, another.is_sorted) == (True, False)
+    assert warehouse.receipts() == other.receipts()
 
 
 def test_a_reader_of_the_old_generation_goes_on_reading(
@@ -199,6 +210,7 @@ _COMPACT = """
 import sys
 from pathlib import Path
 import transforms.warehouse.compaction as compaction
+from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.volumes import LoadSettings
 import os, signal
 
@@ -206,11 +218,11 @@ def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 setattr(compaction, sys.argv[2], die)
-compaction.compact(Path(sys.argv[1]), LoadSettings(), 2)
+compaction.compact(open_warehouse(sys.argv[1]).backing, LoadSettings(), 2)
 """
 
 
-@pytest.mark.parametrize("step", ["_merge", "commit_file", "advance", "volume_digests"])
+@pytest.mark.parametrize("step", ["_merge", "store_history", "_replace", "volume_digests"])
 def test_a_killed_compaction_changes_nothing_and_the_next_one_ends_it(
     loaded: tuple[Warehouse, list[Path]], step: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import duckdb
@@ -24,10 +25,10 @@ from tests.transforms.warehouse_kit import (
     state_segment,
 )
 from transforms.blocks import BlockRange
+from transforms.errors import RangeError
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables
-from transforms.warehouse.catalog import advance, generation_path
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
@@ -107,12 +108,10 @@ def test_a_volume_holds_no_more_bytes_than_the_settings_say(tmp_path: Path) -> N
     assert len(open_warehouse(tmp_path / "w").receipts()) == 3 * len(HISTORY_TABLES)
 
 
-def test_the_same_segments_give_a_volume_of_the_same_name(tmp_path: Path) -> None:
-    history_segment(tmp_path / "s", last=2)
-    names = [load_folder(tmp_path / root, tmp_path / "s").volumes for root in ("one", "two")]
-    history_segment(tmp_path / "s", last=2, tables={"orders": table_rows("orders", {})})
-    names.append(load_folder(tmp_path / "three", tmp_path / "s").volumes)
-    assert names[0] == names[1] != names[2]
+def test_a_file_of_the_warehouse_is_named_by_its_bytes(held: Held) -> None:
+    for folder in ("volumes", "records", "state"):
+        for path in (held.warehouse.cache / folder).iterdir():
+            assert path.name.split(".")[1] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_a_sorted_table_keeps_the_order_of_its_source_in_a_column(held: Held) -> None:
@@ -209,41 +208,34 @@ def test_any_rows_at_all_are_loaded_and_come_back(
 def test_each_load_makes_one_generation(held: Held) -> None:
     catalog = held.warehouse.catalog()
     assert catalog is not None
-    assert _files(held.warehouse, "catalog") == ["00000001.duckdb", "00000002.duckdb"]
-    assert catalog.generation == 2
+    assert catalog.generation == 3  # the first one is empty
     assert catalog.chain_id == "kit-chain"
     assert list(catalog.segments) == [_FIRST, _SECOND, _THIRD]
     assert [volume.blocks for volume in catalog.history()] == [BlockRange(1, 20), _THIRD]
 
 
-def test_the_pointer_is_a_relative_link_to_the_newest_generation(held: Held) -> None:
-    assert held.warehouse.current.is_symlink()
-    assert str(held.warehouse.current.readlink()) == "catalog/00000002.duckdb"
-
-
-def test_an_older_generation_still_answers(held: Held) -> None:
-    with duckdb.connect(generation_path(held.warehouse.cache, 1), read_only=True) as con:
-        assert con.execute("select count(*), max(height) from blocks").fetchall() == [(20, 20)]
-        assert con.execute("select count(*) from parties").fetchall() == [(2,)]
-    assert query(held.warehouse, "select count(*), max(height) from blocks") == [(30, 30)]
+def test_the_file_of_views_is_no_link_and_new_after_a_load(held: Held) -> None:
+    current = held.warehouse.cache / "current.duckdb"
+    assert not current.is_symlink()
+    with duckdb.connect(current, read_only=True) as con:
+        assert con.execute("select generation from strata.generation").fetchall() == [(3,)]
+        assert con.execute("select count(*), max(height) from blocks").fetchall() == [(30, 30)]
 
 
 def test_a_change_that_changes_nothing_makes_no_generation(held: Held) -> None:
-    assert advance(held.warehouse.cache, lambda _: None).generation == 2
-    assert _files(held.warehouse, "catalog") == ["00000001.duckdb", "00000002.duckdb"]
+    log = held.warehouse.backing.log
+    assert log.commit(lambda _: None).generation == 3
+    assert log.numbers() == [1, 2, 3]
 
 
 def test_the_volume_of_a_segment_is_known(held: Held) -> None:
     catalog = held.warehouse.catalog()
     assert catalog is not None
     found = [catalog.volume_of(blocks) for blocks in (_FIRST, _SECOND, _THIRD)]
-    assert [volume and volume.blocks for volume in found] == [
-        BlockRange(1, 20),
-        BlockRange(1, 20),
-        _THIRD,
-    ]
-    assert catalog.volume_of(BlockRange(31, 40)) is None
-    assert catalog.volume_of(BlockRange(15, 25)) is None
+    assert [volume.blocks for volume in found] == [BlockRange(1, 20), BlockRange(1, 20), _THIRD]
+    for other in (BlockRange(31, 40), BlockRange(15, 25)):
+        with pytest.raises(RangeError, match=f"does not hold the segment {other}"):
+            catalog.volume_of(other)
 
 
 def _views(held: Held) -> list[tuple[str, str]]:

@@ -73,7 +73,7 @@ def test_a_warehouse_that_was_never_used_touches_nothing(tmp_path: Path) -> None
     history_segment(tmp_path / "s", last=2)
     warehouse = open_warehouse(tmp_path / "w")
     assert warehouse.catalog() is None
-    assert warehouse.quarantined() == []
+    assert list(warehouse.quarantined()) == []
     assert warehouse.receipts() == []
     assert list(warehouse.verify()) == []
     assert warehouse.sweep() == []
@@ -83,7 +83,7 @@ def test_a_warehouse_that_was_never_used_touches_nothing(tmp_path: Path) -> None
 
 def test_a_query_before_the_first_load_says_what_to_do(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match="holds no catalog yet: load segments first"),
+        pytest.raises(ConfigError, match="holds nothing yet: load segments first"),
         open_warehouse(tmp_path).connect(),
     ):
         pytest.fail("there is nothing to connect to")
@@ -138,7 +138,7 @@ def test_a_file_that_is_gone_leaves_the_quarantine(tmp_path: Path) -> None:
     assert [file.key for file in warehouse.quarantined()] == [bad.name]
     bad.unlink()
     load_folder(warehouse.cache, tmp_path / "s")
-    assert warehouse.quarantined() == []
+    assert list(warehouse.quarantined()) == []
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,8 @@ def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
     catalog = warehouse.catalog()
     assert catalog is not None
     volumes = catalog.history() if kind == "history" else catalog.states()
-    (warehouse.cache / volumes[-1].file).unlink()
-    assert [what for what, problem in warehouse.verify() if problem] == [volumes[-1].file]
+    (warehouse.cache / volumes[-1].key).unlink()
+    assert [what for what, problem in warehouse.verify() if problem] == [volumes[-1].key]
     pending = _survey(warehouse, folder).pending
     assert [file.blocks for file in pending] == [BlockRange(3, 4)]
     assert load_folder(warehouse.cache, folder).failures == []
@@ -314,18 +314,17 @@ def test_a_sweep_waits_for_the_readers_of_older_generations(tmp_path: Path) -> N
     load_folder(warehouse.cache, folder)
     assert first <= _files(warehouse)
     assert warehouse.sweep(grace_seconds=3600) == []
-    gone = {str(path.relative_to(warehouse.cache)) for path in warehouse.sweep(grace_seconds=-1)}
-    state = next(path for path in first if path.startswith("state/"))
-    assert gone == {"catalog/00000001.duckdb", state}
+    (state,) = (path for path in first if path.startswith("state/"))
+    assert warehouse.sweep(grace_seconds=-1) == [state]
     assert [problem for _, problem in warehouse.verify() if problem] == []
     assert query(warehouse, "select count(*) from blocks") == [(4,)]
 
 
 def test_a_file_that_no_generation_ever_named_is_swept_after_the_grace(small: Warehouse) -> None:
-    orphan = small.cache / "volumes" / "000000001-000000002.orphan.duckdb"
-    orphan.write_bytes(b"left by a process that was killed")
+    orphan = "volumes/000000001-000000002.orphan.duckdb"
+    (small.cache / orphan).write_bytes(b"left by a process that was killed")
     assert small.sweep() == []
-    os.utime(orphan, (0, 0))
+    os.utime(small.cache / orphan, (0, 0))
     assert small.sweep() == [orphan]
     assert _volume(small).exists()
 
@@ -367,4 +366,4 @@ def test_a_warehouse_is_the_same_by_every_way_to_it(
         Path(way.format(folder=template.name)),
     ):
         assert query(open_warehouse(root), "select count(*) from blocks") == [(4,)]
-        assert _generation(open_warehouse(root)) == 1
+        assert _generation(open_warehouse(root)) == 2
