@@ -238,6 +238,18 @@ def test_what_arrived_before_a_failure_stays(
     assert gets(server) == 40 - len(arrived)
 
 
+def test_a_failure_ends_the_other_downloads(
+    server: BucketServer, store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.warehouse.local_files.CHUNK_BYTES", 1)
+    large = put(store, "volumes/large.duckdb", bytes(500))
+    missing = [StoredFile(f"volumes/{number}.duckdb", 1, "") for number in range(500)]
+    server.door.requests.clear()
+    with pytest.raises(FileNotFoundError):
+        LocalFiles(store, tmp_path).bring([large, *missing])
+    assert gets(server) < 500  # neither the rest of the large one nor all of the others
+
+
 def test_a_copy_of_another_size_is_fetched_again_and_a_damaged_one_when_it_is_rechecked(
     server: BucketServer, store: S3Store, tmp_path: Path
 ) -> None:
@@ -283,9 +295,11 @@ def test_a_download_that_finds_no_room_names_its_place_and_leaves_nothing(
 def test_no_key_leads_out_of_the_folders_of_the_copies(
     store: S3Store, tmp_path: Path, key: str
 ) -> None:
+    (tmp_path / "volumes").mkdir()
+    (tmp_path / "seen.json").write_bytes(b"1")
     with pytest.raises(ConfigError, match=f"{key!r} is no"):
         LocalFiles(store, tmp_path).bring([StoredFile(key, 1, "")])
-    assert copies(tmp_path) == []
+    assert copies(tmp_path) == ["seen.json"]
 
 
 def test_two_processes_bring_the_same_file_at_once(
