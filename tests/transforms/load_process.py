@@ -3,9 +3,9 @@
     python -m tests.transforms.load_process ROOT FOLDER [options]
 
 `--wait FIFO` stops before the first table is taken until the FIFO is opened and closed by another;
-`--kill-at N` kills the process by SIGKILL in the middle of the Nth table; `--largest BYTES` bounds
-the size of any file it writes; `--each` makes a volume and a generation of each segment. Prints
-what was loaded as JSON.
+`--kill-at N` kills the process by SIGKILL in the middle of the Nth table, `--kill-commit` when all
+is there but the document; `--largest BYTES` bounds the size of any file it writes; `--each` makes a
+volume and a generation of each segment. Prints what was loaded as JSON.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pathlib import Path
 from tests.transforms.warehouse_kit import MemorySink, load_folder
 from transforms.segments.names import SegmentName
 from transforms.tables.registry import TableSchema
+from transforms.warehouse.document import Document
+from transforms.warehouse.log import Log
 from transforms.warehouse.volumes import LoadSettings
 
 
@@ -52,6 +54,15 @@ class _Gate(MemorySink):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _killed(_log: Log, document: Document) -> None:
+    if document.volumes:
+        os.kill(os.getpid(), signal.SIGKILL)
+    _create(_log, document)
+
+
+_create = Log.create
+
+
 def main() -> None:
     """Load, and print the report."""
     parser = argparse.ArgumentParser()
@@ -59,9 +70,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--wait", type=Path)
     parser.add_argument("--kill-at", type=int, default=0)
+    parser.add_argument("--kill-commit", action="store_true")
     parser.add_argument("--largest", type=int)
     parser.add_argument("--each", action="store_true")
     options = parser.parse_args()
+    if options.kill_commit:
+        Log.create = _killed  # type: ignore[method-assign,assignment]
     if options.largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (options.largest, options.largest))
     settings = LoadSettings(max_volume_bytes=1) if options.each else LoadSettings()

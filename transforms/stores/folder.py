@@ -152,7 +152,7 @@ class FolderStore:
             sync_file(target.parent)
 
     def _taken(self, source: Path, target: Path) -> bool:
-        """Give the file its second name; False where that cannot be: another file system."""
+        """Move the file to its place; False where that cannot be: another file system."""
         sync_file(source)
         try:
             self._link(source, target)
@@ -162,6 +162,7 @@ class FolderStore:
             if error.errno in (errno.EXDEV, errno.EPERM, errno.EMLINK):
                 return False
             raise
+        source.unlink()  # who wrote it again would write the object
         return True
 
     def _link(self, staged: Path, target: Path) -> PutResult:

@@ -76,7 +76,7 @@ class Document:
         ordered = sorted(volumes, key=lambda volume: (volume.kind, volume.blocks))
         return replace(self, volumes=tuple(ordered))
 
-    def keys(self) -> set[str]:
+    def named_keys(self) -> set[str]:
         """Every file of the warehouse that this generation names."""
         return {file.key for file in self.files()}
 
@@ -113,9 +113,9 @@ def following(base: Document, parent: str, wanted: Document, forget: Iterable[st
     """
     now = max(time.time(), base.time)
     number = base.generation + 1
-    named, gone = wanted.keys(), set(forget)
+    named, gone = wanted.named_keys(), set(forget)
     old = [one for one in base.dropped if one.key not in named and one.key not in gone]
-    fresh = [Dropped(key, number, now) for key in sorted(base.keys() - named)]
+    fresh = [Dropped(key, number, now) for key in sorted(base.named_keys() - named)]
     marks = base.marks
     if not marks or marks[-1].time < now - _MARK_SECONDS:
         marks = (*marks, Mark(number, now))

@@ -25,13 +25,15 @@ def store_volume(
 ) -> StoredFile:
     """Put a file of `blocks` into a folder of the warehouse, under the name of its bytes.
 
-    It is whole and verified there before anything can name it. `path` may become the object, or
-    this machine's copy of it: nobody may write it any more.
+    It is whole and verified there before anything can name it. `path` is gone afterwards: it is the
+    object, or this machine's copy of it.
     """
     sha256 = content_sha256(path)
     key = f"{folder}/{blocks.key}.{sha256}{path.suffix}"
     file = store_file(store, key, sha256, path)
-    files.adopt(file, path)
+    if path.exists():
+        files.adopt(file, path)
+        path.unlink(missing_ok=True)
     return file
 
 

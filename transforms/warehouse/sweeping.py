@@ -59,7 +59,7 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
 
 def unnamed(store: Store, document: Document) -> Iterator[ObjectInfo]:
     """The files of the warehouse's folders that a generation does not name."""
-    named = document.keys()
+    named = document.named_keys()
     for folder in FOLDERS:
         try:
             yield from (info for info in store.list(f"{folder}/") if info.key not in named)
@@ -71,7 +71,7 @@ class _Removable:
     """Which files hold nothing but what volumes that are there hold too."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._named = catalog.document.keys()
+        self._named = catalog.document.named_keys()
         there = (volume.blocks for volume in catalog.history() if volume not in catalog.lost)
         self._runs = list(contiguous_runs(there))
 
