@@ -140,8 +140,8 @@ def scenarios() -> Iterator[tuple[str, int, int, History]]:
     """Every batch and size in ascending order; every other order with one batch size."""
     for size in SEGMENT_SIZES:
         for segments in BATCHES:
-            numbers = range(SEGMENTS // segments)
-            yield "ascending", segments, size, simulate(numbers, segments, size)
+            history = simulate(range(SEGMENTS // segments), segments, size)
+            yield "ascending", segments, size, history
     for order, numbers in orders(SEGMENTS // BATCHES[-1]):
         if order != "ascending":
             for size in SEGMENT_SIZES:
