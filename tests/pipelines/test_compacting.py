@@ -18,7 +18,7 @@ from pipelines.site.site import Site
 from pipelines.site.verifying import verify_site
 from tests.pipelines.kit import make_segment, site_settings
 
-LOADS = 20  # of 140 kB each: together they are worth merging
+LOADS = 18  # of 140 kB each: together they are worth merging
 
 
 @pytest.fixture(scope="module")

@@ -104,6 +104,10 @@ def test_volumes_on_both_sides_of_a_gap_stay_apart() -> None:
     assert planned(*[3 * MB] * 6, GAP, *[3 * MB] * 6) == []
 
 
+def test_one_merge_takes_only_so_many_files() -> None:
+    assert planned(*[100_000] * 100) == [list(range(MOST_AT_ONCE)), list(range(MOST_AT_ONCE, 100))]
+
+
 def test_a_full_volume_is_never_merged_again() -> None:
     assert planned(*[FULL_BYTES] * FAN) == []
     assert planned(*[FULL_BYTES - 1] * 2) == [[0, 1]]
