@@ -105,7 +105,10 @@ def orders(batches: int) -> Iterator[tuple[str, Sequence[int]]]:
     yield "the middle last", numbers[:third] + numbers[2 * third :] + numbers[third : 2 * third]
     halves = (numbers[: batches // 2], numbers[batches // 2 :])
     pairs = zip_longest(*halves)
-    yield "two ends by turns", [number for pair in pairs for number in pair if number is not None]
+    yield (
+        "both halves by turns",
+        [number for pair in pairs for number in pair if number is not None],
+    )
     # Several workers take batches in order and end in another one.
     near = random.Random(1)
     yield "by eight workers", sorted(numbers, key=lambda number: number + near.uniform(0, 8))

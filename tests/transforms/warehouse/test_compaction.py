@@ -17,6 +17,7 @@ from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import blocks_of, exact_tables
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
+from transforms.warehouse import merge_plan
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.warehouse import Warehouse
 
@@ -106,6 +107,21 @@ def test_merging_gives_the_volume_that_one_load_would_have_given(
     assert warehouse.receipts() == other.receipts()
 
 
+def test_what_is_not_merged_is_sorted_as_a_whole_once(
+    loaded: tuple[Warehouse, list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse, segments = loaded
+    monkeypatch.setattr(merge_plan, "_UNSORTED_BYTES", 0)
+    old = history(warehouse)
+
+    report = warehouse.compact()
+
+    assert [made_of for _, made_of in report.merged] == [(file,) for file in old]
+    assert [volume.is_sorted for volume in warehouse.loaded_catalog().history()] == [True] * 5
+    assert all(exact_tables(warehouse, segments[0]).values())
+    assert warehouse.compact().merged == []
+
+
 def test_a_reader_of_the_old_generation_goes_on_reading(
     loaded: tuple[Warehouse, list[Path]],
 ) -> None:
@@ -137,11 +153,12 @@ _COMPACT = """
 import sys
 from pathlib import Path
 import transforms.warehouse.compaction as compaction
+from transforms.warehouse import merge_plan
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.volumes import LoadSettings
 import os, signal
 
-def die(*_):
+def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 setattr(compaction, sys.argv[2], die)
