@@ -14,7 +14,7 @@ below a threshold are merged, all of them, as soon as they reach it together. So
 Two rules are for what the thresholds leave. Partial volumes with full ones on both sides, to which
 nothing can be added any more, become one. And more than `MOST_PARTIAL` neighbours, which very small
 volumes or segments in no order can leave (small between large between larger), are thinned out
-where that costs least: only this may rewrite a byte once more than said above.
+where that costs least: only this may rewrite a byte more often than said above.
 
 When nothing is planned any more, the volumes of a run without a gap are therefore: full ones, at
 most twice as many as `MAX_VOLUME_BYTES` goes into the run's bytes; at most `MOST_PARTIAL` partial
