@@ -52,7 +52,7 @@ unit: setup
 crash-test: setup ## kill load and publish at random points, many times, and compare with an undisturbed run
 	$(BIN)/python -m pytest -m crash tests/end_to_end
 
-bench: setup ## measure load, splice and Dagster's own cost beside their limits
+bench: setup ## measure load, splice, merging and Dagster's own cost beside their limits
 	$(BIN)/python -m tests.benchmarks
 
 bench-api: setup ## measure the read API at 100 and 1,000 segments (the latter wants 7 GB and twenty minutes)

@@ -1,8 +1,8 @@
-"""`make bench`: every measurement in one run: load, splice, plans, Dagster's cost."""
+"""`make bench`: every measurement in one run: load, splice, plans, merging, Dagster's cost."""
 
 from __future__ import annotations
 
-from tests.benchmarks import dagster_cost, exports, load, splice
+from tests.benchmarks import dagster_cost, exports, load, merge_simulation, splice
 
 if __name__ == "__main__":
     print("Load with proof and parts\n")
@@ -11,5 +11,7 @@ if __name__ == "__main__":
     splice.main()
     print("\nPlanning a range of 75,000 segments\n")
     exports.main()
+    print("\nWhat compaction rewrites\n")
+    merge_simulation.main()
     print("\nDagster's own cost\n")
     dagster_cost.main()

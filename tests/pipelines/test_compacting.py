@@ -17,14 +17,15 @@ from pipelines.settings import Settings
 from pipelines.site.site import Site
 from pipelines.site.verifying import verify_site
 from tests.pipelines.kit import make_segment, site_settings
-from transforms.warehouse.compaction import FAN
+
+LOADS = 18  # of 140 kB each: together they are worth merging
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A warehouse of as many volumes as are worth merging, one for each segment."""
     settings = site_settings(tmp_path_factory.mktemp("template"))
-    for number in range(FAN):
+    for number in range(LOADS):
         make_segment(settings, number)
     site = Site(settings)
     for file in site.warehouse.survey(site.source).pending:
@@ -50,7 +51,7 @@ def test_the_command_merges_once_and_then_has_nothing_to_do(scattered: Settings)
     first = json.loads(CliRunner().invoke(strata, asked).stdout)
     second = json.loads(CliRunner().invoke(strata, asked).stdout)
 
-    assert [len(row["made_of"]) for row in first["merged"]] == [FAN]
+    assert [len(row["made_of"]) for row in first["merged"]] == [LOADS]
     assert (first["volumes"], volumes(scattered)) == (1, 1)
     assert second == {"merged": [], "volumes": 1}
 
@@ -64,7 +65,7 @@ def test_the_job_merges_and_every_table_still_renders_to_its_bytes(
     done = job.execute_in_process(instance=instance)
 
     assert done.success
-    assert (before, volumes(scattered)) == (FAN, 1)
+    assert (before, volumes(scattered)) == (LOADS, 1)
     event = instance.get_latest_materialization_event(VOLUMES)
     assert event is not None
     assert event.asset_materialization is not None

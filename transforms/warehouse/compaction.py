@@ -1,14 +1,13 @@
-"""Compaction: neighbouring volumes of similar size become one, so that few files answer a look-up.
+"""Compaction: neighbouring volumes become one, so that few files answer a look-up.
 
-Merging is size-tiered: every row is rewritten once per tier, and any number of segments ends up in
-a few dozen volumes. Rows that were loaded, and sorted, in parts are sorted as a whole. The merged
-volume is proven against the receipts before the catalog names it; the old ones stay for the grace
-period, for readers of older generations.
+Which do is planned in `merge_plan`. Rows that were loaded, and sorted, in parts are sorted as a
+whole. The merged volume is proven against the receipts before the catalog names it; the old ones
+stay for the grace period, for readers of older generations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from transforms.scratch import scratch_folder
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.document import Document
 from transforms.warehouse.log import Log
+from transforms.warehouse.merge_plan import MOST_PARTIAL, plan_merges, unsorted
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.records import Origin, read_receipts, read_segments, write_records
 from transforms.warehouse.rendering import volume_digests
@@ -27,21 +27,9 @@ from transforms.warehouse.storing import store_history
 from transforms.warehouse.table_load import SORT_KEYS
 from transforms.warehouse.volumes import LoadSettings, create_table_sql
 
-FAN = 8
-"""How many neighbours of one tier make a merge worth its cost."""
-
-# More files attached at once cost memory; what is left merges in the next round.
-_MOST_AT_ONCE = 64
-
-MAX_VOLUME_BYTES = 4 * 2**30
-"""A volume of this size on disk is not merged any further."""
-
-_TIER_BYTES = 2**20
 # Rows that are stored together in the tables that servers look rows up in: a look-up has to unpack
 # what they have in common. DuckDB's own 122,880 take a tenth less room and nearly twice as long.
 _LOOKUP_GROUP_ROWS = 24_576
-# What is smaller was loaded, and sorted, at once.
-_UNSORTED_BYTES = 16 * 2**20
 
 
 @dataclass(slots=True)
@@ -51,65 +39,24 @@ class CompactionReport:
     merged: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
 
-def tier(size: int) -> int:
-    """The size class of a volume of `size` bytes: each is `FAN` times as large as the one below."""
-    result = 0
-    while size > _TIER_BYTES * FAN**result:
-        result += 1
-    return result
-
-
-def plan_merges(
-    volumes: Sequence[Volume], size_of: Callable[[Volume], int], fan: int = FAN
-) -> Iterator[list[Volume]]:
-    """The runs of neighbours to merge now, of ascending history volumes; smallest tiers first.
-
-    A run is worth it from `fan` volumes on; `size_of` gives a volume's bytes on disk. Where no run
-    is, large volumes as they were loaded are runs of one: their rows are sorted only in parts.
-    """
-    sizes = {volume.key: size_of(volume) for volume in volumes}
-    for highest in sorted({tier(size) for size in sizes.values()}):
-        merges = [run for run in _runs(volumes, sizes, highest) if len(run) >= fan]
-        if merges:
-            yield from (run[:_MOST_AT_ONCE] for run in merges)
-            return
-    for volume in volumes:
-        if sizes[volume.key] > _UNSORTED_BYTES and not volume.is_sorted:
-            yield [volume]
-
-
-def _runs(volumes: Sequence[Volume], sizes: dict[str, int], highest: int) -> Iterator[list[Volume]]:
-    """Longest runs of contiguous volumes up to a tier whose sizes sum to no more than the bound."""
-    run: list[Volume] = []
-    total = 0
-    for volume in volumes:
-        size = sizes[volume.key]
-        small = tier(size) <= highest and size < MAX_VOLUME_BYTES
-        joins = not run or run[-1].blocks.joins(volume.blocks)
-        if run and not (small and joins and total + size <= MAX_VOLUME_BYTES):
-            yield run
-            run, total = [], 0
-        if small:
-            run.append(volume)
-            total += size
-    if run:
-        yield run
-
-
-def compact(backing: Backing, settings: LoadSettings, fan: int = FAN) -> CompactionReport:
+def compact(
+    backing: Backing, settings: LoadSettings, most_partial: int = MOST_PARTIAL
+) -> CompactionReport:
     """Merge until nothing is worth merging. May be killed and run again, beside loads and readers.
 
-    Raises `IntegrityError` where a merged volume does not render to the bytes of its receipts; the
-    old volumes then stay as they are.
+    Large volumes whose rows are sorted only in parts are written anew where nothing is merged; see
+    `plan_merges` for `most_partial`. Raises `IntegrityError` where a merged volume does not render
+    to the bytes of its receipts; the old volumes then stay as they are.
     """
     report = CompactionReport()
     while document := backing.log.newest():
         lost = backing.catalog(document).lost
         present = [volume for volume in document.history() if volume not in lost]
-        merges = list(plan_merges(present, lambda volume: volume.size, fan))
-        if not merges:
+        merges = list(plan_merges(present, most_partial))
+        runs = merges or [[volume] for volume in unsorted(present)]
+        if not runs:
             break
-        for volumes in merges:
+        for volumes in runs:
             with scratch_folder(backing.scratch) as scratch:
                 merged = _merge(backing, scratch, volumes, document, settings)
             old = {volume.key for volume in volumes}

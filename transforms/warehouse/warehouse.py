@@ -30,9 +30,10 @@ from transforms.warehouse.backing import Backing
 from transforms.warehouse.captures import captures_path, load_captures
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.catalog_file import CatalogFile
-from transforms.warehouse.compaction import FAN, CompactionReport, compact
+from transforms.warehouse.compaction import CompactionReport, compact
 from transforms.warehouse.document import Document
 from transforms.warehouse.load import Loader, LoadReport
+from transforms.warehouse.merge_plan import MOST_PARTIAL
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import RenderedTable, rendered_table
 from transforms.warehouse.sweeping import GRACE_SECONDS, ORPHAN_SECONDS, sweep
@@ -278,10 +279,10 @@ class Warehouse:
         catalog = self.catalog()
         return verify_volumes(catalog, self._backing.scratch, progress) if catalog else iter(())
 
-    def compact(self, fan: int = FAN) -> CompactionReport:
-        """Merge runs of `fan` or more neighbouring volumes of similar size, until there is none."""
+    def compact(self, most_partial: int = MOST_PARTIAL) -> CompactionReport:
+        """Merge neighbouring volumes until few are left; see `plan_merges`."""
         self.document()
-        report = compact(self._backing, self._settings, fan)
+        report = compact(self._backing, self._settings, most_partial)
         self.show()
         self.sweep()
         return report

@@ -1,0 +1,208 @@
+"""Which volumes of history to merge, so that few are left and little is rewritten. No I/O here.
+
+A volume is *full* from half of `MAX_VOLUME_BYTES` on: it is never merged again. All others are
+*partial*. There are four thresholds, `FAN` apart: 3.6 GiB, 322 MB, 26.8 MB and 2.2 MB. Neighbours
+below a threshold are merged, all of them, as soon as they reach it together. So
+
+- each rewriting takes a row over a threshold, in whatever order the segments arrive: no byte is
+  rewritten more than four times, and none of volumes that were loaded larger than 2.2 MB more than
+  three times;
+- of volumes that arrive in ascending (or descending) order, fewer than `FAN` lie between one
+  threshold and the next, and those below the lowest have less than 2.2 MB together: at most 40
+  partial ones where each was 0.3 MB or more.
+
+Two rules are for what the thresholds leave. Partial volumes with full ones on both sides, to which
+nothing can be added any more, become one. And more than `MOST_PARTIAL` neighbours, which very small
+volumes or segments in no order can leave (small between large between larger), are thinned out
+where that costs least: only this may rewrite a byte more often than said above.
+
+When nothing is planned any more, the volumes of a run without a gap are therefore: full ones, at
+most twice as many as `MAX_VOLUME_BYTES` goes into the run's bytes; at most `MOST_PARTIAL` partial
+ones at its start and at its end each; and one partial volume between two full ones where a gap was
+filled. A history that was loaded in ascending order has its full volumes and, at its end, a few
+dozen that are not full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Generic, Protocol, TypeVar
+
+from transforms.blocks import BlockRange
+
+MAX_VOLUME_BYTES = 4 * 2**30
+"""A merged volume is not larger than this on disk."""
+
+FULL_BYTES = MAX_VOLUME_BYTES // 2
+"""A volume of this size on disk is not merged any further."""
+
+FAN = 12
+"""How far apart the thresholds are: with more, less is rewritten and more volumes are left."""
+
+# The highest is not the whole: the last volume that is added must fit. There is none below 2 MB, as
+# files that small are mostly padding: merged, they are smaller than they were together.
+_THRESHOLDS = tuple(MAX_VOLUME_BYTES * 0.9 / FAN**step for step in range(4))
+
+MOST_PARTIAL = 48
+"""How many neighbouring volumes that are not full may be left."""
+
+MOST_AT_ONCE = 64
+"""How many volumes one merge takes: files that are attached at once cost memory and handles."""
+
+# What is smaller was loaded, and sorted, at once.
+_UNSORTED_BYTES = 16 * 2**20
+
+
+class Sized(Protocol):
+    """What planning has to know of a volume: its blocks and its bytes on disk."""
+
+    @property
+    def blocks(self) -> BlockRange:
+        """The blocks of its segments."""
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+
+
+class Sortable(Sized, Protocol):
+    """What has to be known of a volume to tell whether it is worth sorting anew."""
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether its rows were sorted all at once, as those of a merged volume are."""
+
+
+_Volume = TypeVar("_Volume", bound=Sized)
+_Sortable = TypeVar("_Sortable", bound=Sortable)
+
+
+def plan_merges(
+    volumes: Iterable[_Volume], most_partial: int = MOST_PARTIAL
+) -> Iterator[Sequence[_Volume]]:
+    """The runs of neighbours to merge now, of volumes that ascend and do not overlap.
+
+    Runs do not overlap, ascend inside, have no gaps, and hold two to `MOST_AT_ONCE` volumes of at
+    most `MAX_VOLUME_BYTES` together. Plan again after merging, until there is nothing: each merge
+    leaves fewer volumes, so that this ends. Takes time in proportion to the number of volumes, but
+    for sorting where there are too many.
+    """
+    for run in _partial_runs(volumes):
+        yield from _merges(run, most_partial)
+
+
+def unsorted(volumes: Iterable[_Sortable]) -> Iterator[_Sortable]:
+    """The volumes whose rows stand sorted in parts only: those loaded in parts and never merged.
+
+    To rewrite them costs each loaded byte at most once, beside what merging costs, and only the
+    bytes of volumes that were never merged; a merge that comes first makes it unnecessary.
+    """
+    return (volume for volume in volumes if volume.size > _UNSORTED_BYTES and not volume.is_sorted)
+
+
+@dataclass(slots=True)
+class _PartialRun(Generic[_Volume]):
+    """Neighbouring partial volumes without a gap; whether full ones join before and after them."""
+
+    volumes: list[_Volume]
+    follows_full: bool
+    precedes_full: bool = False
+
+
+def _partial_runs(volumes: Iterable[_Volume]) -> Iterator[_PartialRun[_Volume]]:
+    """The longest runs of partial volumes without a gap."""
+    run: _PartialRun[_Volume] | None = None
+    previous: _Volume | None = None
+    for volume in volumes:
+        joins = previous is not None and previous.blocks.joins(volume.blocks)
+        full = volume.size >= FULL_BYTES
+        if run and (full or not joins):
+            run.precedes_full = joins
+            yield run
+            run = None
+        if run:
+            run.volumes.append(volume)
+        elif not full:
+            run = _PartialRun([volume], follows_full=joins)
+        previous = volume
+    if run:
+        yield run
+
+
+def _merges(run: _PartialRun[_Volume], most_partial: int) -> Iterator[Sequence[_Volume]]:
+    count = len(run.volumes)
+    if count == 1:
+        return
+    sizes = [volume.size for volume in run.volumes]
+    if run.follows_full and run.precedes_full and count <= MOST_AT_ONCE:
+        yield from (run.volumes[start:end] for start, end in _shares(sizes))
+        return
+    # What is left of a run shall lie where more may arrive, not enclosed by full volumes.
+    backwards = run.precedes_full and not run.follows_full
+    for start, end in _spans(sizes[::-1] if backwards else sizes, most_partial):
+        yield run.volumes[count - end : count - start] if backwards else run.volumes[start:end]
+
+
+def _shares(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where to merge all that full volumes enclose: in even shares, so that little is left over."""
+    share = sum(sizes) / max(1, -(-sum(sizes) // MAX_VOLUME_BYTES))
+    start, total = 0, 0
+    for end, size in enumerate(sizes):
+        if total > share or total + size > MAX_VOLUME_BYTES:
+            if end - start > 1:
+                yield start, end
+            start, total = end, 0
+        total += size
+    if len(sizes) - start > 1:
+        yield start, len(sizes)
+
+
+def _spans(sizes: Sequence[int], most_partial: int) -> Iterator[tuple[int, int]]:
+    """Where to merge neighbours of these sizes: (start, end)."""
+    smallest, total = min(sizes), sum(sizes)
+    for threshold in _THRESHOLDS:  # the highest first: it saves the merges below it
+        spans = _worthwhile(sizes, threshold) if smallest < threshold <= total else []
+        if spans:
+            yield from spans
+            return
+    if len(sizes) > most_partial:
+        yield from _cheapest(sizes, len(sizes) - most_partial)
+
+
+def _worthwhile(sizes: Sequence[int], threshold: float) -> list[tuple[int, int]]:
+    """Where neighbours below a threshold reach it together, or the next would be too much."""
+    below = min(threshold, FULL_BYTES)
+    spans: list[tuple[int, int]] = []
+    start, total = 0, 0
+    for end, size in enumerate(sizes):
+        too_large = total + size > MAX_VOLUME_BYTES
+        if size >= below or too_large or end - start == MOST_AT_ONCE:
+            # What is too large together with a partial volume is full itself.
+            if total >= threshold or (too_large and total >= FULL_BYTES):
+                spans.append((start, end))
+            start, total = end, 0
+        if size < below:
+            total += size
+        else:
+            start = end + 1
+    if total >= threshold:
+        spans.append((start, len(sizes)))
+    return spans
+
+
+def _cheapest(sizes: Sequence[int], excess: int) -> Iterator[tuple[int, int]]:
+    """Where `FAN` neighbours have the fewest bytes, as often as it takes to be rid of `excess`."""
+    width = min(FAN, len(sizes))
+    sums = [0, *accumulate(sizes)]
+    costs = [sums[start + width] - sums[start] for start in range(len(sizes) - width + 1)]
+    taken = bytearray(len(sizes))
+    for start in sorted(range(len(costs)), key=costs.__getitem__):
+        end = start + width
+        if excess <= 0 or costs[start] > MAX_VOLUME_BYTES:
+            return
+        if not taken[start] and not taken[end - 1]:
+            taken[start:end] = b"\1" * width
+            excess -= width - 1
+            yield start, end
