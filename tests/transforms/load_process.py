@@ -54,10 +54,10 @@ class _Gate(MemorySink):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _killed(_log: Log, document: Document) -> None:
+def _killed(log: Log, document: Document) -> Document | None:
     if document.volumes:
         os.kill(os.getpid(), signal.SIGKILL)
-    _create(_log, document)
+    return _create(log, document)
 
 
 _create = Log.create
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--each", action="store_true")
     options = parser.parse_args()
     if options.kill_commit:
-        Log.create = _killed  # type: ignore[method-assign,assignment]
+        Log.create = _killed  # type: ignore[method-assign]
     if options.largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (options.largest, options.largest))
     settings = LoadSettings(max_volume_bytes=1) if options.each else LoadSettings()

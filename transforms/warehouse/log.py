@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-from transforms.errors import ConfigError, ConflictError, IntegrityError
+from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
 from transforms.stores.store import Store
 from transforms.warehouse.document import (
     Document,
@@ -85,16 +85,24 @@ class Log:
         """Make the next generation from the newest one; returns the newest afterwards.
 
         `change` is applied again, to what is newest then, whenever another writer was faster.
-        `forget` are dropped files that were removed.
+        `forget` are dropped files that were removed. Raises `BusyError` where a store hides what is
+        there.
         """
+        lost = 0
         while True:
             base, parent = self._find() or (new_warehouse(), "")
+            if base.generation < lost:
+                raise BusyError(
+                    f"{self._store.describe(document_key(lost))} is said to be there and cannot be "
+                    "found: try again; if it stays so, the store cannot hold a warehouse"
+                )
             wanted = change(base)
             if wanted is None:
                 return base
             created = self.create(following(base, parent, wanted, forget))
             if created is not None:
                 return created
+            lost = base.generation + 1
 
     def create(self, document: Document) -> Document | None:
         """Create a document; None where another one has its number.
