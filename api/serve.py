@@ -39,7 +39,11 @@ _PARENT_SECONDS = 1.0
 @click.option("--grpc/--no-grpc", default=None, help="Serve gRPC [STRATA_API_GRPC, 1].")
 @click.option("--uds", metavar="PATH", help="Unix socket for HTTP [STRATA_API_UDS].")
 @click.option("--workers", type=click.IntRange(1), help="Processes [STRATA_API_WORKERS, 1].")
-@click.option("--warehouse", metavar="FOLDER", help="Folder of the warehouse [STRATA_WAREHOUSE].")
+@click.option(
+    "--warehouse",
+    metavar="PLACE",
+    help="Folder or s3:// address of the warehouse [STRATA_WAREHOUSE].",
+)
 @click.option("--archive", metavar="PLACE", help="Folder or s3:// address [STRATA_ARCHIVE].")
 def serve(warehouse: str | None, archive: str | None, **listen: str | int | None) -> None:
     """Answer queries over the newest loaded data, serve the archive, build downloads of any range.

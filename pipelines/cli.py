@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 import click
 
 from pipelines.commands.failures import EXIT_CODES, INTERRUPTED, exit_code, sentence
+from transforms.open_files import raise_open_files_limit
 
 COMMANDS = (
     *("sample", "run", "load", "captures", "publish", "export"),
@@ -55,6 +56,7 @@ def strata(debug: bool) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code (`pipelines.commands.failures`)."""
     given = sys.argv[1:] if arguments is None else arguments
+    raise_open_files_limit()
     try:
         code = strata.main(given, prog_name="strata", standalone_mode=False)
     except click.Abort:

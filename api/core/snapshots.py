@@ -19,6 +19,7 @@ from api.core.recent import Recent
 from api.core.relations import HeldTable
 from transforms.duck import MEMORY_LIMIT
 from transforms.lookups.lookup_tables import Lookups, read_lookups
+from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.shapes import Volume
@@ -142,6 +143,7 @@ class Snapshots:
         self._lock = Lock()
         self._refreshing = Lock()
         self._current: Snapshot | None = None
+        self._whole: Catalog | None = None
 
     @classmethod
     @contextmanager
@@ -173,12 +175,13 @@ class Snapshots:
         """
         with self._refreshing:
             current = self._current
-            catalog = self._newest_catalog()
+            newest, catalog = self._newest_catalog()
             if catalog is None or (
-                current is not None and current.catalog.document.commit == catalog.document.commit
+                current is not None and current.catalog.document == catalog.document
             ):
                 return False
             following = self._open(catalog)
+            self._whole = newest if newest is catalog else None
             with self._lock:
                 self._current = following
             if current is not None:
@@ -215,18 +218,27 @@ class Snapshots:
             self._pool.release(path)
         snapshot.lease.close()
 
-    def _newest_catalog(self) -> Catalog | None:
-        """The newest generation; at the start, and with the bucket away, the last one seen."""
+    def _newest_catalog(self) -> tuple[Catalog | None, Catalog | None]:
+        """The newest generation, and what of it is there; nothing if that is served already.
+
+        At the start, and with the bucket away, it is the last one that this machine has seen.
+        """
         try:
-            catalog = self._warehouse.catalog()
-            return catalog.intact() if catalog else None
+            newest = self._warehouse.catalog()
+            # To look for every volume each time would be dear; only what was lost may be back.
+            if newest is None or (
+                self._whole is not None and self._whole.document.commit == newest.document.commit
+            ):
+                return None, None
+            return newest, newest.intact()
         except ConnectionError:
             seen = self._warehouse.last_seen() if self._current is None else None
             if seen is None:
                 raise
-            return seen
+            return seen, seen
 
     def _open(self, catalog: Catalog) -> Snapshot:
+        check_open_files(len(catalog.volumes))
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
             lease.enter_context(catalog.files.hold(catalog.document.attachable()))

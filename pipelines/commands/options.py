@@ -17,7 +17,9 @@ source_option = click.option(
     "--source", metavar="PLACE", help="Folder or s3:// address of the segments [STRATA_SOURCE]."
 )
 warehouse_option = click.option(
-    "--warehouse", metavar="FOLDER", help="Folder of the DuckDB warehouse [STRATA_WAREHOUSE]."
+    "--warehouse",
+    metavar="PLACE",
+    help="Folder or s3:// address of the warehouse [STRATA_WAREHOUSE].",
 )
 archive_option = click.option(
     "--archive", metavar="PLACE", help="Folder or s3:// address of the exports [STRATA_ARCHIVE]."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -102,7 +103,10 @@ def _next_steps(site: Site, status: SiteStatus) -> Iterator[str]:
     run = max(status.published)
     yield "Next:"
     yield f"  make ui{variables}  # the runs and assets in Dagster's web interface"
-    yield f"  duckdb -readonly {settings.warehouse}/current.duckdb"
+    if site.warehouse.in_folder:
+        yield f"  duckdb -readonly {os.path.relpath(site.warehouse.current)}"
+    else:
+        yield f"  {strata} sql 'select * from blocks limit 5' --warehouse {settings.warehouse}"
     yield f"  {strata} export orders {run.first} {run.last} --out exports{places}"
 
 

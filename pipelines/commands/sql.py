@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import click
 
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
+from transforms.blocks import BlockRange
 from transforms.warehouse.queries import copy_query, query_reader
 from transforms.warehouse.warehouse import Warehouse
 
@@ -32,11 +34,25 @@ _SHOWN = 100  # rows of a table on the screen
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where CSV or Parquet go [stdout].",
 )
+@click.option(
+    "--blocks",
+    metavar="FIRST-LAST",
+    help="Open only the volumes of history that hold any of these blocks: a query about a few "
+    "blocks of a long history reads, or fetches, no more.",
+)
 @warehouse_option
 @json_option
-def command(query: str, form: str, out: Path | None, warehouse: str | None, as_json: bool) -> None:
-    """Run QUERY on the newest catalog: `select * from orders limit 5`.
+def command(
+    query: str,
+    form: str,
+    out: Path | None,
+    blocks: str | None,
+    warehouse: str | None,
+    as_json: bool,
+) -> None:
+    """Run QUERY on the newest generation: `select * from orders limit 5`.
 
+    Rows outside of --blocks may show, from the same volumes: the query says which rows it wants.
     CSV is written by the rules of the exports, so NULL and the empty string stay apart.
     """
     if form == "table" and out:
@@ -44,14 +60,22 @@ def command(query: str, form: str, out: Path | None, warehouse: str | None, as_j
     if form != "table" and as_json:
         raise click.UsageError("--json and --format exclude each other")
     site = open_site(warehouse=warehouse)
+    asked = _blocks(blocks) if blocks else None
     if form == "table":
-        _show(site.warehouse, query, Screen(as_json))
+        _show(site.warehouse, query, asked, Screen(as_json))
     else:
-        _write(site.warehouse, query, form, out)
+        _write(site.warehouse, query, asked, form, out)
 
 
-def _show(warehouse: Warehouse, query: str, screen: Screen) -> None:
-    with query_reader(warehouse, query) as reader:
+def _blocks(text: str) -> BlockRange:
+    found = re.fullmatch(r"(\d+)-(\d+)", text)
+    if found is None or int(found[2]) < int(found[1]):
+        raise click.UsageError(f"--blocks is {text!r}: give two heights, like 1-5000")
+    return BlockRange(int(found[1]), int(found[2]))
+
+
+def _show(warehouse: Warehouse, query: str, blocks: BlockRange | None, screen: Screen) -> None:
+    with query_reader(warehouse, query, blocks) as reader:
         rows = (tuple(row.values()) for batch in reader for row in batch.to_pylist())
         names = list(reader.schema.names)
         shown = list(rows) if screen.json else list(islice(rows, _SHOWN + 1))
@@ -66,13 +90,15 @@ def _show(warehouse: Warehouse, query: str, screen: Screen) -> None:
     screen.document({"columns": names, "rows": shown})
 
 
-def _write(warehouse: Warehouse, query: str, form: str, out: Path | None) -> None:
+def _write(
+    warehouse: Warehouse, query: str, blocks: BlockRange | None, form: str, out: Path | None
+) -> None:
     """Write to a file beside `out` first, so that it is never half there."""
     if out is None and form == "parquet" and sys.stdout.isatty():
         raise click.UsageError("Parquet is not for a terminal: give --out")
     with tempfile.TemporaryDirectory(prefix=".strata-", dir=out.parent if out else None) as scratch:
         path = Path(scratch, "rows")
-        copy_query(warehouse, query, path, form)
+        copy_query(warehouse, query, path, form, blocks)
         if out:
             path.replace(out)
         else:

@@ -52,7 +52,8 @@ def gather(site: Site, wanted: frozenset[BlockRange] | None) -> Iterator[Evidenc
     receipts: dict[str, list[Receipt]] = {table: [] for table in HISTORY_TABLES}
     for receipt in site.receipts(segments):
         receipts.setdefault(receipt.table, []).append(receipt)
-    with site.warehouse.connect() as con:
+    hull = BlockRange(segments[0].first, segments[-1].last) if segments else None
+    with site.warehouse.connect(hull if wanted is not None else None) as con:
         yield Evidence(site, con, segments, held, receipts)
 
 

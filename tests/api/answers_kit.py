@@ -38,7 +38,7 @@ from api.queries.protojson import error_json, page_json, record_json, records_js
 from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
-from tests.transforms.warehouse_kit import MemorySink
+from tests.transforms.warehouse_kit import MemorySink, relist
 from transforms.lookups.lookup_tables import ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
@@ -134,6 +134,7 @@ def drop_lookups(root: Path) -> None:
             for table in (ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF):
                 con.execute(f"drop table if exists volume.strata.{table}")
             con.execute("detach volume")
+    relist(open_warehouse(root))
 
 
 @contextmanager

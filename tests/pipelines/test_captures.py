@@ -100,7 +100,7 @@ def test_a_load_that_was_killed_before_it_showed_the_captures_is_made_good(
 ) -> None:
     write(loaded, 7, capture(ALICE, 1))
     with monkeypatch.context() as patch:
-        patch.setattr("transforms.warehouse.warehouse.advance", _killed)
+        patch.setattr("transforms.warehouse.warehouse.Warehouse.show", _killed)
         with pytest.raises(KeyboardInterrupt):
             Site(loaded).warehouse.load_captures(Site(loaded).source)
     run(loaded)

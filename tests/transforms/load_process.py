@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--each", action="store_true")
     options = parser.parse_args()
     if options.kill_commit:
-        Log.create = _killed  # type: ignore[method-assign]
+        Log.create = _killed  # type: ignore[assignment,method-assign]
     if options.largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (options.largest, options.largest))
     settings = LoadSettings(max_volume_bytes=1) if options.each else LoadSettings()

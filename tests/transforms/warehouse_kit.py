@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from tests.segments_kit import build_segment, entry_bytes
 from transforms.blocks import BlockRange
+from transforms.objects import StoredFile
 from transforms.segments.names import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
+from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema, known_table, known_tables
+from transforms.warehouse.document import Document
 from transforms.warehouse.load import LoadReport
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.volumes import LoadSettings
@@ -77,6 +80,19 @@ def load_folder(
     survey = warehouse.survey(source)
     warehouse.record_refusals(survey)
     return warehouse.load(source, survey.pending, sink or MemorySink())
+
+
+def relist(warehouse: Warehouse) -> None:
+    """Let the log name the volumes as they are now, after a test has written to them."""
+
+    def changed(newest: Document) -> Document:
+        return newest.with_volumes(
+            replace(volume, file=StoredFile(volume.key, path.stat().st_size, content_sha256(path)))
+            for volume in newest.volumes
+            for path in (warehouse.cache / volume.key,)
+        )
+
+    warehouse.backing.log.commit(changed)
 
 
 def render(warehouse: Warehouse, blocks: BlockRange, table: str, null: str = "") -> bytes:

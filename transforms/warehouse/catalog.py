@@ -113,6 +113,11 @@ class Catalog:
         there = [volume for volume in self.volumes if volume not in self.lost]
         return Catalog(self.document.with_volumes(there), self.store, self.files)
 
+    def over(self, blocks: BlockRange) -> Catalog:
+        """The generation with no volumes of history but those that hold any of these blocks."""
+        volumes = [*self.volumes_over(blocks), *self.states()]
+        return Catalog(self.document.with_volumes(volumes), self.store, self.files)
+
     def intact_segments(self) -> Mapping[BlockRange, LoadedSegment]:
         """The segments whose volumes are all there; the others must be loaded again."""
         lost = [volume.blocks for volume in self.lost]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import socket
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,13 +58,11 @@ class CatalogFile:
         return self.cache / "catalog" / f"{digest}.duckdb"
 
     def current(self, catalog: Catalog) -> Path:
-        """The file of this generation; it is made where it is not the present one."""
+        """The file of this generation, of which nothing is lost; it is made unless it is there."""
         path = self.path()
-        lost = {volume.key for volume in catalog.lost}
-        volumes = [volume for volume in catalog.volumes if volume.key not in lost]
-        if _state(path) != _content(catalog, volumes, self.files):
+        if _state(path) != _content(catalog, self.files):
             with scratch_folder(self.cache / "scratch") as scratch:
-                write_catalog(scratch / CURRENT, catalog, volumes, self.files)
+                write_catalog(scratch / CURRENT, catalog, self.files)
                 commit_file(scratch / CURRENT, path)
         return path
 
@@ -77,12 +74,12 @@ class CatalogFile:
         return not there.exists() or not there.samefile(self.files)
 
 
-def write_catalog(path: Path, catalog: Catalog, volumes: Sequence[Volume], files: Path) -> None:
-    """Write a new file of views over these volumes of a generation; they are made local first."""
-    records = [volume.record for volume in volumes if volume.record]
+def write_catalog(path: Path, catalog: Catalog, files: Path) -> None:
+    """Write a new file of views over all volumes of a generation; they are made local first."""
+    records = [volume.record for volume in catalog.volumes if volume.record]
     captures = catalog.document.captures
-    catalog.files.bring([*(v.file for v in volumes), *records, *([captures] if captures else [])])
-    rows = pa.Table.from_pylist([_volume_row(volume) for volume in volumes], schema=_VOLUMES)
+    catalog.files.bring([*catalog.document.attachable(), *records])
+    rows = pa.Table.from_pylist([_volume_row(v) for v in catalog.volumes], schema=_VOLUMES)
     with (
         working_connection(path.parent) as con,
         attached(con, path, "fresh", "(block_size 16384)"),
@@ -93,22 +90,20 @@ def write_catalog(path: Path, catalog: Catalog, volumes: Sequence[Volume], files
         con.register("records", rows)
         con.execute("create table strata.volumes as from records")
         con.unregister("records")
-        generation, content = _content(catalog, volumes, files)
+        generation, content = _content(catalog, files)
         con.execute(
             f"create table strata.generation as select {generation} as generation, "
             f"{quote_text(catalog.chain_id)} as chain_id, {quote_text(files)} as warehouse, "
             f"{quote_text(socket.gethostname())} as host, {quote_text(content)} as content"
         )
-        history = [volume for volume in volumes if volume.kind == "history"]
-        states = [volume for volume in volumes if volume.kind == "state"]
-        create_views(con, history, states, captures, catalog.files.path)
+        create_views(con, catalog.history(), catalog.states(), captures, catalog.files.path)
         con.execute("commit")
         con.execute("use memory")
 
 
-def _content(catalog: Catalog, volumes: Sequence[Volume], files: Path) -> tuple[int, str]:
+def _content(catalog: Catalog, files: Path) -> tuple[int, str]:
     """What a file was made from: the generation, and a hash of what it names, and where."""
-    named = "\n".join([str(files), catalog.document.warehouse, *(v.key for v in volumes)])
+    named = "\n".join([str(files), catalog.document.warehouse, *(v.key for v in catalog.volumes)])
     return catalog.generation, hashlib.sha256(named.encode()).hexdigest()
 
 

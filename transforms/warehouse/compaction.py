@@ -7,7 +7,7 @@ stay for the grace period, for readers of older generations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from transforms.warehouse.rendering import volume_digests
 from transforms.warehouse.shapes import Shape, Volume
 from transforms.warehouse.storing import store_history
 from transforms.warehouse.table_load import SORT_KEYS
-from transforms.warehouse.volumes import LoadSettings, create_table_sql
+from transforms.warehouse.volumes import LoadSettings, block_size, create_table_sql
 
 # Rows that are stored together in the tables that servers look rows up in: a look-up has to unpack
 # what they have in common. DuckDB's own 122,880 take a tenth less room and nearly twice as long.
@@ -39,21 +39,37 @@ class CompactionReport:
     merged: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
 
+def merge(
+    backing: Backing, settings: LoadSettings, most_partial: int = MOST_PARTIAL
+) -> CompactionReport:
+    """Merge until nothing is worth merging; see `plan_merges` for `most_partial`.
+
+    May be killed and run again, beside loads and readers. Raises `IntegrityError` where a merged
+    volume does not render to the bytes of its receipts; the old volumes then stay as they are.
+    """
+    return _rewrite(backing, settings, lambda present: [*plan_merges(present, most_partial)])
+
+
 def compact(
     backing: Backing, settings: LoadSettings, most_partial: int = MOST_PARTIAL
 ) -> CompactionReport:
-    """Merge until nothing is worth merging. May be killed and run again, beside loads and readers.
+    """Merge like `merge`, then write volumes anew whose rows are sorted only in parts."""
 
-    Large volumes whose rows are sorted only in parts are written anew where nothing is merged; see
-    `plan_merges` for `most_partial`. Raises `IntegrityError` where a merged volume does not render
-    to the bytes of its receipts; the old volumes then stay as they are.
-    """
+    def plan(present: Sequence[Volume]) -> Sequence[Sequence[Volume]]:
+        merges = [*plan_merges(present, most_partial)]
+        return merges or [[volume] for volume in unsorted(present)]
+
+    return _rewrite(backing, settings, plan)
+
+
+def _rewrite(
+    backing: Backing,
+    settings: LoadSettings,
+    plan: Callable[[Sequence[Volume]], Sequence[Sequence[Volume]]],
+) -> CompactionReport:
     report = CompactionReport()
     while document := backing.log.newest():
-        lost = backing.catalog(document).lost
-        present = [volume for volume in document.history() if volume not in lost]
-        merges = list(plan_merges(present, most_partial))
-        runs = merges or [[volume] for volume in unsorted(present)]
+        runs = plan(backing.catalog(document).intact().history())
         if not runs:
             break
         for volumes in runs:
@@ -117,7 +133,7 @@ def _write(
         receipt for old in olds for receipt in read_receipts(con, f"from {old}.receipts", {})
     ]
     tables = {table for volume in volumes for table in volume.shapes}
-    with attached(con, path, "volume"):
+    with attached(con, path, "volume", block_size(sum(volume.size for volume in volumes))):
         write_records(con, "volume", origin, segments, receipts)
         for table in sorted(tables - SORT_KEYS.keys()):
             _merge_table(con, table, volumes)

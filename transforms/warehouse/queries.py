@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from transforms.blocks import BlockRange
 from transforms.duck import Connection, quote_text
 from transforms.errors import ConfigError
 from transforms.tables.dialect import copy_sql, select_list
@@ -20,18 +21,29 @@ _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)  # the latt
 
 
 @contextmanager
-def query_reader(warehouse: Warehouse, query: str) -> Iterator[pa.RecordBatchReader]:
-    """Run a query and stream its rows as Arrow batches. Raises `ConfigError` for wrong SQL."""
-    with warehouse.connect() as con, _plain_errors():
+def query_reader(
+    warehouse: Warehouse, query: str, blocks: BlockRange | None = None
+) -> Iterator[pa.RecordBatchReader]:
+    """Run a query and stream its rows as Arrow batches. Raises `ConfigError` for wrong SQL.
+
+    With `blocks`, the tables of history are those of the volumes that hold any of them.
+    """
+    with warehouse.connect(blocks) as con, _plain_errors():
         yield con.sql(_exact(con, _statement(con, query))).to_arrow_reader()
 
 
-def copy_query(warehouse: Warehouse, query: str, path: Path, format_name: str) -> None:
+def copy_query(
+    warehouse: Warehouse,
+    query: str,
+    path: Path,
+    format_name: str,
+    blocks: BlockRange | None = None,
+) -> None:
     """Write a query's rows to a file: `csv` by the rules of spec 2.8, or `parquet`.
 
-    Raises `ConfigError` for wrong SQL.
+    See `query_reader` for `blocks`. Raises `ConfigError` for wrong SQL.
     """
-    with warehouse.connect() as con, _plain_errors():
+    with warehouse.connect(blocks) as con, _plain_errors():
         exact = _exact(con, _statement(con, query))
         if format_name == "csv":
             # Only text columns are written exactly as the dialect says.

@@ -54,8 +54,7 @@ def build_volume(
     `sink` takes the CSV of the 15 history tables. Raises `SegmentError` naming the segment at
     fault; the unfinished file is then garbage. Temporary files lie beside `path`.
     """
-    small = sum(segment.bytes for segment in segments) < _SMALL_VOLUME_BYTES
-    options = "(block_size 16384)" if small else ""
+    options = block_size(sum(segment.bytes for segment in segments))
     receipts: list[Receipt] = []
     with (
         working_connection(
@@ -76,6 +75,11 @@ def build_volume(
         write_records(con, "volume", origin, records, receipts)
         write_lookups(con, "volume")
     return receipts
+
+
+def block_size(size: int) -> str:
+    """The option of `attach` for a new volume of about `size` bytes."""
+    return "(block_size 16384)" if size < _SMALL_VOLUME_BYTES else ""
 
 
 def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:

@@ -11,16 +11,20 @@ current.duckdb   what an analyst opens                scratch/           unfinis
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
+
 from transforms.blocks import BlockRange
 from transforms.duck import Connection, read_only_connection
-from transforms.errors import ConfigError
+from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.scratch import scratch_folder, sweep_scratch
+from transforms.open_files import check_open_files
+from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.segments.inventory import Inventory, Refusal, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
@@ -29,8 +33,8 @@ from transforms.spam.files import RefusedLine
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.captures import captures_path, load_captures
 from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.catalog_file import CatalogFile
-from transforms.warehouse.compaction import CompactionReport, compact
+from transforms.warehouse.catalog_file import CURRENT, CatalogFile, write_catalog
+from transforms.warehouse.compaction import CompactionReport, compact, merge
 from transforms.warehouse.document import Document
 from transforms.warehouse.load import Loader, LoadReport
 from transforms.warehouse.merge_plan import MOST_PARTIAL
@@ -41,6 +45,8 @@ from transforms.warehouse.table_load import PartSink
 from transforms.warehouse.taking_over import take_over
 from transforms.warehouse.verifying import verify_volumes
 from transforms.warehouse.volumes import LoadSettings, Progress
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,11 @@ class Warehouse:
     def describe(self) -> str:
         """Name it for a person: a folder or an `s3://` address."""
         return self._backing.store.describe()
+
+    @property
+    def in_folder(self) -> bool:
+        """Whether its store is a folder, so that its files are files of this machine."""
+        return self._backing.store.path("volumes") is not None
 
     @property
     def current(self) -> Path:
@@ -177,9 +188,23 @@ class Warehouse:
         with scratch_folder(self._backing.scratch) as scratch:
             loader = Loader(self._backing, scratch, source, sink, self._settings, progress)
             loader.load(sorted(wanted, key=lambda file: file.blocks))
+        self._merge_what_is_due()
         self.show()
         self.sweep()
         return loader.report
+
+    def _merge_what_is_due(self) -> None:
+        """Merge after a load, unless another process of this machine is doing it.
+
+        What was loaded is loaded, whatever becomes of this.
+        """
+        try:
+            with exclusive(self._backing.scratch / "merging.lock", wait_seconds=0):
+                merge(self._backing, self._settings)
+        except BusyError:
+            return
+        except (IntegrityError, duckdb.Error) as error:
+            _log.warning("volumes were not merged; strata verify says what is damaged: %s", error)
 
     def show(self) -> None:
         """Make the file of views new, for who opens it without us.
@@ -187,8 +212,8 @@ class Warehouse:
         Not of a bucket, all of whose volumes would have to be fetched: `connect` does that.
         """
         catalog = self.catalog()
-        if catalog is not None and self._backing.store.path("volumes") is not None:
-            self._catalog_file.current(catalog)
+        if catalog is not None and self.in_folder:
+            self._catalog_file.current(catalog.intact())
 
     def load_captures(self, source: Source) -> CaptureReport:
         """Load the spam captures that are new in a source (spec 4.6; decisions, spam statistics).
@@ -245,13 +270,25 @@ class Warehouse:
         return [one for one in found if wanted is None or one.blocks in wanted]
 
     @contextmanager
-    def connect(self) -> Iterator[Connection]:
-        """Open the newest generation read-only. Raises `ConfigError` where there is none."""
-        catalog = self.loaded_catalog()
-        with self._backing.files.hold(catalog.intact().document.attachable()):
-            path = self._catalog_file.current(catalog)
-            with read_only_connection(path) as con:
-                yield con
+    def connect(self, blocks: BlockRange | None = None) -> Iterator[Connection]:
+        """Open the newest generation read-only; its views are those of `current.duckdb`.
+
+        With `blocks`, only the volumes that hold any of them are opened, besides the current state,
+        and the views show all of these. Raises `ConfigError` where nothing is loaded, or there are
+        more volumes than files may be open.
+        """
+        catalog = self.loaded_catalog().intact()
+        if blocks is not None:
+            catalog = catalog.over(blocks)
+        check_open_files(len(catalog.volumes))
+        with ExitStack() as kept:
+            kept.enter_context(self._backing.files.hold(catalog.document.attachable()))
+            if blocks is None:
+                path = self._catalog_file.current(catalog)
+            else:
+                path = kept.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
+                write_catalog(path, catalog, self._catalog_file.files)
+            yield kept.enter_context(read_only_connection(path))
 
     def volume_path(self, blocks: BlockRange) -> Path:
         """The volume file that holds a segment's history. Raises `RangeError` where none does."""

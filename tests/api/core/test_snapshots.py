@@ -7,6 +7,7 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from api.core.errors import FailedError, UnavailableError
@@ -139,8 +140,27 @@ def test_a_generation_that_cannot_be_opened_leaves_the_present_one_in_use(tmp_pa
         load(chain_folder(tmp_path / "source", 1), root)
         (fresh,) = {*(root / "volumes").iterdir()} - known
         hidden = fresh.rename(tmp_path / "hidden")
-        with pytest.raises(Exception, match=r"does not exist|Cannot open"):
+        fresh.write_bytes(b"x" * hidden.stat().st_size)
+        with pytest.raises(duckdb.IOException):
             snapshots.refresh()
+        with snapshots.reading() as reading:
+            assert _versions(reading) == ["1"]
+        hidden.rename(fresh)
+        assert snapshots.refresh()
+        with snapshots.reading() as reading:
+            assert _versions(reading) == ["3", "2", "1"]
+
+
+def test_what_lies_in_a_lost_volume_is_missed_until_it_is_back(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(chain_folder(tmp_path / "source", 0), root)
+    with Snapshots.open(open_warehouse(root)) as snapshots:
+        known = {*(root / "volumes").iterdir()}
+        load(chain_folder(tmp_path / "source", 1), root)
+        (fresh,) = {*(root / "volumes").iterdir()} - known
+        hidden = fresh.rename(tmp_path / "hidden")
+        assert snapshots.refresh()
+        assert not snapshots.refresh()
         with snapshots.reading() as reading:
             assert _versions(reading) == ["1"]
         hidden.rename(fresh)

@@ -30,6 +30,7 @@ from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.pipelines.kit import blocks, load, make_segment, one_key_twice, site_settings
 from tests.segments_kit import KIT_CHAIN, block_rows, columns
+from tests.transforms.warehouse_kit import relist
 from transforms.tables.registry import HISTORY_TABLES
 
 
@@ -87,6 +88,7 @@ def test_a_part_that_the_warehouse_does_not_render_either_is_a_problem(
     (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
     with duckdb.connect(str(volume)) as con:
         con.execute("update main.blocks set hash = 'ff' where height = 5")
+    relist(site.warehouse)
 
     (found,) = problems(site, byte_problems, "blocks")
 

@@ -31,6 +31,7 @@ from tests.segments_kit import (
     expected_member,
     table_rows,
 )
+from tests.transforms.warehouse_kit import relist
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.warehouse.holdings import CatalogHoldings
 
@@ -190,6 +191,7 @@ def test_a_part_that_neither_disk_nor_warehouse_holds_is_an_error(tmp_path: Path
     (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
     with duckdb.connect(volume) as con:
         con.execute("delete from blocks where _row = 2")
+    relist(site.warehouse)
 
     with pytest.raises(IntegrityError, match="remove it and load its segments again"):
         publish_segments(site, ALL[:1], FEW)
