@@ -95,18 +95,15 @@ def _next_steps(site: Site, status: SiteStatus) -> Iterator[str]:
     settings = site.settings
     strata = sys.argv[0] if sys.argv[0].endswith("strata") else "strata"
     variables = "" if settings.embedded else f" STRATA_SOURCE={settings.source}"
-    places = (
-        ""
-        if settings.embedded
-        else f" --warehouse {settings.warehouse} --archive {settings.archive}"
-    )
+    warehouse = "" if settings.embedded else f" --warehouse {settings.warehouse}"
+    places = "" if settings.embedded else f"{warehouse} --archive {settings.archive}"
     run = max(status.published)
     yield "Next:"
     yield f"  make ui{variables}  # the runs and assets in Dagster's web interface"
     if site.warehouse.in_folder:
         yield f"  duckdb -readonly {os.path.relpath(site.warehouse.current)}"
     else:
-        yield f"  {strata} sql 'select * from blocks limit 5' --warehouse {settings.warehouse}"
+        yield f"  {strata} sql 'from blocks limit 5'{warehouse}"
     yield f"  {strata} export orders {run.first} {run.last} --out exports{places}"
 
 

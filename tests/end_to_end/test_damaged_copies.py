@@ -28,6 +28,7 @@ from tests.api.rpc.kit import FailedCallError, client_of, messages, outcome
 from tests.api.server_kit import serving, settings
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
 from tests.segments_kit import expected_member
+from tests.transforms.warehouse_kit import relist
 from transforms.blocks import BlockRange
 
 STRATA = Path(sys.executable).parent / "strata"
@@ -230,6 +231,7 @@ def alter_volume(site: Site) -> None:
     (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
     with duckdb.connect(str(volume)) as con:
         con.execute("update main.orders set reference = 'x' where _segment = 1 and _row = 1")
+    relist(site.warehouse)
 
 
 def _published_flipped(site: Site) -> list[Path]:

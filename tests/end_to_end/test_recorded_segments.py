@@ -41,7 +41,7 @@ def _entries(segment: SourceSegment, folder: str) -> Iterator[tuple[str, bytes]]
 def test_every_recorded_segment_is_loaded(loaded: list[Loaded]) -> None:
     for history in loaded:
         assert history.report.failures == []
-        assert history.warehouse.quarantined() == []
+        assert list(history.warehouse.quarantined()) == []
         blocks = {segment.blocks for segment in history.segments}
         assert {receipt.blocks for receipt in history.report.receipts} == blocks
 

@@ -152,7 +152,10 @@ class LocalFiles:
                 errno.ENOENT, "There is no such object", self._store.describe(file.key)
             ) from error
         if size != file.size:
-            raise self._other_bytes(file, f"{size} bytes", f"{file.size}")
+            raise IntegrityError(
+                f"{self._store.describe(file.key)} has {size} bytes and the warehouse's log names "
+                f"{file.size}: it is damaged, run strata repair and load its segments again"
+            )
 
     def _is_here(self, file: StoredFile, *, recheck: bool) -> bool:
         """Whether a copy can be believed; if so, it counts as used now."""
@@ -215,5 +218,5 @@ class LocalFiles:
         return IntegrityError(
             f"{self._store.describe(file.key)} gave {found}, where the warehouse's log names "
             f"{expected}: try again, in case they were damaged on the way; if it stays so, put the "
-            "object back from a backup"
+            "object back from a backup, or run strata repair and load its segments again"
         )

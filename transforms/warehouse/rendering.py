@@ -22,7 +22,7 @@ from transforms.warehouse.records import read_receipts
 from transforms.warehouse.table_load import render_sql
 
 _CHUNK = 1 << 20
-_REMEDY = "the volume is damaged, remove it and load its segments again"
+REMEDY = "the volume is damaged, run strata repair and load its segments again"
 _FORBIDDEN_IN_NULL = ',"\r\n'
 
 
@@ -96,10 +96,10 @@ def volume_digests(volume: Path, scratch: Path) -> Iterator[tuple[Receipt, str]]
                 if stream.read(1):
                     raise IntegrityError(
                         f"{volume} renders more rows of table {alike[-1].table} than were loaded: "
-                        f"{_REMEDY}"
+                        f"{REMEDY}"
                     )
         if wrong := prove_lookups(con, "current"):
-            raise IntegrityError(f"{volume}: {wrong}: {_REMEDY}")
+            raise IntegrityError(f"{volume}: {wrong}: {REMEDY}")
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def _readable(volume: Path, scratch: Path) -> Iterator[Connection]:
         if isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error):
             raise
         reason = str(error).splitlines()[0]
-        raise IntegrityError(f"{volume} cannot be read ({reason}): {_REMEDY}") from error
+        raise IntegrityError(f"{volume} cannot be read ({reason}): {REMEDY}") from error
 
 
 def _copy(con: Connection, receipts: Sequence[Receipt], path: Path, null: str) -> bytes:
@@ -141,5 +141,5 @@ def _verified(receipt: Receipt, header: bytes, body: Iterator[bytes]) -> Iterato
         raise IntegrityError(
             f"table {receipt.table} of segment {receipt.blocks} no longer renders to the bytes "
             f"that were loaded (SHA-256 {digest.hexdigest()}, recorded {receipt.sha256}): "
-            f"{_REMEDY}"
+            f"{REMEDY}"
         )

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder
+from transforms.stores.store import content_sha256
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.rendering import volume_digests
+from transforms.warehouse.rendering import REMEDY, volume_digests
 from transforms.warehouse.shapes import Volume
 
 
@@ -37,12 +38,19 @@ def _verified(
     catalog: Catalog, volume: Volume, scratch: Path
 ) -> Iterator[tuple[Receipt | None, str, str]]:
     if volume in catalog.lost:
-        yield None, volume.key, "the volume is missing: load its segments again"
+        yield (
+            None,
+            volume.key,
+            "the volume is missing, or has another size: load its segments again",
+        )
         return
     try:
         catalog.files.bring([volume.file])
+        path = catalog.files.path(volume.file)
+        if (found := content_sha256(path)) != volume.file.sha256:
+            yield None, volume.key, f"it hashes to {found}, not as when it was written: {REMEDY}"
         with scratch_folder(scratch) as folder:
-            for receipt, digest in volume_digests(catalog.files.path(volume.file), folder):
+            for receipt, digest in volume_digests(path, folder):
                 what = f"{volume.key}: {receipt.table} of segment {receipt.blocks}"
                 same = digest == receipt.sha256
                 problem = "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"

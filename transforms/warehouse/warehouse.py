@@ -199,7 +199,7 @@ class Warehouse:
         What was loaded is loaded, whatever becomes of this.
         """
         try:
-            with exclusive(self._backing.scratch / "merging.lock", wait_seconds=0):
+            with exclusive(self.cache / ".merging.lock", wait_seconds=0):
                 merge(self._backing, self._settings)
         except BusyError:
             return

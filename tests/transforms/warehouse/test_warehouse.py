@@ -19,6 +19,7 @@ from tests.transforms.warehouse_kit import (
     history_segment,
     load_folder,
     query,
+    relist,
     render,
     state_segment,
 )
@@ -248,13 +249,14 @@ def test_a_damaged_volume_is_found_and_named(small: Warehouse, damage: str) -> N
 @pytest.mark.parametrize("damage", ["emptied", "cut in half", "flipped at 0.1%"])
 def test_a_damaged_volume_is_not_rendered(small: Warehouse, damage: str) -> None:
     _DAMAGES[damage](_volume(small))
-    with pytest.raises(IntegrityError, match="is damaged, remove it and load its segments again"):
+    with pytest.raises(IntegrityError, match="is damaged, run strata repair and load its"):
         render(small, BlockRange(1, 2), "orders")
 
 
 def test_rows_that_were_changed_no_longer_render(small: Warehouse) -> None:
     with duckdb.connect(_volume(small)) as con:
         con.execute("update orders set size = size + 1 where _segment = 1")
+    relist(small)
     with pytest.raises(IntegrityError, match="table orders of segment 1-2 no longer renders"):
         render(small, BlockRange(1, 2), "orders")
     problems = [what for what, problem in small.verify() if problem]
@@ -275,6 +277,7 @@ def test_rows_that_were_changed_no_longer_render(small: Warehouse) -> None:
 def test_any_change_of_the_rows_is_found(small: Warehouse, change: str) -> None:
     with duckdb.connect(_volume(small)) as con:
         con.execute(change)
+    relist(small)
     assert any("orders of segment" in what for what, problem in small.verify() if problem)
 
 
