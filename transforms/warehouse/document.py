@@ -111,7 +111,7 @@ def following(base: Document, parent: str, wanted: Document, forget: Iterable[st
     Files that `base` names and `wanted` does not are dropped from now on; of those that were
     dropped before, `forget` are gone by now.
     """
-    now = max(time.time(), base.time)
+    now = max(round(time.time(), 6), base.time)  # microseconds, as they are written
     number = base.generation + 1
     named, gone = wanted.named_keys(), set(forget)
     old = [one for one in base.dropped if one.key not in named and one.key not in gone]
