@@ -5,8 +5,11 @@ It runs in children of a server that has imported everything, so that a kill cos
 
 from __future__ import annotations
 
+import os
 import random
 import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,12 +31,16 @@ _MARK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A warehouse as one machine knows it, and where its processes say why they failed."""
+    """A warehouse as one machine knows it, and where its processes say why they failed.
+
+    `environment` says how a bucket is reached: children are forked with any.
+    """
 
     place: str
     cache: Path
     source: Path
     errors: Path
+    environment: dict[str, str]
 
     def warehouse(self, settings: LoadSettings | None = None) -> Warehouse:
         """Open it."""
@@ -44,22 +51,26 @@ def work(machine: Machine, seed: int) -> None:
     """Do steps at random until the process is killed; a step that fails ends it."""
     documents._MARK_SECONDS = _MARK_SECONDS  # documents are swept up to a mark: in hours otherwise
     dice = random.Random(seed)
-    try:
+    with _prepared(machine, seed):
         while True:
             dice.choices((_load, _compact, _sweep, _commit), (6, 2, 2, 1))[0](machine, dice)
-    except BaseException:
-        (machine.errors / f"{seed}.txt").write_text(traceback.format_exc())
-        raise
 
 
-def load_all(machine: Machine, seed: int) -> None:
-    """Load what is there, in volumes of one segment, or two, or all, from a place on."""
-    dice = random.Random(seed)
-    try:
-        _load(machine, dice, most=1_000)
-    except BaseException:
-        (machine.errors / f"{seed}.txt").write_text(traceback.format_exc())
-        raise
+def load_some(machine: Machine, seed: int) -> None:
+    """Load many of the segments that are there, in volumes of one segment, or several."""
+    with _prepared(machine, seed):
+        _load(machine, random.Random(seed), most=1_000)
+
+
+@contextmanager
+def _prepared(machine: Machine, seed: int) -> Iterator[None]:
+    os.environ.update(machine.environment)
+    with ExitStack() as failing:
+        failing.callback(
+            lambda: (machine.errors / f"{seed}.txt").write_text(traceback.format_exc())
+        )
+        yield
+        failing.pop_all()
 
 
 def _load(machine: Machine, dice: random.Random, most: int = 6) -> None:

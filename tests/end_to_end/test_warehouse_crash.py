@@ -5,25 +5,25 @@ nothing but the store; and races of loaders. A few kills in the gate, hundreds b
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.crash_worker import Machine, load_all, work
+from tests.end_to_end.crash_worker import Machine, load_some, work
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import MemorySink, exact_tables, history_segment, state_segment
 from tests.weed_kit import weed_server
 from transforms.segments.names import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
-from transforms.stores.opening import open_store
 from transforms.stores.store import content_sha256, object_sha256
 from transforms.warehouse.document import Document
 from transforms.warehouse.log import document_key
@@ -52,7 +52,7 @@ class Round:
 
     def assert_whole(self) -> Document | None:
         """What a third machine finds, at any moment, is whole; returns the newest generation."""
-        machine = Machine(self.place, self.home / "reader", self.home, self.home)
+        machine = replace(self.machines[0], cache=self.home / "reader")
         backing = machine.warehouse().backing
         document = backing.log.newest()
         if document is not None:
@@ -79,7 +79,8 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Iterator[
 def _new_round(home: Path, place: str) -> Round:
     source, errors = home / "source", home / "errors"
     errors.mkdir(parents=True)
-    machines = [Machine(place, home / f"cache-{name}", source, errors) for name in "ab"]
+    reached = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    machines = [Machine(place, home / f"cache-{name}", source, errors, reached) for name in "ab"]
     return Round(place, home, [_segment(source, number) for number in range(SEGMENTS)], machines)
 
 
@@ -224,7 +225,7 @@ def test_of_eight_loaders_at_once_every_segment_is_there_once(
         round_ = _new_round(tmp_path / f"race-{number}", next(places))
         processes: list[BaseProcess] = [
             _SPAWN.Process(
-                target=load_all, args=(round_.machines[at % 2], dice.getrandbits(32)), daemon=True
+                target=load_some, args=(round_.machines[at % 2], dice.getrandbits(32)), daemon=True
             )
             for at in range(LOADERS)
         ]

@@ -117,6 +117,7 @@ class Log:
         try:
             self._store.put_if_absent(key, data, content_type=_TYPE, sha256=sha256, immutable=True)
         except ConflictError:
+            self._newest = None
             return None
         except OSError:
             if not self._holds(key, data):
@@ -134,7 +135,7 @@ class Log:
         newest = self.newest()
         if newest is None:
             _check_creates_once(self._store)
-            newest = self.commit(lambda empty: empty)
+            newest = self.commit(lambda base: None if base.generation else base)
         return newest
 
     def _holds(self, key: str, data: bytes) -> bool:
