@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,6 +37,8 @@ class Seen:
             new_file(self._path, scratch, durable=False) as file,
         ):
             file.write(data)
+            file.flush()
+            self._read = (file_version(os.fstat(file.fileno())), document)
 
     def forget(self) -> None:
         """Forget it."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.benchmarks.commits import LIMIT_BYTES, volumes
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
@@ -137,3 +138,8 @@ def test_what_a_generation_no_longer_names_is_dropped_until_it_is_forgotten() ->
     ]
     again = following(third, "", third.with_volumes([named]), ())
     assert again.dropped == ()
+
+
+def test_the_document_of_75000_compacted_segments_is_below_a_megabyte() -> None:
+    document = Document("w" * 32, volumes=tuple(volumes(750, 100)))
+    assert len(dump_document(document)) < LIMIT_BYTES
