@@ -29,9 +29,10 @@ from transforms.warehouse.document import Document
 from transforms.warehouse.log import document_key
 from transforms.warehouse.sweeping import unnamed
 
-SEGMENTS = 40
+SEGMENTS, FEW_SEGMENTS = 40, 9
+"""How many a round has, and one of a few kills."""
 BLOCKS = 2
-BAD = 13
+BAD = 7
 """The number of the segment that is damaged until the round ends."""
 LOADERS = 8
 ROUND_KILLS = 30
@@ -76,12 +77,13 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Iterator[
         yield (f"s3://{bucket}/some/warehouse-{number}" for number in range(10_000))
 
 
-def _new_round(home: Path, place: str) -> Round:
+def _new_round(home: Path, place: str, kills: int) -> Round:
+    count = SEGMENTS if kills >= ROUND_KILLS else FEW_SEGMENTS
     source, errors = home / "source", home / "errors"
     errors.mkdir(parents=True)
     reached = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     machines = [Machine(place, home / f"cache-{name}", source, errors, reached) for name in "ab"]
-    return Round(place, home, [_segment(source, number) for number in range(SEGMENTS)], machines)
+    return Round(place, home, [_segment(source, number) for number in range(count)], machines)
 
 
 def _segment(source: Path, number: int, *, good: bool = False) -> Path:
@@ -208,7 +210,7 @@ def test_kills_leave_nothing_behind_and_lose_nothing(
     total: Counter[str] = Counter()
     left = kills
     while left > 0:
-        round_ = _new_round(tmp_path / f"round-{left}", next(places))
+        round_ = _new_round(tmp_path / f"round-{left}", next(places), kills)
         now = min(left, ROUND_KILLS)
         _killed(round_, now, dice)
         _assert_right(round_, _finish(round_))
@@ -222,7 +224,7 @@ def test_of_eight_loaders_at_once_every_segment_is_there_once(
 ) -> None:
     dice = random.Random(SEED)
     for number in range(1 + kills // 100):
-        round_ = _new_round(tmp_path / f"race-{number}", next(places))
+        round_ = _new_round(tmp_path / f"race-{number}", next(places), kills)
         processes: list[BaseProcess] = [
             _SPAWN.Process(
                 target=load_some, args=(round_.machines[at % 2], dice.getrandbits(32)), daemon=True

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,7 +44,9 @@ def write_record(
         row | {"receipts": lists.get(segment.blocks, [])}
         for segment, row in zip(segments, segment_rows(segments), strict=True)
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), path, compression="zstd")
+    # As in `write_records`: no two files have the same bytes.
+    schema = _SCHEMA.with_metadata({"build": uuid4().hex})
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, compression="zstd")
 
 
 @lru_cache(maxsize=4096)

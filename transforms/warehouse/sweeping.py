@@ -55,8 +55,17 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     for key in gone:
         store.delete(key)
     if any(key in gone for key in due):
-        log.commit(lambda newest: newest, forget=set(gone))
+        _forget(log, set(gone))
     return gone
+
+
+def _forget(log: Log, gone: set[str]) -> None:
+    """Let the log no longer list what is gone, unless another sweep has done it."""
+
+    def change(newest: Document) -> Document | None:
+        return newest if any(one.key in gone for one in newest.dropped) else None
+
+    log.commit(change, forget=gone)
 
 
 def unnamed(store: Store, document: Document) -> Iterator[ObjectInfo]:
