@@ -1,4 +1,4 @@
-"""`make bench`: every measurement in one run: load, splice, commits, plans, merging, Dagster's cost."""
+"""`make bench`: every measurement in one run: load, splice, commits, plans, merging, Dagster."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ from transforms.warehouse.document import Document
 from transforms.warehouse.log import document_key
 from transforms.warehouse.sweeping import unnamed
 
-SEGMENTS, FEW_SEGMENTS = 40, 9
+SEGMENTS, FEW_SEGMENTS = 40, 6
 """How many a round has, and one of a few kills."""
 BLOCKS = 2
-BAD = 7
+BAD = 3
 """The number of the segment that is damaged until the round ends."""
 LOADERS = 8
 ROUND_KILLS = 30

@@ -115,7 +115,7 @@ def test_what_was_dropped_and_is_covered_goes_and_is_forgotten(site: Site) -> No
     assert site.sweep() == keys(*old)
     document = site.backing.log.begin()
     assert document.dropped == ()
-    assert document.keys() == keys(new)
+    assert document.named_keys() == keys(new)
     assert site.sweep() == set()
     assert site.backing.log.begin().generation == document.generation
 
@@ -266,7 +266,7 @@ def test_a_sweep_that_died_is_finished_by_the_next_one(site: Site, deletions: in
     assert newest.generation == 6
     numbers = site.backing.log.numbers()
     assert numbers == list(range(numbers[0], 7))
-    assert newest.keys() <= site.left()
+    assert newest.named_keys() <= site.left()
 
     site.sweep()
     assert site.left() == keys(new)
