@@ -44,7 +44,8 @@ def write_record(
         row | {"receipts": lists.get(segment.blocks, [])}
         for segment, row in zip(segments, segment_rows(segments), strict=True)
     ]
-    # As in `write_records`: no two files have the same bytes.
+    # As DuckDB's files, no two are the same bytes: a sweep could take a fresh one for an abandoned
+    # one of that name, and delete it when the log is about to name it.
     schema = _SCHEMA.with_metadata({"build": uuid4().hex})
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, compression="zstd")
 

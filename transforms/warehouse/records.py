@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 
@@ -63,11 +62,7 @@ def write_records(
     segments: Sequence[LoadedSegment],
     receipts: Sequence[Receipt],
 ) -> None:
-    """Create the tables in the schema `strata` of an attached file.
-
-    `origin` also has a random text: were two files the same bytes, a sweep might delete the one,
-    abandoned long ago, when the log is about to name the other.
-    """
+    """Create the tables in the schema `strata` of an attached file."""
     schema = f"{quote_name(volume)}.strata"
     con.execute(f"create schema {schema}")
     for name, rows in (
@@ -79,7 +74,7 @@ def write_records(
         con.unregister("records")
     con.execute(
         f"create table {schema}.origin as select {quote_text(origin.warehouse)} as warehouse, "
-        f"{origin.generation}::bigint as generation, {quote_text(uuid4().hex)} as build"
+        f"{origin.generation}::bigint as generation"
     )
 
 
