@@ -1,4 +1,4 @@
-"""What a process of a machine does until it is killed: load, compact, sweep, commit, at random.
+"""What a process does until it is killed: load, compact, sweep, commit or read, at random.
 
 It runs in children of a server that has imported everything, so that a kill costs no start.
 """
@@ -53,7 +53,9 @@ def work(machine: Machine, seed: int) -> None:
     dice = random.Random(seed)
     with _prepared(machine, seed):
         while True:
-            dice.choices((_load, _compact, _sweep, _commit), (6, 2, 2, 1))[0](machine, dice)
+            dice.choices((_load, _compact, _sweep, _commit, _read), (6, 2, 2, 1, 1))[0](
+                machine, dice
+            )
 
 
 def load_some(machine: Machine, seed: int) -> None:
@@ -105,3 +107,13 @@ def _commit(machine: Machine, dice: random.Random) -> None:
 
     log.begin()
     log.commit(change)
+
+
+def _read(machine: Machine, dice: random.Random) -> None:
+    """Count what the newest generation shows: every block once."""
+    warehouse = machine.warehouse()
+    if warehouse.catalog() is not None:
+        with warehouse.connect() as con:
+            found = con.execute("select count(*), count(distinct height) from blocks").fetchone()
+        assert found, "nothing is shown"
+        assert found[0] == found[1], f"{found[0]} rows of {found[1]} blocks"
