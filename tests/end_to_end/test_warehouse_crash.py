@@ -21,6 +21,7 @@ from tests.end_to_end.crash_worker import Machine, load_some, work
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import MemorySink, exact_tables, history_segment, state_segment
 from tests.weed_kit import weed_server
+from transforms.blocks import BlockRange
 from transforms.segments.names import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
@@ -50,6 +51,7 @@ class Round:
     segments: list[Path]
     machines: list[Machine]
     counts: Counter[str] = field(default_factory=Counter)
+    held: set[BlockRange] = field(default_factory=set)
 
     def assert_whole(self) -> Document | None:
         """What a third machine finds, at any moment, is whole; returns the newest generation."""
@@ -63,6 +65,9 @@ class Round:
                 if (info := backing.store.head(file.key)) is None or info.size != file.size
             ]
             assert lacking == [], f"generation {document.generation} names what is not there"
+            held = set(backing.catalog(document).segments)
+            assert self.held <= held, "segments that were loaded are gone"
+            self.held = held
         return document
 
 
