@@ -316,3 +316,31 @@ def test_a_folder_that_is_not_there_has_no_log_and_is_not_made(tmp_path: Path) -
     assert log.newest() is None
     assert log.numbers() == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff"])
+def test_a_damaged_memory_of_what_was_seen_is_none(tmp_path: Path, damage: bytes) -> None:
+    store = FolderStore(tmp_path / "warehouse")
+    Log(store, tmp_path / "cache").begin()
+    (tmp_path / "cache" / "seen.json").write_bytes(damage)
+    log = Log(store, tmp_path / "cache")
+    assert log.last_seen() is None
+    assert names(log.commit(adding("a"))) == ["a"]
+    assert names(log.last_seen()) == ["a"]
+
+
+def test_a_machine_that_can_keep_nothing_commits_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    log = Log(FolderStore(tmp_path / "warehouse"), tmp_path / "cache")
+    log.begin()
+    assert names(log.commit(adding("a"))) == ["a"]
+    assert log.last_seen() is None
+
+
+def test_an_older_generation_does_not_replace_what_was_seen(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "warehouse")
+    slow = Log(store, tmp_path / "cache")
+    slow.begin()
+    Log(store, tmp_path / "cache").commit(adding("a"))
+    slow._seen.keep(slow.read(1), store.read(document_key(1)))
+    assert names(slow.last_seen()) == ["a"]
