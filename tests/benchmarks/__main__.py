@@ -1,14 +1,16 @@
-"""`make bench`: every measurement in one run: load, splice, plans, merging, Dagster's cost."""
+"""`make bench`: every measurement in one run: load, splice, commits, plans, merging, Dagster."""
 
 from __future__ import annotations
 
-from tests.benchmarks import dagster_cost, exports, load, merge_simulation, splice
+from tests.benchmarks import commits, dagster_cost, exports, load, merge_simulation, splice
 
 if __name__ == "__main__":
     print("Load with proof and parts\n")
     print(load.table(load.run()))
     print("\nSpliced range export\n")
     splice.main()
+    print("\nCommitting to the log of a large warehouse\n")
+    commits.main()
     print("\nPlanning a range of 75,000 segments\n")
     exports.main()
     print("\nWhat compaction rewrites\n")

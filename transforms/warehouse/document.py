@@ -6,7 +6,6 @@ in the records beside the volumes, so that a document of 75,000 segments stays b
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -111,7 +110,7 @@ def following(base: Document, parent: str, wanted: Document, forget: Iterable[st
     Files that `base` names and `wanted` does not are dropped from now on; of those that were
     dropped before, `forget` are gone by now.
     """
-    now = max(time.time(), base.time)
+    now = max(round(time.time(), 6), base.time)  # microseconds, as they are written
     number = base.generation + 1
     named, gone = wanted.named_keys(), set(forget)
     old = [one for one in base.dropped if one.key not in named and one.key not in gone]
@@ -133,8 +132,7 @@ def following(base: Document, parent: str, wanted: Document, forget: Iterable[st
 
 def dump_document(document: Document) -> bytes:
     """Write a document as sealed JSON."""
-    columns: dict[str, int] = {}
-    tables: dict[str, int] = {}
+    columns, tables = _ColumnSets(), dict[tuple[tuple[str, int], ...], int]()
     volumes = [_volume_row(volume, columns, tables) for volume in document.volumes]
     return seal(
         {
@@ -145,8 +143,8 @@ def dump_document(document: Document) -> bytes:
             "parent": document.parent,
             "time": _time_text(document.time),
             "chain": document.chain_id,
-            "columns": [json.loads(text) for text in columns],
-            "tables": [json.loads(text) for text in tables],
+            "columns": [[*pairs] for pairs in columns.listed],
+            "tables": [dict(pairs) for pairs in tables],
             "volumes": volumes,
             "captures": _file_row(document.captures),
             "quarantine": [refused.dump() for refused in document.quarantine],
@@ -182,25 +180,36 @@ def parse_document(data: bytes, place: str) -> Document:
     )
 
 
+class _ColumnSets:
+    """The columns of tables, which most volumes have in common: each set is listed once."""
+
+    def __init__(self) -> None:
+        self.listed: dict[tuple[tuple[str, str], ...], int] = {}
+        self._numbers: dict[int, int] = {}
+
+    def number(self, columns: dict[str, str]) -> int:
+        """The place of a table's columns in the list; they live for as long as this does."""
+        # Volumes that were read from a document share the very mappings.
+        number = self._numbers.get(id(columns))
+        if number is None:
+            number = self.listed.setdefault(tuple(columns.items()), len(self.listed))
+            self._numbers[id(columns)] = number
+        return number
+
+
 def _volume_row(
-    volume: Volume, columns: dict[str, int], tables: dict[str, int]
+    volume: Volume, columns: _ColumnSets, tables: dict[tuple[tuple[str, int], ...], int]
 ) -> dict[str, object]:
-    """A volume's row; columns and sets of tables that volumes share are listed once."""
-
-    def place(text: str, known: dict[str, int]) -> int:
-        return known.setdefault(text, len(known))
-
-    shapes = {
-        table: place(json.dumps([*shape.columns.items()]), columns)
-        for table, shape in sorted(volume.shapes.items())
-    }
+    shapes = tuple(
+        (table, columns.number(shape.columns)) for table, shape in sorted(volume.shapes.items())
+    )
     raw = {table: sorted(shape.raw) for table, shape in volume.shapes.items() if shape.raw}
     return {
         "kind": volume.kind,
         "file": _file_row(volume.file),
         "blocks": [volume.blocks.first, volume.blocks.last],
         "version": volume.version,
-        "tables": place(json.dumps(shapes), tables),
+        "tables": tables.setdefault(shapes, len(tables)),
         "raw": raw,
         "record": _file_row(volume.record),
         "sorted": volume.is_sorted,
@@ -211,7 +220,7 @@ def _volume(
     row: Mapping[str, Any], columns: Sequence[dict[str, str]], tables: Sequence[Mapping[str, int]]
 ) -> Volume:
     shapes = {
-        table: Shape(dict(columns[number]), set(row["raw"].get(table, ())))
+        table: Shape(columns[number], set(row["raw"].get(table, ())))
         for table, number in tables[row["tables"]].items()
     }
     file, blocks = StoredFile(*row["file"]), BlockRange(*row["blocks"])

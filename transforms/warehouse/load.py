@@ -151,7 +151,8 @@ class Loader:
 
         def change(newest: Document) -> Document | None:
             grown = addition.applied(newest, self._backing.catalog(newest).lost)
-            return grown.quarantined(self._refused, loaded) if grown else None
+            # Others loaded these segments: what was refused meanwhile is still to be kept.
+            return grown.quarantined(self._refused, loaded) if grown else self._with_refused(newest)
 
         document = self._backing.log.commit(change)
         self._refused.clear()

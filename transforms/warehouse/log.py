@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
 from transforms.stores.store import Store
@@ -22,7 +23,7 @@ from transforms.warehouse.document import (
     new_warehouse,
     parse_document,
 )
-from transforms.warehouse.seen import Seen
+from transforms.warehouse.seen import Seen, check_seen
 
 Change = Callable[[Document], Document | None]
 """From the newest generation to the next one's content (its number is ignored); None: no change."""
@@ -30,6 +31,7 @@ Change = Callable[[Document], Document | None]
 _FOLDER = "log/"
 _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
+_PROBES = "probes/"
 
 
 class Log:
@@ -57,10 +59,11 @@ class Log:
 
     def numbers(self) -> list[int]:
         """The numbers of all documents that are there, ascending; a missing folder has none."""
-        try:
-            keys = [info.key for info in self._store.list(_FOLDER)]
-        except ConfigError:
+        folder = self._store.path("log")
+        if folder is not None and not folder.is_dir():
             return []
+        # Any other error of the listing is one: who may not list a bucket must not begin a new log.
+        keys = (info.key for info in self._store.list(_FOLDER))
         return sorted(int(found[1]) for found in map(_NAME.fullmatch, keys) if found)
 
     def read(self, generation: int) -> Document:
@@ -114,6 +117,7 @@ class Log:
         try:
             self._store.put_if_absent(key, data, content_type=_TYPE, sha256=sha256, immutable=True)
         except ConflictError:
+            self._newest = None
             return None
         except OSError:
             if not self._holds(key, data):
@@ -125,9 +129,14 @@ class Log:
     def begin(self) -> Document:
         """The newest generation; the first one, which is empty, is made where there is none.
 
-        It is there before any volume is: volumes without a log are one that was lost.
+        It is there before any volume is: volumes without a log are one that was lost. Raises
+        `ConfigError` where the store cannot keep a log.
         """
-        return self.newest() or self.commit(lambda empty: empty)
+        newest = self.newest()
+        if newest is None:
+            _check_creates_once(self._store)
+            newest = self.commit(lambda base: None if base.generation else base)
+        return newest
 
     def _holds(self, key: str, data: bytes) -> bool:
         with suppress(OSError):
@@ -143,17 +152,44 @@ class Log:
         known = self._newest
         if known is not None and not self.is_outdated(known[0].generation):
             return known
+        seen = self._seen.document()
         numbers = self.numbers()
         if not numbers:
-            self._seen.check(None, self._store.describe("log"))
+            check_seen(seen, None, self._store.describe("log"))
             return None
         key = document_key(numbers[-1])
         data = self._store.read(key)
         document = self._parsed(data, numbers[-1])
-        self._seen.check(document, self._store.describe(key))
+        check_seen(seen, document, self._store.describe(key))
         self._seen.keep(document, data)
         self._newest = (document, hashlib.sha256(data).hexdigest())
         return self._newest
+
+
+def _check_creates_once(store: Store) -> None:
+    """Raise `ConfigError` where a store lets an object that is there be created again.
+
+    A folder does not: a hard link cannot replace a file. Services that only resemble S3 may ignore
+    the condition of a PUT, and each of two writers would believe that the number is its own.
+    """
+    if store.path("log") is not None:
+        return
+    key = f"{_PROBES}{uuid4().hex}"
+    try:
+        for data in (b"first", b"second"):
+            sha256 = hashlib.sha256(data).hexdigest()
+            store.put_if_absent(
+                key, data, content_type="text/plain", sha256=sha256, immutable=False
+            )
+    except ConflictError:
+        return
+    finally:
+        store.delete(key)
+    raise ConfigError(
+        f"{store.describe()} lets an object be overwritten by a PUT with If-None-Match: *, so that "
+        "of two machines that load at once one would lose its work: use a service that knows "
+        "conditional writes, or a folder"
+    )
 
 
 def document_key(generation: int) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
 from transforms.errors import IntegrityError, StrataError
-from transforms.files import new_file
+from transforms.files import file_version, new_file
+from transforms.scratch import scratch_folder
 from transforms.warehouse.document import Document, parse_document
 
 _NAME = "seen.json"
@@ -17,6 +19,8 @@ class Seen:
 
     def __init__(self, cache: Path) -> None:
         self._path = cache / _NAME
+        self._scratch = cache / "scratch"
+        self._read: tuple[str, Document] | None = None
 
     def keep(self, document: Document, data: bytes) -> None:
         """Remember a generation and its bytes, unless a newer one is known already."""
@@ -27,37 +31,14 @@ class Seen:
             and known.generation >= document.generation
         ):
             return
-        with suppress(OSError), new_file(self._path, durable=False) as file:
+        with (
+            suppress(OSError),
+            scratch_folder(self._scratch) as scratch,
+            new_file(self._path, scratch, durable=False) as file,
+        ):
             file.write(data)
-
-    def check(self, document: Document | None, place: str) -> None:
-        """Raise `IntegrityError` where the newest document is older than, or not, what was seen."""
-        known = self.document()
-        if known is None:
-            return
-        warehouse, generation = known.warehouse, known.generation
-        advice = (
-            "a backup was put there, or documents were lost; nothing was changed. strata repair "
-            "says what is there and lets you choose"
-        )
-        if document is None:
-            raise IntegrityError(
-                f"{place} is empty, and this machine has seen generation {generation}: {advice}"
-            )
-        if document.warehouse != warehouse:
-            raise IntegrityError(
-                f"{place} belongs to another warehouse than the one this machine has seen "
-                f"({document.warehouse}, not {warehouse}): {advice}"
-            )
-        if document.generation < generation:
-            raise IntegrityError(
-                f"{place} is generation {document.generation}, and this machine has seen "
-                f"{generation}: {advice}"
-            )
-        if document.generation == generation and document.commit != known.commit:
-            raise IntegrityError(
-                f"{place} is not the generation {generation} that this machine has seen: {advice}"
-            )
+            file.flush()
+            self._read = (file_version(os.fstat(file.fileno())), document)
 
     def forget(self) -> None:
         """Forget it."""
@@ -66,5 +47,42 @@ class Seen:
     def document(self) -> Document | None:
         """The newest generation seen; None where there is none, or what is kept is damaged."""
         with suppress(OSError, StrataError):
-            return parse_document(self._path.read_bytes(), str(self._path))
+            version = file_version(self._path.stat())
+            # A document of thousands of volumes takes longer to parse than to replace.
+            if self._read is None or self._read[0] != version:
+                self._read = (version, parse_document(self._path.read_bytes(), str(self._path)))
+            return self._read[1]
         return None
+
+
+def check_seen(known: Document | None, document: Document | None, place: str) -> None:
+    """Raise `IntegrityError` where the newest document is older than, or not, what was seen.
+
+    `known` must have been seen before `document` was looked for: other processes of this machine
+    may see newer ones at any time.
+    """
+    if known is None:
+        return
+    warehouse, generation = known.warehouse, known.generation
+    advice = (
+        "a backup was put there, or documents were lost; nothing was changed. strata repair "
+        "says what is there and lets you choose"
+    )
+    if document is None:
+        raise IntegrityError(
+            f"{place} is empty, and this machine has seen generation {generation}: {advice}"
+        )
+    if document.warehouse != warehouse:
+        raise IntegrityError(
+            f"{place} belongs to another warehouse than the one this machine has seen "
+            f"({document.warehouse}, not {warehouse}): {advice}"
+        )
+    if document.generation < generation:
+        raise IntegrityError(
+            f"{place} is generation {document.generation}, and this machine has seen "
+            f"{generation}: {advice}"
+        )
+    if document.generation == generation and document.commit != known.commit:
+        raise IntegrityError(
+            f"{place} is not the generation {generation} that this machine has seen: {advice}"
+        )

@@ -13,7 +13,10 @@ from transforms.warehouse.receipts import Receipt
 
 @dataclass(slots=True)
 class Shape:
-    """A table's columns over several schemas, newest first, and those with texts in `_raw`."""
+    """A table's columns over several schemas, newest first, and those with texts in `_raw`.
+
+    Shapes share mappings of columns: one is replaced, never changed.
+    """
 
     columns: dict[str, str] = field(default_factory=dict)
     raw: set[str] = field(default_factory=set)

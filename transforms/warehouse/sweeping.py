@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator
 
 from transforms.blocks import BlockRange, contiguous_runs
-from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store
 from transforms.warehouse.backing import Backing
@@ -25,8 +24,11 @@ GRACE_SECONDS = 24 * 3600.0
 ORPHAN_SECONDS = 7 * 24 * 3600.0
 """How old a file that no generation ever named is before it is deleted: longer than any run."""
 
-FOLDERS = ("volumes", "state", "records", "spam", "quarantine")
+FOLDERS = ("volumes", "state", "records", "spam", "quarantine", "probes")
 _BLOCKS = re.compile(r"(?:volumes|state|records)/(\d+)-(\d+)\.")
+_OTHERS = re.compile(
+    r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip|probes/[0-9a-f]{32}"
+)
 
 
 def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list[str]:
@@ -53,18 +55,24 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     for key in gone:
         store.delete(key)
     if any(key in gone for key in due):
-        log.commit(lambda newest: newest, forget=set(gone))
+        _forget(log, set(gone))
     return gone
+
+
+def _forget(log: Log, gone: set[str]) -> None:
+    """Let the log no longer list what is gone, unless another sweep has done it."""
+
+    def change(newest: Document) -> Document | None:
+        return newest if any(one.key in gone for one in newest.dropped) else None
+
+    log.commit(change, forget=gone)
 
 
 def unnamed(store: Store, document: Document) -> Iterator[ObjectInfo]:
     """The files of the warehouse's folders that a generation does not name."""
     named = document.named_keys()
     for folder in FOLDERS:
-        try:
-            yield from (info for info in store.list(f"{folder}/") if info.key not in named)
-        except ConfigError:  # the folder of the whole store is not there
-            return
+        yield from (info for info in store.list(f"{folder}/") if info.key not in named)
 
 
 class _Removable:
@@ -80,8 +88,8 @@ class _Removable:
         found = _BLOCKS.match(key)
         if key in self._named:
             return False
-        if found is None:
-            return key.partition("/")[0] in FOLDERS
+        if found is None:  # what somebody else put there is not ours to delete
+            return _OTHERS.fullmatch(key) is not None
         blocks = BlockRange(int(found[1]), int(found[2]))
         return any(run.first <= blocks.first and blocks.last <= run.last for run in self._runs)
 

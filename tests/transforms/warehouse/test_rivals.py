@@ -1,0 +1,64 @@
+"""What one load does to another that is at work, and what an abandoned one left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tests.transforms.warehouse_kit import MemorySink, history_segment, quarantine_reasons
+from transforms.segments.names import SegmentName
+from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
+from transforms.tables.registry import TableSchema
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.record import write_record
+from transforms.warehouse.records import Origin
+from transforms.warehouse.volumes import LoadSettings, build_volume
+from transforms.warehouse.warehouse import Warehouse
+
+
+class _Interrupted(MemorySink):
+    """A sink in front of which something else happens before the first table is taken."""
+
+    def __init__(self, first: Callable[[], object]) -> None:
+        super().__init__()
+        self._first: Callable[[], object] | None = first
+
+    def write(
+        self,
+        segment: SegmentName,
+        schema: TableSchema,
+        header: bytes,
+        body: Iterable[bytes],
+        rows: int,
+    ) -> None:
+        if self._first is not None:
+            first, self._first = self._first, None
+            first()
+        super().write(segment, schema, header, body, rows)
+
+
+def _load(warehouse: Warehouse, source: Source, names: Iterable[str], sink: MemorySink) -> None:
+    files = [file for file in warehouse.survey(source).pending if file.info.key in names]
+    warehouse.load(source, files, sink)
+
+
+def test_a_refusal_is_kept_where_a_rival_loaded_the_other_segments(tmp_path: Path) -> None:
+    bad = history_segment(tmp_path / "in", first=1, last=2, corrupt=lambda data: data[:200])
+    good = history_segment(tmp_path / "in", first=3, last=4)
+    source = Source(FolderStore(tmp_path / "in"))
+    rival = open_warehouse(tmp_path / "warehouse", tmp_path / "rival")
+    ours = open_warehouse(tmp_path / "warehouse", tmp_path / "ours")
+    interrupted = _Interrupted(lambda: _load(rival, source, [good.name], MemorySink()))
+    _load(ours, source, [bad.name, good.name], interrupted)
+    assert len(ours.loaded_catalog().segments) == 1
+    assert list(quarantine_reasons(ours)) == [bad.name]
+
+
+def test_no_two_files_have_the_same_bytes(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("1.duckdb", "2.duckdb", "1.parquet", "2.parquet")]
+    for path in paths[:2]:
+        build_volume(path, Origin("w", 1), [], None, LoadSettings(), lambda _: None)
+    for path in paths[2:]:
+        write_record(path, [], [])
+    assert len({path.read_bytes() for path in paths}) == 4
