@@ -6,7 +6,9 @@ which may be large, and far away.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -15,10 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transforms.duck import file_connection, quote_files
+from transforms.errors import IntegrityError
+from transforms.objects import StoredFile
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.records import (
     RECEIPTS,
     SEGMENTS,
+    Origin,
     parse_segments,
     read_receipts,
     receipt_rows,
@@ -28,10 +33,19 @@ from transforms.warehouse.records import (
 _KEY = ("chain_id", "schema_version", "first_block", "last_block")
 _OWN = [field for field in RECEIPTS if field.name not in _KEY]
 _SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(_OWN))))
+_ABOUT = b"strata.volume"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Which volume a record is about, and where that one comes from, if it says so."""
+
+    volume: StoredFile
+    origin: Origin | None
 
 
 def write_record(
-    path: Path, segments: Sequence[LoadedSegment], receipts: Iterable[Receipt]
+    path: Path, about: About, segments: Sequence[LoadedSegment], receipts: Iterable[Receipt]
 ) -> None:
     """Write the record of a volume with these segments (ascending) and their receipts."""
     ordered = sorted(receipts, key=lambda receipt: (receipt.blocks, receipt.table))
@@ -43,7 +57,22 @@ def write_record(
         row | {"receipts": lists.get(segment.blocks, [])}
         for segment, row in zip(segments, segment_rows(segments), strict=True)
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), path, compression="zstd")
+    origin = astuple(about.origin) if about.origin else None
+    said = {_ABOUT: json.dumps({"file": astuple(about.volume), "origin": origin})}
+    schema = _SCHEMA.with_metadata(said)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, compression="zstd")
+
+
+def read_about(path: Path) -> About:
+    """Which volume a record is about; its rows are not read. Raises `IntegrityError`."""
+    try:
+        row = json.loads(pq.read_schema(path).metadata[_ABOUT])
+        origin = Origin(*row["origin"]) if row["origin"] else None
+        return About(StoredFile(*row["file"]), origin)
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise IntegrityError(f"{path} is no record of a volume, or damaged") from error
 
 
 @lru_cache(maxsize=4096)
