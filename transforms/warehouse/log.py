@@ -150,11 +150,6 @@ class Log:
             return self._store.read(key) == data
         return False
 
-    def forget_seen(self) -> None:
-        """Forget what this machine has seen: an older log is right."""
-        self._newest = None
-        self._seen.forget()
-
     def _find(self) -> tuple[Document, str] | None:
         known = self._newest
         if known is not None and not self.is_outdated(known[0].generation):

@@ -59,10 +59,6 @@ class Seen:
                 f"{place} is not the generation {generation} that this machine has seen: {advice}"
             )
 
-    def forget(self) -> None:
-        """Forget it."""
-        self._path.unlink(missing_ok=True)
-
     def document(self) -> Document | None:
         """The newest generation seen; None where there is none, or what is kept is damaged."""
         with suppress(OSError, StrataError):

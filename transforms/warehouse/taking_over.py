@@ -37,7 +37,7 @@ def take_over(backing: Backing) -> None:
     and all of them the same records. Raises `IntegrityError` where the volumes contradict each
     other.
     """
-    earlier = _earlier(backing)
+    earlier = earlier_release(backing)
     if earlier is None or not earlier.is_there():
         rebuild(backing, new_warehouse())
         return
@@ -55,7 +55,7 @@ def remove_leftovers(backing: Backing) -> None:
 
     Who may only read the folder goes on without.
     """
-    earlier = _earlier(backing)
+    earlier = earlier_release(backing)
     if earlier is not None:
         try:
             earlier.remove(backing.cache)
@@ -63,7 +63,8 @@ def remove_leftovers(backing: Backing) -> None:
             _log.info("files of an earlier release stay: %s", error)
 
 
-def _earlier(backing: Backing) -> EarlierRelease | None:
+def earlier_release(backing: Backing) -> EarlierRelease | None:
+    """The files of the earlier release, if the store can have any."""
     folder = backing.store.path("log")  # the earlier release knew no buckets
     return EarlierRelease(folder.parent) if folder else None
 
