@@ -387,22 +387,27 @@ def test_the_log_of_another_warehouse(sound: Path, tmp_path: Path, choice: Choic
     assert _blocks(sound) == (["1-2", "3-4", "5-6", "7-8"] if is_taken else ["7-8"])
 
 
-def test_two_logs_that_grew_apart_are_chosen_about(sound: Path, tmp_path: Path) -> None:
-    _put_back(sound)
-    other = open_warehouse(sound / "w", tmp_path / "other-machine")
-    while (document := other.backing.log.commit(lambda newest: newest)).generation < 3:
-        pass
-    (sound / "w" / "seen.json").unlink()
-    assert document.generation == 3
-    first = open_warehouse(sound / "w").backing.log
-    assert first.newest() == other.backing.log.newest()
-    newest = sound / "w" / document_key(document.generation)
-    newest.unlink()
-    assert first.create(replace(document, commit="another"))
-    with pytest.raises(IntegrityError, match="is not the generation 3 that this machine has seen"):
-        open_warehouse(sound / "w", tmp_path / "other-machine").document()
-    report = repair(open_warehouse(sound / "w", tmp_path / "other-machine").backing)
-    assert "has another generation 3" in report.findings[0].problem
+@pytest.mark.parametrize("choice", list(Choice))
+def test_two_logs_that_grew_apart_are_chosen_about(
+    sound: Path, tmp_path: Path, choice: Choice
+) -> None:
+    elsewhere = tmp_path / "other-machine"
+    document = _document(sound)
+    (sound / "w" / document_key(document.generation)).rename(tmp_path / "kept")
+    base = open_warehouse(sound / "w", elsewhere).document()
+    assert base is not None
+    open_warehouse(sound / "w", elsewhere).backing.log.commit(lambda newest: newest)
+    (tmp_path / "kept").replace(sound / "w" / document_key(document.generation))
+    with pytest.raises(
+        IntegrityError, match=r"is not the generation \d that this machine has seen"
+    ):
+        open_warehouse(sound / "w", elsewhere).document()
+    report = _choose(sound, f"strata repair --{choice}", elsewhere)
+    assert "has another generation" in report.findings[0].problem
+    after = open_warehouse(sound / "w", elsewhere).document()
+    assert after is not None
+    assert after.volumes == document.volumes
+    _check_sound(sound)
 
 
 def test_contradicting_volumes_are_named_with_the_remedy(sound: Path, tmp_path: Path) -> None:
