@@ -74,7 +74,7 @@ class Examination:
 
         Raises `IntegrityError` where they contradict each other.
         """
-        named = document.keys()
+        named = document.named_keys()
         infos = list(lacking(self._backing.store, named, kept.history()))
         infos += self._newer_states(document, kept)
         segments = self._backing.catalog(kept).segments
@@ -124,7 +124,7 @@ class Examination:
     def _newer_states(self, document: Document, kept: Document) -> Iterator[ObjectInfo]:
         """States that are not named, later than the named ones, or all where one of those lacks."""
         states = kept.states()
-        named = document.keys()
+        named = document.named_keys()
         for info in listed_volumes(self._backing.store, "state"):
             blocks = volume_blocks(info.key)
             assert blocks is not None

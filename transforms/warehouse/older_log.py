@@ -56,7 +56,7 @@ def later_volumes(backing: Backing, document: Document, generation: int) -> dict
     Those that `document` names, or whose blocks it has, are not looked at.
     """
     later: dict[str, Origin] = {}
-    for info in lacking(backing.store, document.keys(), document.history()):
+    for info in lacking(backing.store, document.named_keys(), document.history()):
         origin = _origin(backing, info)
         if (
             origin is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from transforms.errors import BusyError
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.describing import Advance, with_record
 from transforms.warehouse.document import Document, following, new_warehouse
@@ -18,6 +19,8 @@ from transforms.warehouse.older_log import lacking, later_volumes, listed_volume
 from transforms.warehouse.rebuilding import beyond, chosen_volumes, rebuild
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.taking_over import earlier_release, take_over
+
+_ATTEMPTS = 10
 
 
 class Choice(StrEnum):
@@ -54,7 +57,8 @@ def repair(
 
     With `dry_run` nothing is done. May be killed and run again, and beside loads and readers.
     Raises `IntegrityError` where volumes contradict each other, `ConfigError` for a log of a newer
-    release; errors of the machine and of the network pass: what cannot be reached is not missing.
+    release, `BusyError` where others write all the time; errors of the machine and of the network
+    pass: what cannot be reached is not missing.
     """
     read = 0
 
@@ -64,11 +68,15 @@ def repair(
         advance(size)
 
     examination = Examination(backing, count, quick=quick)
-    while True:
+    for _ in range(_ATTEMPTS):
         attempt = _Attempt(backing, examination, choice, dry_run=dry_run)
         if attempt.succeeds():
             attempt.report.bytes = read
             return attempt.report
+    raise BusyError(
+        f"others kept writing documents to {backing.store.describe()}: run strata repair again "
+        "when no load runs"
+    )
 
 
 class _Attempt:
@@ -127,7 +135,7 @@ class _Attempt:
             "right; strata repair --trust-log, if the log is",
         )
         document = base or new_warehouse()
-        for info in lacking(self._backing.store, document.keys(), document.history()):
+        for info in lacking(self._backing.store, document.named_keys(), document.history()):
             self._find(
                 info.key,
                 "no document in the log names it",

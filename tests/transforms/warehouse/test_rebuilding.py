@@ -46,7 +46,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for first in (1, 3):
         history_segment(folder / "s", first=first, last=first + 1)
         load_folder(folder / "w", folder / "s")
-    open_warehouse(folder / "w").compact(fan=2)
+    open_warehouse(folder / "w").compact(most_partial=1)
     for first in (5, 7):
         state_segment(folder / "s", first=first, last=first + 1)
         load_folder(folder / "w", folder / "s")

@@ -199,7 +199,7 @@ def test_a_damaged_volume_is_found_by_its_hash_and_loads_again(sound: Path) -> N
 
 
 def test_a_missing_merged_volume_is_replaced_by_what_it_was_made_of(sound: Path) -> None:
-    open_warehouse(sound / "w").compact(fan=3)
+    open_warehouse(sound / "w").compact(most_partial=1)
     (merged,) = _document(sound).history()
     (sound / "w" / merged.key).unlink()
     assert set(_problems(_repair(sound)).values()) == {

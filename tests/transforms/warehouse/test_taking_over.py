@@ -43,7 +43,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         orders = table_rows("orders", {"reference": "a\r\nb"}, {"price": "9" * 50}, first=first)
         history_segment(folder / "s", first=first, last=first + 1, tables={"orders": orders})
         load_folder(folder / "w", folder / "s")
-    open_warehouse(folder / "w").compact(fan=4)
+    open_warehouse(folder / "w").compact(most_partial=1)
     state_segment(folder / "s", first=9, last=10)
     history_segment(folder / "s", first=11, last=12, corrupt=lambda data: data[:-40])
     line = {"partyId": "ab" * 32, "chainId": "kit-chain", "statistics": {"epochSeq": 5}}
