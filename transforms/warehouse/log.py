@@ -74,7 +74,10 @@ class Log:
 
     def _parsed(self, data: bytes, generation: int) -> Document:
         place = self._store.describe(document_key(generation))
-        document = parse_document(data, place)
+        try:
+            document = parse_document(data, place)
+        except IntegrityError as error:
+            raise IntegrityError(f"{error}: run strata repair") from error
         if document.generation != generation:
             raise IntegrityError(
                 f"{place} says that it is generation {document.generation}: it was renamed or "

@@ -77,7 +77,7 @@ def read_state(backing: Backing) -> LogState:
         except FileNotFoundError:
             continue  # too old: removed by another process just now
         except IntegrityError as error:
-            damaged.append((number, str(error)))
+            damaged.append((number, str(error.__cause__ or error)))
             continue
         gap = 0 if damaged else _gap(log, numbers, document)
         parent = hashlib.sha256(data).hexdigest()

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -34,6 +35,7 @@ _KEY = ("chain_id", "schema_version", "first_block", "last_block")
 _OWN = [field for field in RECEIPTS if field.name not in _KEY]
 _SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(_OWN))))
 _ABOUT = b"strata.volume"
+_DAMAGED = "is damaged: run strata repair, which makes it again from its volume"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ def write_record(
     origin = astuple(about.origin) if about.origin else None
     said = {_ABOUT: json.dumps({"file": astuple(about.volume), "origin": origin})}
     schema = _SCHEMA.with_metadata(said)
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, compression="zstd")
+    table = pa.Table.from_pylist(rows, schema=schema)
+    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
 
 
 def read_about(path: Path) -> About:
@@ -77,9 +80,17 @@ def read_about(path: Path) -> About:
 
 @lru_cache(maxsize=4096)
 def read_record(path: Path) -> tuple[LoadedSegment, ...]:
-    """The segments of a record, ascending; the file is named by its bytes and never changes."""
-    table = pq.read_table(path, columns=SEGMENTS.names)
-    return tuple(parse_segments(table))
+    """The segments of a record, ascending; the file is named by its bytes and never changes.
+
+    Raises `IntegrityError` where it is damaged.
+    """
+    try:
+        table = pq.read_table(path, columns=SEGMENTS.names, page_checksum_verification=True)
+        return tuple(parse_segments(table))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise IntegrityError(f"{path} {_DAMAGED}") from error
 
 
 def segments_source(records: Iterable[Path]) -> str:
@@ -104,5 +115,9 @@ def recorded_receipts(
     """The receipts in records, ascending by block and table, of rows for which `where` holds."""
     if records:
         query = f"from {receipts_source(records)} where {where} order by first_block, table_name"
-        with file_connection() as con:
-            yield from read_receipts(con, query, values or {})
+        try:
+            with file_connection() as con:
+                found = read_receipts(con, query, values or {})
+        except duckdb.InvalidInputException as error:
+            raise IntegrityError(f"a record {_DAMAGED}: {str(error).splitlines()[0]}") from error
+        yield from found

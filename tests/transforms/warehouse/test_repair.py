@@ -29,6 +29,7 @@ from transforms.warehouse.document import Document, following
 from transforms.warehouse.examining import Finding
 from transforms.warehouse.log import document_key
 from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.record import read_record
 from transforms.warehouse.repair import Choice, RepairReport, repair
 from transforms.warehouse.warehouse import Warehouse
 
@@ -88,7 +89,8 @@ def _check_sound(folder: Path, blocks: list[str] | None = None) -> None:
 
 def _flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    for place in range(len(data) // 3, len(data) // 3 + 50):
+        data[place] ^= 255
     path.write_bytes(data)
 
 
@@ -145,7 +147,7 @@ def test_a_damaged_document_is_followed_by_a_sound_one(
     harm(sound / "w" / document_key(before.generation))
     if not saw_it:
         (sound / "w" / "seen.json").unlink()
-    with pytest.raises(IntegrityError):
+    with pytest.raises(IntegrityError, match="run strata repair"):
         _document(sound)
 
     report = _repair(sound)
@@ -230,6 +232,24 @@ def test_records_are_made_again_from_their_volumes(
     assert content_sha256(sound / "w" / record.key) == record.sha256
     assert _document(sound) == before
     _check_sound(sound)
+
+
+def test_a_damaged_record_is_not_believed(sound: Path) -> None:
+    record = _document(sound).history()[1].record
+    assert record is not None
+    path = sound / "w" / record.key
+    whole = path.read_bytes()
+    said = set()
+    for place in range(4, len(whole), 97):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        read_record.cache_clear()
+        try:
+            read_record(path)
+        except IntegrityError as error:
+            said.add(str(error))
+    assert said == {f"{path} is damaged: run strata repair, which makes it again from its volume"}
+    _repair(sound)
+    assert path.read_bytes() == whole
 
 
 def test_a_lost_copy_of_a_refused_file_is_tried_again(sound: Path) -> None:
