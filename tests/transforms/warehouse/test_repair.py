@@ -456,6 +456,24 @@ def test_a_volume_of_other_segments_does_not_replace_named_ones(
     assert _blocks(sound) == ["1-2", "3-4", "5-6"]
 
 
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_a_volume_takes_the_place_of_those_that_it_holds_whole(
+    sound: Path, tmp_path: Path, is_merged: bool
+) -> None:
+    if is_merged:
+        open_warehouse(sound / "w").compact(most_partial=1)
+    (tmp_path / "other").mkdir()
+    shutil.copy(sound / "s" / "kit-chain-1-5-6.zip", tmp_path / "other")
+    history_segment(tmp_path / "other", first=7, last=8)
+    load_folder(tmp_path / "o", tmp_path / "other")
+    (volume,) = (tmp_path / "o" / "volumes").iterdir()
+    shutil.copy(volume, sound / "w" / "volumes")
+    (finding,) = _repair(sound).findings
+    part = "which is named, has only a part of its blocks"
+    assert finding.problem.endswith(part if is_merged else "no document in the log names it")
+    assert _blocks(sound) == (["1-6"] if is_merged else ["1-2", "3-4", "5-8"])
+
+
 def test_a_dry_run_only_says_it(sound: Path) -> None:
     (sound / "w" / _document(sound).history()[1].key).unlink()
     before = sorted((sound / "w").rglob("*"))

@@ -25,6 +25,7 @@ from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.warehouse.document import Document
+from transforms.warehouse.earlier_release import EarlierRelease
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.warehouse import Warehouse
 
@@ -187,6 +188,22 @@ def test_whoever_is_slower_takes_what_the_other_wrote(
 
     monkeypatch.setattr(slow.backing.log, "create", create_later)
     assert _document(slow).commit == _document(open_warehouse(earlier / "w")).commit
+    assert len(list((earlier / "w" / "log").iterdir())) == 1
+    _check_whole(earlier)
+
+
+def test_whoever_finds_the_catalog_gone_takes_what_the_other_wrote(
+    earlier: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volumes = EarlierRelease.volumes
+
+    def volumes_later(release: EarlierRelease, catalog: Path) -> list[str]:
+        monkeypatch.undo()
+        _check_whole(earlier)
+        return volumes(release, catalog)
+
+    monkeypatch.setattr(EarlierRelease, "volumes", volumes_later)
+    _document(open_warehouse(earlier / "w"))
     assert len(list((earlier / "w" / "log").iterdir())) == 1
     _check_whole(earlier)
 
