@@ -13,7 +13,7 @@ from transforms.open_files import raise_open_files_limit
 
 COMMANDS = (
     *("sample", "run", "load", "captures", "publish", "export"),
-    *("sql", "status", "verify", "compact"),
+    *("sql", "status", "verify", "repair", "compact"),
 )
 """In the order in which one meets them."""
 

@@ -30,7 +30,7 @@ class Addition:
             )
         history = [known for known in newest.history() if known not in lost]
         kept = [state for state in newest.states() if state not in lost]
-        states = _newest([*kept, *self.states])
+        states = newest_states([*kept, *self.states])
         if not any(known.blocks.overlaps(self.volume.blocks) for known in history):
             history.append(self.volume)
         # Otherwise another process loaded these segments, or only their state was lost.
@@ -39,7 +39,7 @@ class Addition:
         return replace(newest, chain_id=self.chain_id).with_volumes([*history, *states])
 
 
-def _newest(states: Sequence[Volume]) -> list[Volume]:
+def newest_states(states: Sequence[Volume]) -> list[Volume]:
     """Of each schema version only the newest state, ascending by block."""
     newest: dict[int, Volume] = {}
     for state in sorted(states, key=lambda state: state.blocks):

@@ -112,7 +112,7 @@ def _merge(
         for number, volume in enumerate(volumes):
             file = quote_text(backing.files.path(volume.file))
             con.execute(f"attach {file} as old{number} (read_only)")
-        origin = Origin(document.warehouse, document.generation)
+        origin = Origin(document.warehouse, document.generation, is_sorted=True)
         segments, receipts = _write(con, path, origin, volumes)
     for receipt, digest in volume_digests(path, scratch):
         if digest != receipt.sha256:
@@ -120,7 +120,7 @@ def _merge(
                 f"merged, table {receipt.table} of segment {receipt.blocks} renders to SHA-256 "
                 f"{digest}, its receipt says {receipt.sha256}: the old volumes stay"
             )
-    return store_history(backing.store, backing.files, path, segments, receipts, is_sorted=True)
+    return store_history(backing.store, backing.files, path, origin, segments, receipts)
 
 
 def _write(

@@ -126,12 +126,15 @@ class Loader:
     ) -> tuple[list[Receipt], Volume]:
         unfinished = self._scratch / "volume.duckdb"
         unfinished.unlink(missing_ok=True)
+        origin = _origin(newest)
         receipts = build_volume(
-            unfinished, _origin(newest), group, self._sink, self._settings, self._progress
+            unfinished, origin, group, self._sink, self._settings, self._progress
         )
         segments = [loaded_segment(segment, receipts) for segment in group]
         backing = self._backing
-        return receipts, store_history(backing.store, backing.files, unfinished, segments, receipts)
+        return receipts, store_history(
+            backing.store, backing.files, unfinished, origin, segments, receipts
+        )
 
     def _build_state(self, newest: Catalog, segment: PreparedSegment) -> Volume | None:
         prepared = prepare_state(segment, segment.zip_path.parent / "state")

@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -76,7 +77,10 @@ class Log:
 
     def _parsed(self, data: bytes, generation: int) -> Document:
         place = self._store.describe(document_key(generation))
-        document = parse_document(data, place)
+        try:
+            document = parse_document(data, place)
+        except IntegrityError as error:
+            raise IntegrityError(f"{error}: run strata repair") from error
         if document.generation != generation:
             raise IntegrityError(
                 f"{place} says that it is generation {document.generation}: it was renamed or "
@@ -112,19 +116,34 @@ class Log:
 
         An answer that got lost is no harm: the same bytes there are ours, by the commit's own id.
         """
-        key, data = document_key(document.generation), dump_document(document)
+        data = dump_document(document)
         sha256 = hashlib.sha256(data).hexdigest()
-        try:
-            self._store.put_if_absent(key, data, content_type=_TYPE, sha256=sha256, immutable=True)
-        except ConflictError:
+        if not self._put(document.generation, data, sha256):
             self._newest = None
             return None
-        except OSError:
-            if not self._holds(key, data):
-                raise
         self._newest = (document, sha256)
         self._seen.keep(document, data)
         return document
+
+    def bridge(self, document: Document, number: int) -> bool:
+        """Repeat the newest document at a lower number; False where another one has it.
+
+        Who knows the document before a gap asks whether the next number is there: see
+        `is_outdated`.
+        """
+        data = dump_document(replace(document, generation=number))
+        return self._put(number, data, hashlib.sha256(data).hexdigest())
+
+    def _put(self, number: int, data: bytes, sha256: str) -> bool:
+        key = document_key(number)
+        try:
+            self._store.put_if_absent(key, data, content_type=_TYPE, sha256=sha256, immutable=True)
+        except ConflictError:
+            return False
+        except OSError:
+            if not self._holds(key, data):
+                raise
+        return True
 
     def begin(self) -> Document:
         """The newest generation; the first one, which is empty, is made where there is none.
@@ -142,11 +161,6 @@ class Log:
         with suppress(OSError):
             return self._store.read(key) == data
         return False
-
-    def forget_seen(self) -> None:
-        """Forget what this machine has seen: an older log is right."""
-        self._newest = None
-        self._seen.forget()
 
     def _find(self) -> tuple[Document, str] | None:
         known = self._newest

@@ -6,20 +6,26 @@ which may be large, and far away.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from uuid import uuid4
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transforms.duck import file_connection, quote_files
+from transforms.errors import IntegrityError
+from transforms.objects import StoredFile
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.records import (
     RECEIPTS,
     SEGMENTS,
+    Origin,
     parse_segments,
     read_receipts,
     receipt_rows,
@@ -29,10 +35,20 @@ from transforms.warehouse.records import (
 _KEY = ("chain_id", "schema_version", "first_block", "last_block")
 _OWN = [field for field in RECEIPTS if field.name not in _KEY]
 _SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(_OWN))))
+_ABOUT = b"strata.volume"
+_DAMAGED = "is damaged: run strata repair, which makes it again from its volume"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Which volume a record is about, and where that one comes from, if it says so."""
+
+    volume: StoredFile
+    origin: Origin | None
 
 
 def write_record(
-    path: Path, segments: Sequence[LoadedSegment], receipts: Iterable[Receipt]
+    path: Path, about: About, segments: Sequence[LoadedSegment], receipts: Iterable[Receipt]
 ) -> None:
     """Write the record of a volume with these segments (ascending) and their receipts."""
     ordered = sorted(receipts, key=lambda receipt: (receipt.blocks, receipt.table))
@@ -44,17 +60,43 @@ def write_record(
         row | {"receipts": lists.get(segment.blocks, [])}
         for segment, row in zip(segments, segment_rows(segments), strict=True)
     ]
+    origin = astuple(about.origin) if about.origin else None
     # As DuckDB's files, no two are the same bytes: a sweep could take a fresh one for an abandoned
     # one of that name, and delete it when the log is about to name it.
-    schema = _SCHEMA.with_metadata({"build": uuid4().hex})
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, compression="zstd")
+    said = {
+        _ABOUT: json.dumps({"file": astuple(about.volume), "origin": origin}),
+        b"build": uuid4().hex,
+    }
+    schema = _SCHEMA.with_metadata(said)
+    table = pa.Table.from_pylist(rows, schema=schema)
+    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+
+
+def read_about(path: Path) -> About:
+    """Which volume a record is about; its rows are not read. Raises `IntegrityError`."""
+    try:
+        row = json.loads(pq.read_schema(path).metadata[_ABOUT])
+        origin = Origin(*row["origin"]) if row["origin"] else None
+        return About(StoredFile(*row["file"]), origin)
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise IntegrityError(f"{path} is no record of a volume, or damaged") from error
 
 
 @lru_cache(maxsize=4096)
 def read_record(path: Path) -> tuple[LoadedSegment, ...]:
-    """The segments of a record, ascending; the file is named by its bytes and never changes."""
-    table = pq.read_table(path, columns=SEGMENTS.names)
-    return tuple(parse_segments(table))
+    """The segments of a record, ascending; the file is named by its bytes and never changes.
+
+    Raises `IntegrityError` where it is damaged.
+    """
+    try:
+        table = pq.read_table(path, columns=SEGMENTS.names, page_checksum_verification=True)
+        return tuple(parse_segments(table))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise IntegrityError(f"{path} {_DAMAGED}") from error
 
 
 def segments_source(records: Iterable[Path]) -> str:
@@ -79,5 +121,9 @@ def recorded_receipts(
     """The receipts in records, ascending by block and table, of rows for which `where` holds."""
     if records:
         query = f"from {receipts_source(records)} where {where} order by first_block, table_name"
-        with file_connection() as con:
-            yield from read_receipts(con, query, values or {})
+        try:
+            with file_connection() as con:
+                found = read_receipts(con, query, values or {})
+        except duckdb.InvalidInputException as error:
+            raise IntegrityError(f"a record {_DAMAGED}: {str(error).splitlines()[0]}") from error
+        yield from found

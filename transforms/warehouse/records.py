@@ -49,10 +49,14 @@ RECEIPTS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which warehouse a volume was made for, and upon which generation of it."""
+    """Which warehouse a volume was made for, and upon which generation of it.
+
+    `is_sorted` says that its rows were sorted all at once, not as they were loaded.
+    """
 
     warehouse: str
     generation: int
+    is_sorted: bool = False
 
 
 def write_records(
@@ -74,8 +78,17 @@ def write_records(
         con.unregister("records")
     con.execute(
         f"create table {schema}.origin as select {quote_text(origin.warehouse)} as warehouse, "
-        f"{origin.generation}::bigint as generation"
+        f"{origin.generation}::bigint as generation, {origin.is_sorted} as sorted"
     )
+
+
+def read_origin(con: Connection) -> Origin | None:
+    """Where a volume in use comes from; None for one of a release that did not write it."""
+    asked = "from duckdb_tables() where database_name = current_database() and schema_name = "
+    if not con.execute(f"{asked} 'strata' and table_name = 'origin'").fetchall():
+        return None
+    rows = con.sql("from strata.origin").to_arrow_table().to_pylist()
+    return Origin(rows[0]["warehouse"], rows[0]["generation"], rows[0].get("sorted", False))
 
 
 def read_segments(con: Connection, source: str) -> list[LoadedSegment]:

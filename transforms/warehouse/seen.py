@@ -40,10 +40,6 @@ class Seen:
             file.flush()
             self._read = (file_version(os.fstat(file.fileno())), document)
 
-    def forget(self) -> None:
-        """Forget it."""
-        self._path.unlink(missing_ok=True)
-
     def document(self) -> Document | None:
         """The newest generation seen; None where there is none, or what is kept is damaged."""
         with suppress(OSError, StrataError):

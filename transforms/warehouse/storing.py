@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from transforms.blocks import BlockRange
+from transforms.errors import ConflictError
 from transforms.objects import StoredFile
 from transforms.stores.store import Store, content_sha256, content_size
 from transforms.warehouse.local_files import LocalFiles
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.record import write_record
+from transforms.warehouse.record import About, write_record
+from transforms.warehouse.records import Origin
 from transforms.warehouse.shapes import Volume
 
 _TYPES = {
@@ -41,18 +43,32 @@ def store_history(
     store: Store,
     files: LocalFiles,
     path: Path,
+    origin: Origin,
     segments: Sequence[LoadedSegment],
     receipts: Sequence[Receipt],
-    *,
-    is_sorted: bool = False,
 ) -> Volume:
     """Put a volume of history, and its record, which is written beside `path`; describe it."""
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
-    record = path.with_suffix(".parquet")
-    write_record(record, segments, receipts)
     volume = store_volume(store, files, "volumes", blocks, path)
+    record = path.with_suffix(".parquet")
+    write_record(record, About(volume, origin), segments, receipts)
     described = store_volume(store, files, "records", blocks, record)
-    return Volume.of(volume, receipts, described, is_sorted=is_sorted)
+    return Volume.of(volume, receipts, described, is_sorted=origin.is_sorted)
+
+
+def store_again(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
+    """Put a file as `store_file` does, also where other bytes, damaged ones, have its name.
+
+    Raises `BusyError` where another process does the same at this moment.
+    """
+    try:
+        return store_file(store, key, sha256, path)
+    except ConflictError:
+        held = store.head(key)
+        store.put_if_match(
+            key, path, held.version if held else None, _TYPES[path.suffix], sha256=sha256
+        )
+        return StoredFile(key, content_size(path), sha256)
 
 
 def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:

@@ -38,11 +38,12 @@ from transforms.warehouse.compaction import CompactionReport, compact, merge
 from transforms.warehouse.document import Document
 from transforms.warehouse.load import Loader, LoadReport
 from transforms.warehouse.merge_plan import MOST_PARTIAL
+from transforms.warehouse.older_log import check_not_older
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import RenderedTable, rendered_table
 from transforms.warehouse.sweeping import GRACE_SECONDS, ORPHAN_SECONDS, sweep
 from transforms.warehouse.table_load import PartSink
-from transforms.warehouse.taking_over import take_over
+from transforms.warehouse.taking_over import remove_leftovers, take_over
 from transforms.warehouse.verifying import verify_volumes
 from transforms.warehouse.volumes import LoadSettings, Progress
 
@@ -114,10 +115,13 @@ class Warehouse:
         damaged, or older than what this machine has seen.
         """
         document = self._backing.log.newest()
-        if document is None and not self._taken_over:
-            take_over(self._backing)
+        if not self._taken_over:
+            if document is None:
+                take_over(self._backing)
+                document = self._backing.log.newest()
+            else:
+                remove_leftovers(self._backing)
             self._taken_over = True
-            document = self._backing.log.newest()
         return document
 
     def catalog(self) -> Catalog | None:
@@ -180,6 +184,7 @@ class Warehouse:
         readers.
         """
         sweep_scratch(self._backing.scratch)
+        check_not_older(self._backing, self.document())
         catalog = self.catalog()
         held = catalog.intact_segments() if catalog else {}
         wanted = [file for file in files if file.blocks not in held]
@@ -318,7 +323,7 @@ class Warehouse:
 
     def compact(self, most_partial: int = MOST_PARTIAL) -> CompactionReport:
         """Merge neighbouring volumes until few are left; see `plan_merges`."""
-        self.document()
+        check_not_older(self._backing, self.document())
         report = compact(self._backing, self._settings, most_partial)
         self.show()
         self.sweep()
@@ -329,4 +334,5 @@ class Warehouse:
     ) -> list[str]:
         """Delete files that only generations older than the grace period name; see `sweep`."""
         sweep_scratch(self._backing.scratch)
+        check_not_older(self._backing, self.document())
         return sweep(self._backing, grace_seconds, orphan_seconds)

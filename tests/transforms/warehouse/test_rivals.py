@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.transforms.warehouse_kit import MemorySink, history_segment, quarantine_reasons
+from transforms.objects import StoredFile
 from transforms.segments.names import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.opening import open_warehouse
-from transforms.warehouse.record import write_record
+from transforms.warehouse.record import About, write_record
 from transforms.warehouse.records import Origin
 from transforms.warehouse.volumes import LoadSettings, build_volume
 from transforms.warehouse.warehouse import Warehouse
@@ -60,5 +61,5 @@ def test_no_two_files_have_the_same_bytes(tmp_path: Path) -> None:
     for path in paths[:2]:
         build_volume(path, Origin("w", 1), [], None, LoadSettings(), lambda _: None)
     for path in paths[2:]:
-        write_record(path, [], [])
+        write_record(path, About(StoredFile("volumes/x", 1, ""), None), [], [])
     assert len({path.read_bytes() for path in paths}) == 4

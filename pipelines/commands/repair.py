@@ -1,0 +1,80 @@
+"""`strata repair`: hold log and files of the warehouse against each other, and make them agree."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from exporters.archive.figures import size_text
+from pipelines.commands.display import Screen
+from pipelines.commands.failures import FINDINGS, OK
+from pipelines.commands.options import json_option, open_site, warehouse_option
+from transforms.warehouse.repair import Choice, RepairReport, repair
+
+
+@click.command("repair", short_help="Make the warehouse's log and its files agree again.")
+@warehouse_option
+@click.option(
+    "--take-volumes", is_flag=True, help="Volumes that the log does not name are right: take them."
+)
+@click.option(
+    "--trust-log", is_flag=True, help="The log is right: leave volumes that it does not name."
+)
+@click.option("--quick", is_flag=True, help="Compare sizes only; without it every byte is hashed.")
+@click.option("--dry-run", is_flag=True, help="Only say what is wrong and what would be done.")
+@json_option
+def command(
+    warehouse: str | None,
+    take_volumes: bool,
+    trust_log: bool,
+    quick: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Hold the warehouse's log and its files against each other, and make them agree again.
+
+    Damaged documents are followed by a sound one, files that are missing or damaged are no longer
+    named, volumes that no document names are taken in where their blocks are free. No file is
+    deleted. Where a backup of the log stands beside newer volumes, or the log of another warehouse,
+    nothing is done unless you say which is right.
+
+    The exit code is 1 where something was found, also where it was repaired: run it again to see
+    whether all is well.
+    """
+    if take_volumes and trust_log:
+        raise click.UsageError("give --take-volumes or --trust-log, not both")
+    choice = Choice.TAKE_VOLUMES if take_volumes else Choice.TRUST_LOG if trust_log else None
+    screen = Screen(as_json)
+    site = open_site(warehouse=warehouse)
+    with screen.progress("examining") as advance:
+        report = repair(
+            site.warehouse.backing, choice, quick=quick, dry_run=dry_run, advance=advance
+        )
+    _show(screen, report, dry_run=dry_run)
+    return FINDINGS if report.findings else OK
+
+
+def _show(screen: Screen, report: RepairReport, *, dry_run: bool) -> None:
+    is_done = not dry_run and not report.is_undecided
+    screen.table(
+        "found",
+        ("what", "problem", "what was done" if is_done else "what to do or would be done"),
+        ((one.what, one.problem, one.remedy) for one in report.findings),
+    )
+    read = (
+        f"read: {report.documents} of the log's documents, {report.volumes} volumes, "
+        f"{size_text(report.bytes)} hashed; newest generation: {report.generation}"
+    )
+    screen.show(read if report.findings else f"Nothing is wrong. {read}")
+    screen.document(
+        {
+            "findings": [asdict(one) for one in report.findings],
+            "repaired": is_done and bool(report.findings),
+            "undecided": report.is_undecided,
+            "documents": report.documents,
+            "volumes": report.volumes,
+            "bytes": report.bytes,
+            "generation": report.generation,
+        }
+    )

@@ -1,0 +1,95 @@
+"""`strata repair`: what it shows, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pipelines.cli import main, strata
+from pipelines.settings import Settings
+from pipelines.site.site import Site
+from tests.pipelines.kit import load, make_segment, site_settings
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A warehouse of two volumes, and `backup`, its log before the second."""
+    settings = site_settings(tmp_path_factory.mktemp("template"))
+    make_segment(settings, 0)
+    load(Site(settings))
+    shutil.copytree(Path(settings.warehouse, "log"), Path(settings.warehouse).parent / "backup")
+    make_segment(settings, 1)
+    load(Site(settings))
+    return settings
+
+
+@pytest.fixture
+def settings(template: Settings, tmp_path: Path) -> Settings:
+    """A copy of the template."""
+    copy = site_settings(tmp_path)
+    shutil.copytree(Path(template.warehouse).parent, tmp_path, dirs_exist_ok=True)
+    return copy
+
+
+def _run(settings: Settings, *options: str) -> Result:
+    asked = ["repair", "--warehouse", settings.warehouse, *options]
+    return CliRunner().invoke(strata, asked, standalone_mode=False)
+
+
+def _json(settings: Settings, *options: str) -> tuple[int, dict[str, Any]]:
+    result = _run(settings, *options, "--json")
+    return result.return_value, json.loads(result.stdout)
+
+
+def test_a_sound_warehouse_ends_with_0_and_what_was_read(settings: Settings) -> None:
+    result = _run(settings)
+    assert result.return_value == 0
+    assert "Nothing is wrong. read: 1 of the log's documents, 3 volumes, " in result.stdout
+    code, said = _json(settings, "--quick")
+    assert (code, said["findings"], said["repaired"], said["bytes"]) == (0, [], False, 0)
+
+
+def test_findings_are_shown_and_repaired_and_then_gone(settings: Settings) -> None:
+    missing = Site(settings).loaded_catalog().history()[0].key
+    Path(settings.warehouse, missing).unlink()
+
+    would = _run(settings, "--dry-run")
+    assert would.return_value == 1
+    assert "would be done" in would.stdout
+    code, said = _json(settings, "--quick")
+    assert (code, said["repaired"], said["undecided"]) == (1, True, False)
+    assert [row["what"] for row in said["findings"]] == [missing]
+    assert said["findings"][0]["problem"] == "it is missing"
+    assert _json(settings)[0] == 0
+
+
+@pytest.mark.parametrize(("remedy", "volumes"), [("--take-volumes", 2), ("--trust-log", 1)])
+def test_an_older_log_is_explained_until_somebody_chooses(
+    settings: Settings, remedy: str, volumes: int
+) -> None:
+    log = Path(settings.warehouse, "log")
+    shutil.rmtree(log)
+    shutil.copytree(Path(settings.warehouse).parent / "backup", log)
+
+    for _ in range(2):
+        result = _run(settings)
+        assert result.return_value == 1
+        assert f"strata repair {remedy}" in result.stdout
+        code, said = _json(settings)
+        assert (code, said["undecided"], said["repaired"]) == (1, True, False)
+    assert _json(settings, remedy)[0] == 1
+    assert len(Site(settings).loaded_catalog().history()) == volumes
+    assert _run(settings, *([remedy] if volumes == 1 else [])).return_value == 0
+
+
+def test_both_choices_at_once_are_wrong_usage(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["repair", "--warehouse", settings.warehouse, "--take-volumes", "--trust-log"])
+    assert "not both" in capsys.readouterr().err

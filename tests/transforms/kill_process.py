@@ -1,0 +1,64 @@
+"""Opens or repairs copies of a warehouse, each killed one step later than the one before.
+
+    python -m tests.transforms.kill_process TEMPLATE COPIES ACTION
+
+A step is whatever gives a file its name or takes one away. `COPIES/1` is killed by SIGKILL before
+the first one, `COPIES/2` before the second, until one comes to its end. ACTION is `open`, or the
+name of a choice of `repair`, or `repair` for none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from itertools import count
+from pathlib import Path
+
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.repair import Choice, repair
+
+_STEPS = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.symlink")
+
+
+def act(root: Path, action: str) -> None:
+    """Do it once."""
+    warehouse = open_warehouse(root)
+    if action == "open":
+        warehouse.document()
+    else:
+        repair(warehouse.backing, None if action == "repair" else Choice(action))
+
+
+def _kill_before(step: int, root: Path) -> None:
+    left = step
+
+    def on_event(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal left
+        if event in _STEPS and str(arguments[0]).startswith(str(root)):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(on_event)
+
+
+def main() -> None:
+    """Kill one process after another."""
+    template, copies, action = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    for step in count(1):
+        root = copies / str(step)
+        shutil.copytree(template, root, symlinks=True)
+        child = os.fork()  # nothing runs here yet but this
+        if child == 0:
+            _kill_before(step, root)
+            act(root, action)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            sys.exit(os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Which of several volumes are the warehouse, where they overlap and no document says it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
+
+from transforms.blocks import BlockRange
+from transforms.errors import IntegrityError
+from transforms.warehouse.describing import FoundVolume
+from transforms.warehouse.shapes import Volume
+
+
+def check_agreement(found: Sequence[FoundVolume], place: str) -> None:
+    """Raise `IntegrityError` where two volumes say that different files are the same segment."""
+    known: dict[tuple[str, BlockRange], tuple[str, FoundVolume]] = {}
+    for one in found:
+        for blocks, sha256 in one.segments.items():
+            said, other = known.setdefault((one.volume.kind, blocks), (sha256, one))
+            if said != sha256 or other.chain_id != one.chain_id:
+                raise IntegrityError(
+                    f"{other.volume.key} and {one.volume.key} in {place} contradict each other: "
+                    f"the segment {blocks} of {other.chain_id} with SHA-256 {said}, and of "
+                    f"{one.chain_id} with {sha256}. Move the wrong one of these two files to "
+                    "another place, then run strata repair"
+                )
+    chains = {one.chain_id: one.volume.key for one in found}
+    if len(chains) > 1:
+        listed = ", ".join(f"{key} of {chain}" for chain, key in sorted(chains.items()))
+        raise IntegrityError(
+            f"{place} has volumes of several chains ({listed}): move those of the wrong chain to "
+            "another place, then run strata repair"
+        )
+
+
+def best_cover(volumes: Iterable[Volume], named: Collection[str] = ()) -> list[Volume]:
+    """Of volumes that may overlap those that hold the most blocks without overlap, ascending.
+
+    Where that leaves a choice: as many blocks as can be in those whose key is `named`, then as few
+    volumes as can be.
+    """
+    ordered = sorted(volumes, key=lambda volume: (volume.blocks.last, volume.key))
+    lasts = [volume.blocks.last for volume in ordered]
+    scores = [(0, 0, 0)]
+    previous: list[int | None] = [None]  # by number of volumes looked at: what the taken one joins
+    for volume in ordered:
+        before = bisect_left(lasts, volume.blocks.first)
+        size = volume.blocks.last - volume.blocks.first + 1
+        blocks, old, count = scores[before]
+        taken = (blocks + size, old + (size if volume.key in named else 0), count - 1)
+        previous.append(before if taken > scores[-1] else None)
+        scores.append(max(taken, scores[-1]))
+    chosen: list[Volume] = []
+    place = len(ordered)
+    while place:
+        joined = previous[place]
+        if joined is None:
+            place -= 1
+        else:
+            chosen.append(ordered[place - 1])
+            place = joined
+    return chosen[::-1]

@@ -1,0 +1,163 @@
+"""Volumes as they describe themselves: what is known of them where no document names them."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import duckdb
+
+from transforms.blocks import BlockRange
+from transforms.duck import Connection, read_only_connection
+from transforms.errors import IntegrityError
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.scratch import scratch_folder
+from transforms.stores.store import CHUNK_BYTES, Store, content_sha256
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.record import About, write_record
+from transforms.warehouse.records import Origin, read_origin, read_receipts, read_segments
+from transforms.warehouse.shapes import Volume
+from transforms.warehouse.storing import store_again
+
+Advance = Callable[[int], None]
+"""Called with the bytes that were just read."""
+
+_log = logging.getLogger(__name__)
+
+_FOLDERS = {"volumes": "history", "state": "state"}
+# The earlier release named volumes by their input, and those that were sorted as a whole so.
+_NAME = re.compile(
+    r"(volumes|state)/(\d+)-(\d+)\.(?:([0-9a-f]{64})|[0-9a-f]{16}(?:\.sorted)?)\.duckdb"
+)
+_SORTED = ".sorted.duckdb"
+_LINE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundVolume:
+    """A volume that describes itself: `volume` without its record, and what it says.
+
+    `segments` are its segments with the SHA-256 of their ZIPs; `origin` is None for a volume of the
+    earlier release.
+    """
+
+    volume: Volume
+    origin: Origin | None
+    chain_id: str
+    segments: Mapping[BlockRange, str]
+
+
+def volume_blocks(key: str) -> BlockRange | None:
+    """The blocks that a volume's name says; None for another file."""
+    found = _NAME.fullmatch(key)
+    return BlockRange(int(found[2]), int(found[3])) if found else None
+
+
+def named_hash(key: str) -> str:
+    """The SHA-256 that a volume's name says; empty for one of the earlier release."""
+    found = _NAME.fullmatch(key)
+    return (found[4] or "") if found else ""
+
+
+def volume_kind(key: str) -> str:
+    """`history` or `state`, by the folder of the store."""
+    return _FOLDERS[key.partition("/")[0]]
+
+
+def describe_volume(backing: Backing, info: ObjectInfo, advance: Advance) -> FoundVolume:
+    """Hash a volume and read what it says of itself.
+
+    Raises `IntegrityError` where it is damaged or not what its name says, `FileNotFoundError` where
+    it is gone by now.
+    """
+    sha256 = named_hash(info.key)
+    if not sha256 or backing.store.path(info.key) is not None:
+        found = hash_object(backing.store, info.key, advance)
+        if sha256 not in ("", found):
+            place = backing.store.describe(info.key)
+            raise IntegrityError(
+                f"{place} hashes to {found}, its name says {sha256}: it is damaged"
+            )
+        sha256, advance = found, _unreported
+    file = StoredFile(info.key, info.size, sha256)
+    with _opened(backing, file, advance) as con:
+        segments = read_segments(con, "strata.segments")
+        receipts = read_receipts(con, "from strata.receipts", {})
+        origin = read_origin(con)
+    if not segments or not receipts:
+        raise IntegrityError(f"{backing.store.describe(info.key)} says that it holds no segments")
+    is_sorted = info.key.endswith(_SORTED) or bool(origin and origin.is_sorted)
+    volume = Volume.of(file, receipts, is_sorted=is_sorted)
+    if volume.blocks != volume_blocks(info.key):
+        raise IntegrityError(
+            f"{backing.store.describe(info.key)} holds the blocks {volume.blocks}: it was renamed"
+        )
+    return FoundVolume(
+        replace(volume, kind=volume_kind(info.key)),
+        origin,
+        segments[0].name.chain_id,
+        {segment.blocks: segment.sha256 for segment in segments},
+    )
+
+
+def with_record(backing: Backing, volume: Volume) -> Volume:
+    """A volume of history with its record, which is made from the volume, damaged or not there."""
+    with (
+        scratch_folder(backing.scratch) as scratch,
+        _opened(backing, volume.file, _unreported) as con,
+    ):
+        about = About(volume.file, read_origin(con))
+        segments = read_segments(con, "strata.segments")
+        path = scratch / "record.parquet"
+        write_record(path, about, segments, read_receipts(con, "from strata.receipts", {}))
+        sha256 = content_sha256(path)
+        key = f"records/{volume.blocks.key}.{sha256}.parquet"
+        return replace(volume, record=store_again(backing.store, key, sha256, path))
+
+
+def hash_object(store: Store, key: str, advance: Advance) -> str:
+    """The SHA-256 of an object as it is in the store. Raises `FileNotFoundError`."""
+    digest, start = hashlib.sha256(), 0
+    while chunk := store.read(key, start, CHUNK_BYTES):
+        digest.update(chunk)
+        start += len(chunk)
+        advance(len(chunk))
+    return digest.hexdigest()
+
+
+def logged_progress(what: str, total: int) -> Advance:
+    """Log how many of `total` bytes were read, a line now and then."""
+    done, last = 0, time.monotonic()
+
+    def advance(size: int) -> None:
+        nonlocal done, last
+        done += size
+        if time.monotonic() - last >= _LINE_SECONDS:
+            last = time.monotonic()
+            _log.warning("%s: %.1f of %.1f GB read", what, done / 1e9, total / 1e9)
+
+    return advance
+
+
+def _unreported(_: int) -> None:
+    """These bytes were counted before."""
+
+
+@contextmanager
+def _opened(backing: Backing, file: StoredFile, advance: Advance) -> Iterator[Connection]:
+    """A volume in use; that it cannot be read is an `IntegrityError`."""
+    with backing.files.hold([file], advance):
+        try:
+            with read_only_connection(backing.files.path(file), threads=1) as con:
+                yield con
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as error:
+            reason = str(error).splitlines()[0]
+            place = backing.store.describe(file.key)
+            raise IntegrityError(f"{place} cannot be read as a volume ({reason})") from error

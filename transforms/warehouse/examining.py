@@ -1,0 +1,156 @@
+"""Holding what a document names against what is there, and finding volumes for what lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from transforms.errors import IntegrityError
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.choosing import check_agreement
+from transforms.warehouse.describing import (
+    Advance,
+    FoundVolume,
+    describe_volume,
+    hash_object,
+    volume_blocks,
+)
+from transforms.warehouse.document import Document
+from transforms.warehouse.older_log import lacking, listed, listed_volumes
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A file (or the log) with what is wrong with it, and what is done about it."""
+
+    what: str
+    problem: str
+    remedy: str
+
+
+class Examination:
+    """Looks at the files of a warehouse; each is hashed once, however often it is asked about."""
+
+    def __init__(self, backing: Backing, advance: Advance, *, quick: bool) -> None:
+        self._backing = backing
+        self._advance = advance
+        self._quick = quick
+        self._problems: dict[StoredFile, str] = {}
+        self._described: dict[str, FoundVolume | str] = {}
+
+    def kept(self, document: Document, findings: list[Finding]) -> Document:
+        """The document without what is not there or damaged; volumes then lack their record."""
+        bad = {file for file, problem in self._named(document) if problem}
+        volumes = []
+        for volume in document.volumes:
+            if volume.file in bad:
+                remedy = "no longer named: load its segments again, unless others hold them"
+                findings.append(Finding(volume.key, self._problems[volume.file], remedy))
+                continue
+            if volume.record in bad:
+                remedy = "made again from its volume"
+                findings.append(Finding(volume.record.key, self._problems[volume.record], remedy))
+            record = None if volume.record in bad else volume.record
+            volumes.append(replace(volume, record=record))
+        captures = document.captures
+        if captures in bad:
+            remedy = "no longer named: load the spam captures again"
+            findings.append(Finding(captures.key, self._problems[captures], remedy))
+            captures = None
+        refused = []
+        for file in document.quarantine:
+            if file.copy in bad:
+                remedy = "no longer named: the refused file is tried again"
+                findings.append(Finding(file.copy.key, self._problems[file.copy], remedy))
+            refused.append(replace(file, copy=None) if file.copy in bad else file)
+        changed = replace(document, captures=captures, quarantine=tuple(refused))
+        return changed.with_volumes(volumes)
+
+    def takeable(
+        self, document: Document, kept: Document, findings: list[Finding]
+    ) -> list[FoundVolume]:
+        """Sound volumes that neither names, with blocks that `kept` lacks, agreeing with it.
+
+        Raises `IntegrityError` where they contradict each other.
+        """
+        named = document.named_keys()
+        infos = list(lacking(self._backing.store, named, kept.history()))
+        infos += self._newer_states(document, kept)
+        segments = self._backing.catalog(kept).segments
+        found = []
+        for info in infos:
+            one = self._description(info)
+            reason = one if isinstance(one, str) else _disagreement(one, kept)
+            if isinstance(one, FoundVolume):
+                for blocks, sha256 in one.segments.items():
+                    if blocks in segments and segments[blocks].sha256 != sha256:
+                        reason = f"its segment {blocks} was loaded from another file"
+            if isinstance(one, str) or reason:
+                remedy = "left where it is, not named: load its segments"
+                findings.append(Finding(info.key, reason, remedy))
+            else:
+                found.append(one)
+        check_agreement(found, self._backing.store.describe())
+        return found
+
+    def _named(self, document: Document) -> Iterator[tuple[StoredFile, str]]:
+        sizes: dict[str, int] = {}
+        files = document.files()
+        for folder in sorted({file.key.partition("/")[0] for file in files}):
+            sizes |= {info.key: info.size for info in listed(self._backing.store, folder)}
+        for file in files:
+            if file not in self._problems:
+                self._problems[file] = self._problem(file, sizes.get(file.key))
+            yield file, self._problems[file]
+
+    def _problem(self, file: StoredFile, size: int | None) -> str:
+        store = self._backing.store
+        if size != file.size:  # a listing is not believed: what it lacks is asked for by name
+            info = store.head(file.key)
+            if info is None:
+                return "it is missing"
+            if info.size != file.size:
+                return f"it has {info.size} bytes, not {file.size}"
+        if self._quick:
+            return ""
+        try:
+            found = hash_object(store, file.key, self._advance)
+        except FileNotFoundError:
+            return "it is missing"
+        same = found == file.sha256
+        return "" if same else f"it is damaged: it hashes to {found}, not {file.sha256}"
+
+    def _newer_states(self, document: Document, kept: Document) -> Iterator[ObjectInfo]:
+        """States that are not named, later than the named ones, or all where one of those lacks."""
+        states = kept.states()
+        named = document.named_keys()
+        for info in listed_volumes(self._backing.store, "state"):
+            blocks = volume_blocks(info.key)
+            assert blocks is not None
+            later = all(state.blocks < blocks for state in states)
+            if info.key not in named and (later or len(states) < len(document.states())):
+                yield info
+
+    def _description(self, info: ObjectInfo) -> FoundVolume | str:
+        if info.key not in self._described:
+            try:
+                described = describe_volume(self._backing, info, self._advance)
+                self._described[info.key] = described
+            except (IntegrityError, FileNotFoundError) as error:
+                self._described[info.key] = str(error)
+        return self._described[info.key]
+
+
+def _disagreement(one: FoundVolume, kept: Document) -> str:
+    """Why a volume cannot stand beside, or instead of, those that are named; empty if it can."""
+    if kept.chain_id not in ("", one.chain_id):
+        return f"it is of the chain {one.chain_id}, the warehouse of {kept.chain_id}"
+    blocks = one.volume.blocks
+    if one.volume.kind == "state":
+        return ""
+    for held in kept.history():
+        inside = blocks.first <= held.blocks.first and held.blocks.last <= blocks.last
+        if held.blocks.overlaps(blocks) and not inside:
+            return f"{held.key}, which is named, has only a part of its blocks"
+    return ""
