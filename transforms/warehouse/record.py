@@ -12,7 +12,6 @@ from dataclasses import astuple, dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
@@ -61,12 +60,9 @@ def write_record(
         for segment, row in zip(segments, segment_rows(segments), strict=True)
     ]
     origin = astuple(about.origin) if about.origin else None
-    # As DuckDB's files, no two are the same bytes: a sweep could take a fresh one for an abandoned
-    # one of that name, and delete it when the log is about to name it.
-    said = {
-        _ABOUT: json.dumps({"file": astuple(about.volume), "origin": origin}),
-        b"build": uuid4().hex,
-    }
+    # DuckDB's files differ by themselves, and with them their records: a sweep never takes a fresh
+    # one for an abandoned one of that name.
+    said = {_ABOUT: json.dumps({"file": astuple(about.volume), "origin": origin})}
     schema = _SCHEMA.with_metadata(said)
     table = pa.Table.from_pylist(rows, schema=schema)
     pq.write_table(table, path, compression="zstd", write_page_checksum=True)
