@@ -76,7 +76,8 @@ def _answered(error: exceptions.ClientError, place: str, bucket: str, endpoint: 
     if code in _REFUSED or status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return ConfigError(
             f"{endpoint} refused access to {place} ({code}): check the credentials and the "
-            "policy of the bucket; listing, reading and writing objects are all needed"
+            "policy of the bucket; listing, reading and writing objects are all needed, and in a "
+            "warehouse deleting them, too"
         )
     if code in _DAMAGED:
         return IntegrityError(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
 
 from transforms.errors import IntegrityError
+from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.record import recorded_receipts
 from transforms.warehouse.rendering import REMEDY, volume_digests
 from transforms.warehouse.shapes import Volume
 
@@ -50,10 +53,23 @@ def _verified(
         if (found := content_sha256(path)) != volume.file.sha256:
             yield None, volume.key, f"it hashes to {found}, not as when it was written: {REMEDY}"
         with scratch_folder(scratch) as folder:
+            held: list[Receipt] = []
             for receipt, digest in volume_digests(path, folder):
+                held.append(receipt)
                 what = f"{volume.key}: {receipt.table} of segment {receipt.blocks}"
                 same = digest == receipt.sha256
                 problem = "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"
                 yield receipt, what, problem
-    except IntegrityError as error:
+            if volume.record is not None and not _agrees(catalog, volume.record, held):
+                yield None, volume.record.key, "it is not what its volume says: run strata repair"
+    except (FileNotFoundError, IntegrityError) as error:
         yield None, volume.key, str(error)
+
+
+def _agrees(catalog: Catalog, record: StoredFile, held: Iterable[Receipt]) -> bool:
+    """Whether a record has the receipts of its volume, and the bytes that the log names."""
+    catalog.files.bring([record])
+    path = catalog.files.path(record)
+    order = attrgetter("blocks", "table")
+    same = sorted(held, key=order) == list(recorded_receipts([path]))
+    return same and content_sha256(path) == record.sha256

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -193,23 +193,22 @@ class Warehouse:
         with scratch_folder(self._backing.scratch) as scratch:
             loader = Loader(self._backing, scratch, source, sink, self._settings, progress)
             loader.load(sorted(wanted, key=lambda file: file.blocks))
-        self._merge_what_is_due()
-        self.show()
-        self.sweep()
+        self._tidy_up()
         return loader.report
 
-    def _merge_what_is_due(self) -> None:
-        """Merge after a load, unless another process of this machine is doing it.
-
-        What was loaded is loaded, whatever becomes of this.
-        """
+    def _tidy_up(self) -> None:
+        """Merge, show and sweep after a load; what was loaded is, whatever becomes of this."""
         try:
-            with exclusive(self.cache / ".merging.lock", wait_seconds=0):
+            # One process of a machine at a time; of several machines the slower one gives in.
+            with suppress(BusyError), exclusive(self.cache / ".merging.lock", wait_seconds=0):
                 merge(self._backing, self._settings)
-        except BusyError:
-            return
         except (IntegrityError, duckdb.Error) as error:
             _log.warning("volumes were not merged; strata verify says what is damaged: %s", error)
+        self.show()
+        try:
+            self.sweep()
+        except (ConfigError, OSError) as error:
+            _log.warning("files that nobody names any more were not deleted: %s", error)
 
     def show(self) -> None:
         """Make the file of views new, for who opens it without us.

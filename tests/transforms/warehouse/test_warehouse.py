@@ -281,6 +281,28 @@ def test_any_change_of_the_rows_is_found(small: Warehouse, change: str) -> None:
     assert any("orders of segment" in what for what, problem in small.verify() if problem)
 
 
+@pytest.mark.parametrize("damage", ["removed", "cut in half", "flipped at 25.0%"])
+def test_a_damaged_record_is_found_and_named(small: Warehouse, damage: str) -> None:
+    record = small.loaded_catalog().history()[0].record
+    assert record is not None
+    _DAMAGES[damage](small.cache / record.key)
+    ((what, problem),) = [(what, problem) for what, problem in small.verify() if problem]
+    assert record.key.partition(".")[0].rpartition("/")[2] in what
+    assert record.key in what + problem
+
+
+def test_a_load_is_done_though_nothing_may_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(*_: object) -> None:
+        raise ConfigError("deleting is refused")
+
+    monkeypatch.setattr("transforms.warehouse.warehouse.sweep", refused)
+    history_segment(tmp_path / "s", last=2)
+    assert len(load_folder(tmp_path / "w", tmp_path / "s").receipts) == len(HISTORY_TABLES)
+    assert "were not deleted: deleting is refused" in caplog.text
+
+
 @pytest.mark.parametrize("kind", ["history", "state"])
 def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
     """Remove the volume, load its segments again; what else is held stays untouched."""
