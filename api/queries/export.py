@@ -51,8 +51,7 @@ class SnapshotHoldings:
 
     def volume(self, blocks: BlockRange) -> Path:
         """See `transforms.warehouse.holdings.Holdings`."""
-        catalog = self.reading.snapshot.catalog
-        return catalog.files.path(catalog.volume_of(blocks).file)
+        return self.reading.snapshot.catalog.volume_path(blocks)
 
 
 @dataclass(frozen=True, slots=True)

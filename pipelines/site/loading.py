@@ -9,7 +9,7 @@ from pipelines.site.site import Site
 from transforms.blocks import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.warehouse import Survey
+from transforms.warehouse.surveying import Survey
 
 
 @dataclass(frozen=True, slots=True)

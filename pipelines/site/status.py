@@ -15,7 +15,7 @@ from pipelines.site.site import Site
 from transforms.blocks import BlockRange
 from transforms.segments.inventory import Inventory
 from transforms.warehouse.receipts import LoadedSegment
-from transforms.warehouse.warehouse import Survey
+from transforms.warehouse.surveying import Survey
 
 
 @dataclass(frozen=True, slots=True)

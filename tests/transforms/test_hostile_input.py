@@ -46,7 +46,8 @@ from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, UNKNOWN_TYPE
 from transforms.warehouse.load import LoadReport
 from transforms.warehouse.opening import open_warehouse
-from transforms.warehouse.warehouse import Survey, Warehouse
+from transforms.warehouse.surveying import Survey
+from transforms.warehouse.warehouse import Warehouse
 
 _Made = TypeVar("_Made")
 _NO_ZIP = "{key} is not a whole ZIP file"

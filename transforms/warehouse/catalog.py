@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from transforms.blocks import BlockRange
-from transforms.errors import ConfigError, RangeError
+from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.objects import ObjectInfo
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.stores.store import Store
@@ -72,6 +73,20 @@ class Catalog:
             if volume.blocks.first <= blocks.first and blocks.last <= volume.blocks.last:
                 return volume
         raise RangeError(f"the warehouse does not hold the segment {blocks}")
+
+    def volume_path(self, blocks: BlockRange) -> Path:
+        """The file of the volume with a segment's history, on this machine.
+
+        Raises `RangeError` where none has it, `IntegrityError` where it is missing.
+        """
+        file = self.volume_of(blocks).file
+        try:
+            self.files.bring([file])
+        except FileNotFoundError as error:
+            raise IntegrityError(
+                f"{self.store.describe(file.key)} is missing: load its segments again"
+            ) from error
+        return self.files.path(file)
 
     def receipts(
         self, blocks: BlockRange, where: str = "true", values: dict[str, str] | None = None

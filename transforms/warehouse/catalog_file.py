@@ -57,13 +57,20 @@ class CatalogFile:
         digest = hashlib.sha256(str(self.files).encode()).hexdigest()[:12]
         return self.cache / "catalog" / f"{digest}.duckdb"
 
-    def current(self, catalog: Catalog) -> Path:
-        """The file of this generation, of which nothing is lost; it is made unless it is there."""
+    def made(self, catalog: Catalog) -> Path | None:
+        """The file of this generation, of which nothing is lost; None where it is to be made."""
         path = self.path()
-        if _state(path) != _content(catalog, self.files):
-            with scratch_folder(self.cache / "scratch") as scratch:
-                write_catalog(scratch / CURRENT, catalog, self.files)
-                commit_file(scratch / CURRENT, path)
+        return path if _state(path) == _content(catalog, self.files) else None
+
+    def current(self, catalog: Catalog) -> Path:
+        """The file of this generation, which is made unless it is there; one caller at a time."""
+        found = self.made(catalog)
+        if found is not None:
+            return found
+        path = self.path()
+        with scratch_folder(self.cache / "scratch") as scratch:
+            write_catalog(scratch / CURRENT, catalog, self.files)
+            commit_file(scratch / CURRENT, path)
         return path
 
     def _was_moved(self, made_for: str, host: str) -> bool:

@@ -67,9 +67,7 @@ class CatalogHoldings:
 
     def volume(self, blocks: BlockRange) -> Path:
         """See `Holdings.volume`."""
-        file = self._catalog.volume_of(blocks).file
-        self._catalog.files.bring([file])
-        return self._catalog.files.path(file)
+        return self._catalog.volume_path(blocks)
 
 
 def receipts_sql(source: str) -> str:

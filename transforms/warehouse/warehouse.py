@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -25,7 +24,7 @@ from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.open_files import check_open_files
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
-from transforms.segments.inventory import Inventory, Refusal, SegmentFile
+from transforms.segments.inventory import SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.spam.captures import CaptureReport, new_captures, refused_lines
@@ -41,6 +40,7 @@ from transforms.warehouse.merge_plan import MOST_PARTIAL
 from transforms.warehouse.older_log import check_not_older
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import RenderedTable, rendered_table
+from transforms.warehouse.surveying import Survey, survey
 from transforms.warehouse.sweeping import GRACE_SECONDS, ORPHAN_SECONDS, sweep
 from transforms.warehouse.table_load import PartSink
 from transforms.warehouse.taking_over import remove_leftovers, take_over
@@ -48,24 +48,6 @@ from transforms.warehouse.verifying import verify_volumes
 from transforms.warehouse.volumes import LoadSettings, Progress
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """A source held against the warehouse.
-
-    `pending` are segments that can be loaded now; `known_bad` those whose very bytes were refused
-    before; the inventory's own refusals come on top.
-    """
-
-    inventory: Inventory
-    pending: tuple[SegmentFile, ...]
-    known_bad: tuple[Refusal, ...]
-
-    @property
-    def blocks_behind(self) -> int:
-        """How many blocks the source has beyond, or in gaps of, what is loaded."""
-        return sum(file.blocks.last - file.blocks.first + 1 for file in self.pending)
 
 
 class Warehouse:
@@ -151,24 +133,8 @@ class Warehouse:
     def survey(self, source: Source) -> Survey:
         """Say what of a source is still to be loaded. Reads the listing only."""
         catalog = self.catalog()
-        held = (
-            {known.name: known for known in catalog.intact_segments().values()} if catalog else {}
-        )
-        inventory = source.inventory(held.keys())
-        read = {bad.refusal.info: bad.refusal for bad in self.quarantined() if bad.was_read}
-        pending: list[SegmentFile] = []
-        known_bad: list[Refusal] = []
-        for file in inventory.segments:
-            known = held.get(file.name)
-            if known is not None:
-                if known.info.size != file.info.size:
-                    reason = f"{file.info.key} changed after it was loaded: verify which is right"
-                    known_bad.append(Refusal(file.info, reason))
-            elif file.info in read:
-                known_bad.append(read[file.info])
-            else:
-                pending.append(file)
-        return Survey(inventory, tuple(pending), tuple(known_bad))
+        intact = catalog.intact_segments() if catalog else {}
+        return survey(source, intact, self.quarantined())
 
     def load(
         self,
@@ -215,9 +181,19 @@ class Warehouse:
 
         Not of a bucket, all of whose volumes would have to be fetched: `connect` does that.
         """
-        catalog = self.catalog()
-        if catalog is not None and self.in_folder:
-            self._catalog_file.current(catalog.intact())
+        if self.in_folder and self.catalog() is not None:
+            self._views()
+
+    def _views(self) -> tuple[Catalog, Path]:
+        """The newest generation, of what is there, and its file of views."""
+        catalog = self.loaded_catalog().intact()
+        path = self._catalog_file.made(catalog)
+        if path is not None:
+            return catalog, path
+        # One at a time, each from what is the newest by then: an older one never comes last.
+        with exclusive(self.cache / ".views.lock"):
+            catalog = self.loaded_catalog().intact()
+            return catalog, self._catalog_file.current(catalog)
 
     def load_captures(self, source: Source) -> CaptureReport:
         """Load the spam captures that are new in a source (spec 4.6; decisions, spam statistics).
@@ -238,25 +214,11 @@ class Warehouse:
         """The lines of spam captures that are none, with their reasons."""
         return refused_lines(captures_path(self._backing, self.document()))
 
-    def record_refusals(self, survey: Survey) -> None:
+    def record_refusals(self, found: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
-        refused = {refusal.key: refusal for refusal in survey.inventory.refused}
-        bad = {refusal.info for refusal in (*refused.values(), *survey.known_bad)}
-
-        def change(newest: Document) -> Document | None:
-            known = {file.key: file for file in newest.quarantine}
-            fresh = [
-                QuarantinedFile(refusal)
-                for key, refusal in refused.items()
-                if key not in known or known[key].refusal != refusal
-            ]
-            released = [file.key for file in newest.quarantine if file.refusal.info not in bad]
-            changed = newest.quarantined(fresh, released)
-            return changed if changed != newest else None
-
-        if self.document() is not None or refused:
+        if self.document() is not None or found.inventory.refused:
             self._backing.log.begin()
-            self._backing.log.commit(change)
+            self._backing.log.commit(found.quarantined)
 
     def receipts(
         self, blocks: Iterable[BlockRange] | None = None, table: str | None = None
@@ -281,24 +243,21 @@ class Warehouse:
         and the views show all of these. Raises `ConfigError` where nothing is loaded, or there are
         more volumes than files may be open.
         """
-        catalog = self.loaded_catalog().intact()
-        if blocks is not None:
-            catalog = catalog.over(blocks)
-        check_open_files(len(catalog.volumes))
         with ExitStack() as kept:
-            kept.enter_context(self._backing.files.hold(catalog.document.attachable()))
             if blocks is None:
-                path = self._catalog_file.current(catalog)
+                check_open_files(len(self.loaded_catalog().volumes))
+                catalog, path = self._views()
             else:
+                catalog = self.loaded_catalog().intact().over(blocks)
+                check_open_files(len(catalog.volumes))
                 path = kept.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
                 write_catalog(path, catalog, self._catalog_file.files)
+            kept.enter_context(self._backing.files.hold(catalog.document.attachable()))
             yield kept.enter_context(read_only_connection(path))
 
     def volume_path(self, blocks: BlockRange) -> Path:
         """The volume file that holds a segment's history. Raises `RangeError` where none does."""
-        file = self.loaded_catalog().volume_of(blocks).file
-        self._backing.files.bring([file])
-        return self._backing.files.path(file)
+        return self.loaded_catalog().volume_path(blocks)
 
     @contextmanager
     def render(self, blocks: BlockRange, table: str, *, null: str = "") -> Iterator[RenderedTable]:

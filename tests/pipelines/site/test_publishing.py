@@ -380,5 +380,5 @@ def test_verifying_finds_a_volume_that_is_gone(tmp_path: Path) -> None:
 
     found = list(verify_site(site, lambda _what, *step: steps.append(step)))
 
-    assert any("it is missing, or has another size" in str(one) for one in found)
+    assert any("the volume is missing, or has another size" in str(one) for one in found)
     assert steps[-1][0] == steps[-1][1] > 0

@@ -29,7 +29,8 @@ from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.opening import open_warehouse
-from transforms.warehouse.warehouse import Survey, Warehouse
+from transforms.warehouse.surveying import Survey
+from transforms.warehouse.warehouse import Warehouse
 
 _DAY = 24 * 3600
 

@@ -1,0 +1,69 @@
+"""A source held against the warehouse: what is to be loaded, what cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from transforms.blocks import BlockRange
+from transforms.segments.inventory import Inventory, Refusal, SegmentFile
+from transforms.segments.quarantine import QuarantinedFile
+from transforms.segments.source import Source
+from transforms.warehouse.document import Document
+from transforms.warehouse.receipts import LoadedSegment
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A source held against the warehouse.
+
+    `pending` are segments that can be loaded now; `known_bad` those whose very bytes were refused
+    before; the inventory's own refusals come on top.
+    """
+
+    inventory: Inventory
+    pending: tuple[SegmentFile, ...]
+    known_bad: tuple[Refusal, ...]
+
+    @property
+    def blocks_behind(self) -> int:
+        """How many blocks the source has beyond, or in gaps of, what is loaded."""
+        return sum(file.blocks.last - file.blocks.first + 1 for file in self.pending)
+
+    def quarantined(self, newest: Document) -> Document | None:
+        """A generation with these refusals, without files that may be tried now; None: the same."""
+        refused = {refusal.key: refusal for refusal in self.inventory.refused}
+        bad = {refusal.info for refusal in (*refused.values(), *self.known_bad)}
+        known = {file.key: file for file in newest.quarantine}
+        fresh = [
+            QuarantinedFile(refusal)
+            for key, refusal in refused.items()
+            if key not in known or known[key].refusal != refusal
+        ]
+        released = [file.key for file in newest.quarantine if file.refusal.info not in bad]
+        changed = newest.quarantined(fresh, released)
+        return changed if changed != newest else None
+
+
+def survey(
+    source: Source,
+    intact: Mapping[BlockRange, LoadedSegment],
+    quarantine: Sequence[QuarantinedFile],
+) -> Survey:
+    """Hold the listing of a source against segments that are loaded, and files refused before."""
+    held = {known.name: known for known in intact.values()}
+    inventory = source.inventory(held.keys())
+    read = {bad.refusal.info: bad.refusal for bad in quarantine if bad.was_read}
+    pending: list[SegmentFile] = []
+    known_bad: list[Refusal] = []
+    for file in inventory.segments:
+        known = held.get(file.name)
+        if known is not None:
+            if known.info.size != file.info.size:
+                reason = f"{file.info.key} changed after it was loaded: verify which is right"
+                known_bad.append(Refusal(file.info, reason))
+        elif file.info in read:
+            known_bad.append(read[file.info])
+        else:
+            pending.append(file)
+    return Survey(inventory, tuple(pending), tuple(known_bad))
