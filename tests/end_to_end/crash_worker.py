@@ -1,4 +1,4 @@
-"""What a process does until it is killed: load, compact, sweep, commit or read, at random.
+"""What a process does until it is killed: load, compact, sweep, repair, commit or read, at random.
 
 It runs in children of a server that has imported everything, so that a kill costs no start.
 """
@@ -20,6 +20,7 @@ from transforms.stores.folder import FolderStore
 from transforms.warehouse import document as documents
 from transforms.warehouse.document import Document
 from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.repair import repair
 from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
 
@@ -53,9 +54,10 @@ def work(machine: Machine, seed: int) -> None:
     dice = random.Random(seed)
     with _prepared(machine, seed):
         while True:
-            dice.choices((_load, _compact, _sweep, _commit, _read), (6, 2, 2, 1, 1))[0](
-                machine, dice
+            step = dice.choices(
+                (_load, _compact, _sweep, _repair, _commit, _read), (6, 2, 2, 1, 1, 1)
             )
+            step[0](machine, dice)
 
 
 def load_some(machine: Machine, seed: int) -> None:
@@ -91,6 +93,10 @@ def _compact(machine: Machine, dice: random.Random) -> None:
 
 def _sweep(machine: Machine, dice: random.Random) -> None:
     machine.warehouse().sweep(GRACE_SECONDS, ORPHAN_SECONDS)
+
+
+def _repair(machine: Machine, dice: random.Random) -> None:
+    repair(machine.warehouse().backing, None, quick=dice.random() < 0.5)
 
 
 def _commit(machine: Machine, dice: random.Random) -> None:
