@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tests.benchmarks import commits, dagster_cost, exports, load, merge_simulation, splice
+from tests.benchmarks import (
+    commits,
+    dagster_cost,
+    exports,
+    load,
+    merge_simulation,
+    merges,
+    splice,
+)
 
 if __name__ == "__main__":
     print("Load with proof and parts\n")
@@ -15,5 +23,7 @@ if __name__ == "__main__":
     exports.main()
     print("\nWhat compaction rewrites\n")
     merge_simulation.main()
+    print()
+    merges.main()
     print("\nDagster's own cost\n")
     dagster_cost.main()
