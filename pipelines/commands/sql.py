@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import tempfile
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
 from transforms.blocks import BlockRange
 from transforms.warehouse.queries import copy_query, query_reader
+from transforms.warehouse.shapes import Extent, Times
 from transforms.warehouse.warehouse import Warehouse
 
 _SHOWN = 100  # rows of a table on the screen
@@ -40,6 +42,11 @@ _SHOWN = 100  # rows of a table on the screen
     help="Open only the volumes of history that hold any of these blocks: a query about a few "
     "blocks of a long history reads, or fetches, no more.",
 )
+@click.option(
+    "--times",
+    metavar="FROM..TO",
+    help="The same by times in UTC, both included: 2023-06-01..2023-06-02, or with 'T12:30:00'.",
+)
 @warehouse_option
 @json_option
 def command(
@@ -47,20 +54,23 @@ def command(
     form: str,
     out: Path | None,
     blocks: str | None,
+    times: str | None,
     warehouse: str | None,
     as_json: bool,
 ) -> None:
     """Run QUERY on the newest generation: `select * from orders limit 5`.
 
-    Rows outside of --blocks may show, from the same volumes: the query says which rows it wants.
-    CSV is written by the rules of the exports, so NULL and the empty string stay apart.
+    Rows outside of --blocks and --times may show, from the same volumes: the query says which rows
+    it wants. CSV is written by the rules of the exports, so NULL and the empty string stay apart.
     """
     if form == "table" and out:
         raise click.UsageError("--out needs --format csv or --format parquet")
     if form != "table" and as_json:
         raise click.UsageError("--json and --format exclude each other")
     site = open_site(warehouse=warehouse)
-    asked = _blocks(blocks) if blocks else None
+    asked = None
+    if blocks or times:
+        asked = Extent(_blocks(blocks) if blocks else None, _times(times) if times else None)
     if form == "table":
         _show(site.warehouse, query, asked, Screen(as_json))
     else:
@@ -74,8 +84,28 @@ def _blocks(text: str) -> BlockRange:
     return BlockRange(int(found[1]), int(found[2]))
 
 
-def _show(warehouse: Warehouse, query: str, blocks: BlockRange | None, screen: Screen) -> None:
-    with query_reader(warehouse, query, blocks) as reader:
+def _times(text: str) -> Times:
+    try:
+        first, last = (
+            datetime.fromisoformat(part).replace(tzinfo=UTC) for part in text.split("..")
+        )
+    except ValueError:
+        raise click.UsageError(
+            f"--times is {text!r}: give two times in UTC, like 2023-06-01..2023-06-02"
+        ) from None
+    if len(text.rpartition("..")[2]) == len("2023-06-01"):
+        last += timedelta(days=1) - timedelta(microseconds=1)  # a date is a whole day
+    if last < first:
+        raise click.UsageError(f"--times is {text!r}: the second time is before the first")
+    return _micros(first), _micros(last)
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _show(warehouse: Warehouse, query: str, extent: Extent | None, screen: Screen) -> None:
+    with query_reader(warehouse, query, extent) as reader:
         rows = (tuple(row.values()) for batch in reader for row in batch.to_pylist())
         names = list(reader.schema.names)
         shown = list(rows) if screen.json else list(islice(rows, _SHOWN + 1))
@@ -91,14 +121,14 @@ def _show(warehouse: Warehouse, query: str, blocks: BlockRange | None, screen: S
 
 
 def _write(
-    warehouse: Warehouse, query: str, blocks: BlockRange | None, form: str, out: Path | None
+    warehouse: Warehouse, query: str, extent: Extent | None, form: str, out: Path | None
 ) -> None:
     """Write to a file beside `out` first, so that it is never half there."""
     if out is None and form == "parquet" and sys.stdout.isatty():
         raise click.UsageError("Parquet is not for a terminal: give --out")
     with tempfile.TemporaryDirectory(prefix=".strata-", dir=out.parent if out else None) as scratch:
         path = Path(scratch, "rows")
-        copy_query(warehouse, query, path, form, blocks)
+        copy_query(warehouse, query, path, form, extent)
         if out:
             path.replace(out)
         else:

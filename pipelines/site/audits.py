@@ -21,6 +21,7 @@ from transforms.duck import Connection, quote_name
 from transforms.errors import IntegrityError
 from transforms.tables.registry import HISTORY_TABLES, primary_key
 from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.shapes import Extent
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +54,9 @@ def gather(site: Site, wanted: frozenset[BlockRange] | None) -> Iterator[Evidenc
     for receipt in site.receipts(segments):
         receipts.setdefault(receipt.table, []).append(receipt)
     hull = BlockRange(segments[0].first, segments[-1].last) if segments else None
-    with site.warehouse.connect(hull if wanted is not None else None) as con:
+    with site.warehouse.connect(
+        Extent(hull) if hull is not None and wanted is not None else None
+    ) as con:
         yield Evidence(site, con, segments, held, receipts)
 
 

@@ -268,6 +268,14 @@ def test_sql_answers_as_table_json_csv_and_parquet(at_published: Strata, tmp_pat
     ]
 
 
+@pytest.mark.parametrize(
+    "named", [("--blocks", "1-5"), ("--times", "1970-01-01..2100-01-01"), ("--blocks", "15-99")]
+)
+def test_sql_may_name_blocks_or_times(at_published: Strata, named: tuple[str, str]) -> None:
+    query = "select min(height) as first from blocks"
+    assert at_published("sql", query, *named, "--json").json["rows"] == [[1]]
+
+
 def test_sql_shows_the_first_rows_of_many(at_published: Strata) -> None:
     answer = at_published("sql", "select range as number from range(1000)")
 
@@ -317,6 +325,11 @@ def test_verify_leaves_with_1_where_something_is_gone(strata: Strata, settings: 
         (["sql", "selekt"], 2, "the query cannot be run"),
         (["sql", "select 1", "--format", "xml"], 2, "not one of"),
         (["sql", "select 1", "--out", "x"], 2, "--out needs --format"),
+        (["sql", "select 1", "--blocks", "5-1"], 2, "give two heights, like 1-5000"),
+        (["sql", "select 1", "--blocks", "30-40"], 3, "holds nothing of blocks 30-40"),
+        (["sql", "select 1", "--times", "2023"], 2, "give two times in UTC"),
+        (["sql", "select 1", "--times", "2023-06-02..2023-06-01"], 2, "before the first"),
+        (["sql", "select 1", "--times", "1999-01-01..1999-12-31"], 3, "holds nothing of the times"),
         (["sql", "select 1", "--json", "--format", "csv"], 2, "exclude each other"),
         (["load", "--source", "/nowhere/at/all"], 2, "/nowhere/at/all does not exist"),
         (["load", "--source", "ftp://host/x"], 2, "is no store"),

@@ -16,7 +16,7 @@ from transforms.warehouse.document import Document
 from transforms.warehouse.local_files import LocalFiles
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.record import read_record, recorded_receipts
-from transforms.warehouse.shapes import Volume
+from transforms.warehouse.shapes import Extent, Volume
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,16 @@ class Catalog:
         there = [volume for volume in self.volumes if volume not in self.lost]
         return Catalog(self.document.with_volumes(there), self.store, self.files)
 
-    def over(self, blocks: BlockRange) -> Catalog:
-        """The generation with no volumes of history but those that hold any of these blocks."""
-        volumes = [*self.volumes_over(blocks), *self.states()]
+    def over(self, extent: Extent) -> Catalog:
+        """The generation with no volumes of history but those that can hold rows of an extent.
+
+        Raises `RangeError` where none can.
+        """
+        volumes = [*filter(extent.reaches, self.history())]
+        if not volumes:
+            where = self.store.describe()
+            raise RangeError(f"{where} holds nothing of {extent}: strata status says what it holds")
+        volumes += self.states()
         return Catalog(self.document.with_volumes(volumes), self.store, self.files)
 
     def intact_segments(self) -> Mapping[BlockRange, LoadedSegment]:

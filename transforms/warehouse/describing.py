@@ -20,7 +20,13 @@ from transforms.scratch import scratch_folder
 from transforms.stores.store import CHUNK_BYTES, Store, content_sha256
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.record import About, write_record
-from transforms.warehouse.records import Origin, read_origin, read_receipts, read_segments
+from transforms.warehouse.records import (
+    Origin,
+    read_origin,
+    read_receipts,
+    read_segments,
+    read_times,
+)
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.storing import store_again
 
@@ -88,11 +94,11 @@ def describe_volume(backing: Backing, info: ObjectInfo, advance: Advance) -> Fou
     with _opened(backing, file, advance) as con:
         segments = read_segments(con, "strata.segments")
         receipts = read_receipts(con, "from strata.receipts", {})
-        origin = read_origin(con)
+        origin, times = read_origin(con), read_times(con)
     if not segments or not receipts:
         raise IntegrityError(f"{backing.store.describe(info.key)} says that it holds no segments")
     is_sorted = info.key.endswith(_SORTED) or bool(origin and origin.is_sorted)
-    volume = Volume.of(file, receipts, is_sorted=is_sorted)
+    volume = Volume.of(file, receipts, is_sorted=is_sorted, times=times)
     if volume.blocks != volume_blocks(info.key):
         raise IntegrityError(
             f"{backing.store.describe(info.key)} holds the blocks {volume.blocks}: it was renamed"

@@ -213,6 +213,7 @@ def _volume_row(
         "raw": raw,
         "record": _file_row(volume.record),
         "sorted": volume.is_sorted,
+        "times": volume.times,
     }
 
 
@@ -225,7 +226,8 @@ def _volume(
     }
     file, blocks = _present_file(row["file"]), BlockRange(*row["blocks"])
     record = _file(row["record"])
-    return Volume(row["kind"], file, blocks, row["version"], shapes, record, row["sorted"])
+    times = (row["times"][0], row["times"][1]) if row["times"] else None
+    return Volume(row["kind"], file, blocks, row["version"], shapes, record, row["sorted"], times)
 
 
 def _file_row(file: StoredFile | None) -> list[object] | None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from transforms.blocks import BlockRange
 from transforms.duck import Connection, quote_text
 from transforms.errors import ConfigError
 from transforms.tables.dialect import copy_sql, select_list
+from transforms.warehouse.shapes import Extent
 from transforms.warehouse.warehouse import Warehouse
 
 _HUGE = re.compile(r"\bU?HUGEINT\b")
@@ -22,13 +22,13 @@ _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)  # the latt
 
 @contextmanager
 def query_reader(
-    warehouse: Warehouse, query: str, blocks: BlockRange | None = None
+    warehouse: Warehouse, query: str, extent: Extent | None = None
 ) -> Iterator[pa.RecordBatchReader]:
     """Run a query and stream its rows as Arrow batches. Raises `ConfigError` for wrong SQL.
 
-    With `blocks`, the tables of history are those of the volumes that hold any of them.
+    With an `extent`, the tables of history are those of the volumes that can hold rows of it.
     """
-    with warehouse.connect(blocks) as con, _plain_errors():
+    with warehouse.connect(extent) as con, _plain_errors():
         yield con.sql(_exact(con, _statement(con, query))).to_arrow_reader()
 
 
@@ -37,13 +37,13 @@ def copy_query(
     query: str,
     path: Path,
     format_name: str,
-    blocks: BlockRange | None = None,
+    extent: Extent | None = None,
 ) -> None:
     """Write a query's rows to a file: `csv` by the rules of spec 2.8, or `parquet`.
 
-    See `query_reader` for `blocks`. Raises `ConfigError` for wrong SQL.
+    See `query_reader` for `extent`. Raises `ConfigError` for wrong SQL.
     """
-    with warehouse.connect(blocks) as con, _plain_errors():
+    with warehouse.connect(extent) as con, _plain_errors():
         exact = _exact(con, _statement(con, query))
         if format_name == "csv":
             # Only text columns are written exactly as the dialect says.

@@ -91,6 +91,17 @@ def read_origin(con: Connection) -> Origin | None:
     return Origin(rows[0]["warehouse"], rows[0]["generation"], rows[0].get("sorted", False))
 
 
+def read_times(con: Connection) -> tuple[int, int] | None:
+    """The first and last time of the blocks in the file in use, in microseconds since 1970, UTC."""
+    if not con.execute("select 1 from duckdb_tables() where table_name = 'blocks'").fetchall():
+        return None
+    ((first, last),) = con.execute(
+        "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) from blocks "
+        "where isfinite(vega_time)"
+    ).fetchall()
+    return None if first is None else (first, last)
+
+
 def read_segments(con: Connection, source: str) -> list[LoadedSegment]:
     """Read a `strata.segments` table, ascending by block."""
     return parse_segments(con.sql(f"from {source} order by first_block").to_arrow_table())

@@ -46,13 +46,38 @@ def shapes_of(receipts: Iterable[Receipt]) -> dict[str, Shape]:
     return shapes
 
 
+Times = tuple[int, int]
+"""The first and last `vega_time` of blocks, in microseconds since 1970, UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a question names: blocks, times (both ends included), or both; None: any."""
+
+    blocks: BlockRange | None = None
+    times: Times | None = None
+
+    def __str__(self) -> str:
+        blocks = f"blocks {self.blocks}" if self.blocks else ""
+        return " and ".join(filter(None, (blocks, "the times" if self.times else "")))
+
+    def reaches(self, volume: Volume) -> bool:
+        """Whether a volume of history can hold rows of this extent."""
+        if self.blocks is not None and not volume.blocks.overlaps(self.blocks):
+            return False
+        if self.times is None or volume.times is None:
+            return True
+        return volume.times[0] <= self.times[1] and self.times[0] <= volume.times[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Volume:
     """One volume as a document lists it.
 
     `kind` is `history` or `state`; `blocks` are those of its segments; `version` is the newest
     schema version inside. `record` is the file with what was loaded, which only history has.
-    `is_sorted` says that its rows were sorted all at once, not as they were loaded.
+    `is_sorted` says that its rows were sorted all at once, not as they were loaded. `times` are
+    those of its blocks, where that is known.
     """
 
     kind: str
@@ -62,6 +87,7 @@ class Volume:
     shapes: Mapping[str, Shape]
     record: StoredFile | None = None
     is_sorted: bool = False
+    times: Times | None = None
 
     @classmethod
     def of(
@@ -71,6 +97,7 @@ class Volume:
         record: StoredFile | None = None,
         *,
         is_sorted: bool = False,
+        times: Times | None = None,
     ) -> Volume:
         """Describe a volume by its receipts: one of history where it has a record."""
         known = list(receipts)
@@ -79,7 +106,7 @@ class Volume:
         version = max(receipt.segment.version for receipt in known)
         kind = "state" if record is None else "history"
         blocks = BlockRange(first, last)
-        return cls(kind, file, blocks, version, shapes_of(known), record, is_sorted)
+        return cls(kind, file, blocks, version, shapes_of(known), record, is_sorted, times)
 
     @property
     def key(self) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from transforms.blocks import BlockRange
+from transforms.duck import read_only_connection
 from transforms.errors import ConflictError
 from transforms.objects import StoredFile
 from transforms.stores.store import Store, content_sha256, content_size
 from transforms.warehouse.local_files import LocalFiles
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.record import About, write_record
-from transforms.warehouse.records import Origin
+from transforms.warehouse.records import Origin, read_times
 from transforms.warehouse.shapes import Volume
 
 _TYPES = {
@@ -49,11 +50,13 @@ def store_history(
 ) -> Volume:
     """Put a volume of history, and its record, which is written beside `path`; describe it."""
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
+    with read_only_connection(path, threads=1) as con:
+        times = read_times(con)
     volume = store_volume(store, files, "volumes", blocks, path)
     record = path.with_suffix(".parquet")
     write_record(record, About(volume, origin), segments, receipts)
     described = store_volume(store, files, "records", blocks, record)
-    return Volume.of(volume, receipts, described, is_sorted=origin.is_sorted)
+    return Volume.of(volume, receipts, described, is_sorted=origin.is_sorted, times=times)
 
 
 def store_again(store: Store, key: str, sha256: str, path: Path) -> StoredFile:

@@ -40,6 +40,7 @@ from transforms.warehouse.merge_plan import MOST_PARTIAL
 from transforms.warehouse.older_log import check_not_older
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import RenderedTable, rendered_table
+from transforms.warehouse.shapes import Extent
 from transforms.warehouse.surveying import Survey, survey
 from transforms.warehouse.sweeping import GRACE_SECONDS, ORPHAN_SECONDS, sweep
 from transforms.warehouse.table_load import PartSink
@@ -236,19 +237,19 @@ class Warehouse:
         return [one for one in found if wanted is None or one.blocks in wanted]
 
     @contextmanager
-    def connect(self, blocks: BlockRange | None = None) -> Iterator[Connection]:
+    def connect(self, extent: Extent | None = None) -> Iterator[Connection]:
         """Open the newest generation read-only; its views are those of `current.duckdb`.
 
-        With `blocks`, only the volumes that hold any of them are opened, besides the current state,
-        and the views show all of these. Raises `ConfigError` where nothing is loaded, or there are
-        more volumes than files may be open.
+        With an `extent`, only the volumes that can hold rows of it are opened, besides the current
+        state, and the views show all of these. Raises `ConfigError` where nothing is loaded, or
+        there are more volumes than files may be open.
         """
         with ExitStack() as kept:
-            if blocks is None:
+            if extent is None:
                 check_open_files(len(self.loaded_catalog().volumes))
                 catalog, path = self._views()
             else:
-                catalog = self.loaded_catalog().intact().over(blocks)
+                catalog = self.loaded_catalog().intact().over(extent)
                 check_open_files(len(catalog.volumes))
                 path = kept.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
                 write_catalog(path, catalog, self._catalog_file.files)

@@ -11,10 +11,12 @@ import pytest
 
 from tests.pg_csv import decode
 from tests.segments_kit import entry_bytes
-from tests.transforms.warehouse_kit import Held
-from transforms.errors import ConfigError
+from tests.transforms.warehouse_kit import Held, query
+from transforms.blocks import BlockRange
+from transforms.errors import ConfigError, RangeError
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.queries import copy_query, query_reader
+from transforms.warehouse.shapes import Extent
 
 _GREAT = 2**100
 
@@ -177,9 +179,9 @@ def test_a_wrong_query_is_one_sentence(held: Held, tmp_path: Path, query: str) -
 
 def test_a_wrong_query_changes_nothing(held: Held, tmp_path: Path) -> None:
     before = held.warehouse.current.read_bytes()
-    for query in _WRONG:
+    for wrong in _WRONG:
         with pytest.raises(ConfigError):
-            copy_query(held.warehouse, query, tmp_path / "out.csv", "csv")
+            copy_query(held.warehouse, wrong, tmp_path / "out.csv", "csv")
     assert held.warehouse.current.read_bytes() == before
 
 
@@ -235,3 +237,45 @@ def test_there_is_no_query_before_the_first_load(tmp_path: Path) -> None:
         query_reader(open_warehouse(tmp_path), "select 1"),
     ):
         pytest.fail("there is nothing to query")
+
+
+@pytest.mark.parametrize(
+    ("extent", "seen"),
+    [
+        (Extent(), (1, 30)),
+        (Extent(BlockRange(1, 5)), (1, 20)),
+        (Extent(BlockRange(25, 90)), (21, 30)),
+        (Extent(BlockRange(20, 21)), (1, 30)),
+    ],
+    ids=str,
+)
+def test_only_the_volumes_of_the_blocks_in_question_are_read(
+    held: Held, extent: Extent, seen: tuple[int, int]
+) -> None:
+    with held.warehouse.connect(extent) as con:
+        assert con.execute("select count(*) from parties").fetchall() == [(3,)]
+        if seen is None:
+            assert not con.execute(
+                "select 1 from duckdb_views() where view_name = 'blocks'"
+            ).fetchall()
+        else:
+            assert con.execute("select min(height), max(height) from blocks").fetchall() == [seen]
+
+
+def test_blocks_that_nothing_holds_are_an_error(held: Held) -> None:
+    with (
+        pytest.raises(RangeError, match="holds nothing of blocks 31-90"),
+        held.warehouse.connect(Extent(BlockRange(31, 90))),
+    ):
+        pytest.fail("there is nothing to connect to")
+
+
+def test_only_the_volumes_of_the_times_in_question_are_read(held: Held) -> None:
+    one, two = (volume.times for volume in held.warehouse.loaded_catalog().history())
+    rows = query(held.warehouse, "select epoch_us(vega_time) from blocks order by height")
+    micros = [int(str(row[0])) for row in rows]
+    assert (one, two) == ((micros[0], micros[19]), (micros[20], micros[29]))
+    for height, seen in ((1, (1, 20)), (20, (1, 20)), (21, (21, 30)), (30, (21, 30))):
+        at = micros[height - 1]
+        with held.warehouse.connect(Extent(times=(at, at))) as con:
+            assert con.execute("select min(height), max(height) from blocks").fetchall() == [seen]
