@@ -65,6 +65,4 @@ def objects(server: BucketServer, bucket: str) -> dict[str, bytes]:
     """Everything in a bucket."""
     found = server.client.list_objects_v2(Bucket=bucket).get("Contents", [])
     keys = [item["Key"] for item in found]
-    return {
-        key: server.client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys
-    }
+    return {key: server.client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}

@@ -106,6 +106,10 @@ class Warehouse:
             self._taken_over = True
         return document
 
+    def begin(self) -> Document:
+        """The newest generation; where the warehouse was never used, its first one is made."""
+        return self.document() or self._backing.log.begin()
+
     def catalog(self) -> Catalog | None:
         """The newest generation for readers, None where nothing is loaded."""
         document = self.document()
@@ -217,7 +221,7 @@ class Warehouse:
     def record_refusals(self, found: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
         if self.document() is not None or found.inventory.refused:
-            self._backing.log.begin()
+            self.begin()
             self._backing.log.commit(found.quarantined)
 
     def receipts(
