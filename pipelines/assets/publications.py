@@ -35,8 +35,8 @@ def export_asset(table: str, policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
         segments = segments_of_run(partitions_of_run(context))
-        check_warehouse(context, site)
         with retried_if_transient(context.retry_number):
+            check_warehouse(context, site)
             outcome = publish_segments(site, segments, (table,))
         if outcome.report.failed:
             raise _failure(table, outcome.report)

@@ -15,7 +15,7 @@ from pipelines.partitions import RunContext
 from pipelines.site.site import Site
 
 WAREHOUSE_TAG = "strata/warehouse"
-"""The id of the warehouse that a run is for, on every run that the sensor or `strata run` starts."""
+"""The id of the warehouse that a run is for; the sensor and `strata run` give it to their runs."""
 PLACE_TAG = "strata/warehouse_place"
 """Where who asked for the run has this warehouse."""
 
@@ -42,10 +42,10 @@ def check_warehouse(context: RunContext, site: Site) -> None:
     if wanted and wanted != found:
         here = f"the warehouse {found}" if found else "nothing"
         raise dg.Failure(
-            f"this run is for the warehouse {wanted} at {place}, and {_place(site)}, where it runs, "
+            f"this run is for the warehouse {wanted} at {place}, and it runs where {_place(site)} "
             f"holds {here}: nothing was changed. Let STRATA_WAREHOUSE name one place on all "
-            "machines that run this Dagster's jobs. If the other warehouse was given up, strata run "
-            "or the sensor new_segments on this machine goes on with this one",
+            "machines that run this Dagster's jobs. If the other warehouse was given up, strata "
+            "run, or the sensor new_segments, goes on with the one it finds",
             allow_retries=False,
         )
 

@@ -46,8 +46,8 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> Iterator[dg.MaterializeResult[None]]:
         segments = segments_of_run(partitions_of_run(context))
-        check_warehouse(context, site)
         with retried_if_transient(context.retry_number):
+            check_warehouse(context, site)
             remove_published_parts(site)
             outcome = load_segments(site, segments)
         if outcome.failures:

@@ -1,4 +1,4 @@
-"""Machines that share a bucket: each is a working folder with a cache and a Dagster home of its own."""
+"""Machines that share a bucket: each is a folder with a cache and a Dagster home of its own."""
 
 from __future__ import annotations
 
