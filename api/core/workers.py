@@ -82,8 +82,9 @@ class Workers:
     ) -> _Result:
         """Run a job in a thread and return its result; what it raises passes through.
 
-        Raises `UnavailableError` where the queue is full or a store is away, `DeadlineError` after `seconds` of
-        waiting and working, `CancelledError` where `departure` returns, as the client left.
+        Raises `UnavailableError` where the queue is full, or in place of a `ConnectionError`,
+        `DeadlineError` after `seconds` of waiting and working, `CancelledError` where `departure`
+        returns, as the client left.
         """
         cancellation = Cancellation()
         future = self._submit(job, cancellation)
