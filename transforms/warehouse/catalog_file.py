@@ -38,6 +38,14 @@ _VOLUMES = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """The file of views for who opens it without us; whether it shows the newest generation."""
+
+    path: Path
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogFile:
     """Where this machine's file belongs: `cache` is its folder, `files` that of the volumes.
 

@@ -32,7 +32,7 @@ from transforms.spam.files import RefusedLine
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.captures import captures_path, load_captures
 from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.catalog_file import CURRENT, CatalogFile, write_catalog
+from transforms.warehouse.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
 from transforms.warehouse.compaction import CompactionReport, compact, merge
 from transforms.warehouse.document import Document
 from transforms.warehouse.load import Loader, LoadReport
@@ -198,6 +198,14 @@ class Warehouse:
         with exclusive(self.cache / ".views.lock"):
             catalog = self.loaded_catalog().intact()
             return catalog, self._catalog_file.current(catalog)
+
+    def shown(self) -> Shown | None:
+        """The file that an analyst opens, as it is now; None where nothing is loaded."""
+        catalog = self.catalog()
+        if catalog is None:
+            return None
+        made = self._catalog_file.made(catalog.intact())
+        return Shown(made or self._catalog_file.path(), is_new=made is not None)
 
     def load_captures(self, source: Source) -> CaptureReport:
         """Load the spam captures that are new in a source (spec 4.6; decisions, spam statistics).
