@@ -22,7 +22,7 @@ from transforms.blocks import BlockRange
 from transforms.duck import Connection, read_only_connection
 from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.open_files import check_open_files
+from transforms.open_files import check_open_files, naming_open_files
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.segments.inventory import SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
@@ -264,6 +264,7 @@ class Warehouse:
                 check_open_files(len(catalog.volumes))
                 path = kept.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
                 write_catalog(path, catalog, self._catalog_file.files)
+            kept.enter_context(naming_open_files(len(catalog.volumes)))
             kept.enter_context(self._backing.files.hold(catalog.document.attachable()))
             yield kept.enter_context(read_only_connection(path))
 
