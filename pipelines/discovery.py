@@ -9,6 +9,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from exporters.settings import dagster_home
+from pipelines.assets.same_warehouse import warehouse_tags
 from pipelines.batches import plan_batches
 from pipelines.checks import status_evaluations
 from pipelines.instance import end_killed_runs
@@ -39,7 +40,8 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
         present = context.instance.get_dynamic_partitions(str(SEGMENTS.name))
         fresh = missing_partitions(present, status.known)
         batches = plan_batches(status.to_do, [*present, *fresh], settings.batch)
-        requests = list(run_requests(context.instance, batches, datetime.now(UTC)))
+        tags = warehouse_tags(site) if status.to_do else {}
+        requests = list(run_requests(context.instance, batches, datetime.now(UTC), tags))
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else _skip_reason(status),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 import dagster as dg
 
@@ -18,6 +19,7 @@ BATCH_TAG = "strata/blocks"
 MOST_AT_ONCE = 20
 """How many runs are waiting or working at a time; further batches wait for the next look."""
 
+_NO_TAGS: Mapping[str, str] = MappingProxyType({})
 _LONGEST_PAUSE = timedelta(hours=1)
 _UNFINISHED = (
     dg.DagsterRunStatus.QUEUED,
@@ -35,9 +37,12 @@ def batch_tags(batch: Batch) -> dict[str, str]:
 
 
 def run_requests(
-    instance: dg.DagsterInstance, batches: Iterable[Batch], now: datetime
+    instance: dg.DagsterInstance,
+    batches: Iterable[Batch],
+    now: datetime,
+    tags: Mapping[str, str] = _NO_TAGS,
 ) -> Iterator[dg.RunRequest]:
-    """Requests for the batches that no run is about already, ascending.
+    """Requests, with these `tags`, for the batches that no run is about already, ascending.
 
     A batch that was run before and is still to do comes again a minute later, in halves, so that a
     segment which cannot be published holds back no other for long. Alone in its batch, it waits
@@ -57,7 +62,7 @@ def run_requests(
             waiting.extendleft(reversed(batch.halves()))
             continue
         free -= 1
-        yield dg.RunRequest(run_key=f"{batch}:{len(ended)}", tags=batch_tags(batch))
+        yield dg.RunRequest(run_key=f"{batch}:{len(ended)}", tags={**batch_tags(batch), **tags})
 
 
 def blocks_in_progress(instance: dg.DagsterInstance) -> list[BlockRange]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from pipelines.assets.same_warehouse import warehouse_tags
 from pipelines.batches import Batch, plan_batches
 from pipelines.definitions import definitions
 from pipelines.instance import COMMAND_LINE_TAG, add_partitions, only_command_line, open_instance
@@ -76,7 +77,11 @@ class _Runner:
         result = self.definitions.resolve_job_def(job).execute_in_process(
             run_config=_QUIET,
             instance=self.instance,
-            tags={**(batch_tags(batch) if batch else {}), **COMMAND_LINE_TAG},
+            tags={
+                **(batch_tags(batch) if batch else {}),
+                **warehouse_tags(self.site),
+                **COMMAND_LINE_TAG,
+            },
             resources={"site": self.site},
             raise_on_error=False,
         )

@@ -29,6 +29,7 @@ class _Door:
     def __init__(self, app: _App) -> None:
         self.app = app
         self.faults: list[tuple[str, str]] = []
+        self.closed = False
         self.requests: list[str] = []
         self.on_request: Callable[[str], object] = lambda request: None
         self._lock = threading.Lock()
@@ -41,6 +42,7 @@ class _Door:
         self.requests.append(request)
         self.on_request(request)
         fault = self.faults.pop(0)[1] if self.faults and self.faults[0][0] == method else ""
+        fault = "503 SlowDown" if self.closed else fault
         if fault[:3].isdigit():
             start_response(fault, [("Content-Type", "application/xml")])
             code = fault.split(" ", 1)[1]
@@ -87,6 +89,15 @@ class BucketServer:
         store = S3Store(self.bucket(), prefix, self.options(**changes))
         yield store
         store.close()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Answer nothing but 503 for the length of a block."""
+        self.door.closed = True
+        try:
+            yield
+        finally:
+            self.door.closed = False
 
     def empty(self, store: S3Store) -> None:
         """Delete everything in a store."""

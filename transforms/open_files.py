@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import duckdb
 
 from transforms.errors import ConfigError
 
@@ -22,7 +27,30 @@ def check_open_files(volumes: int) -> None:
     """Raise `ConfigError` where this process may not open so many volumes at once."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and volumes + _OTHERS > soft:
-        raise ConfigError(
-            f"the warehouse has {volumes} volumes and this process may open {soft} files: run "
-            "strata compact, which merges them, or raise the limit (ulimit -n)"
-        )
+        raise _too_many(volumes)
+
+
+@contextmanager
+def naming_open_files(volumes: int) -> Iterator[None]:
+    """Raise `ConfigError` where the limit is met after all: a query opens a volume many times."""
+    try:
+        yield
+    except (duckdb.IOException, OSError) as error:
+        if not is_open_files(error):
+            raise
+        raise _too_many(
+            volumes, ", each opened once for every table that a query names,"
+        ) from error
+
+
+def is_open_files(error: Exception) -> bool:
+    """Whether an error, Python's or DuckDB's, says that no more files may be opened."""
+    return os.strerror(errno.EMFILE) in str(error)
+
+
+def _too_many(volumes: int, how_often: str = "") -> ConfigError:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return ConfigError(
+        f"the warehouse has {volumes} volumes{how_often} and this process may open {soft} files: "
+        "run strata compact, which merges them, or raise the limit (ulimit -n)"
+    )

@@ -96,11 +96,14 @@ class Health:
         """Await a job; what it raises is logged, once while it lasts, and None returned."""
         (result,) = await asyncio.gather(job, return_exceptions=True)
         if not isinstance(result, BaseException):
-            self._failing.pop(what, None)
+            if self._failing.pop(what, None) is not None:
+                log.info("%s works again", what)
             return result
-        if self._failing.get(what) != str(result):
-            self._failing[what] = str(result)
-            # Our own errors are sentences; of others the place is needed to understand them.
-            trace = None if isinstance(result, StrataError) else result
+        # An outage is one failure, however its many attempts describe it.
+        failure = "away" if isinstance(result, ConnectionError) else str(result)
+        if self._failing.get(what) != failure:
+            self._failing[what] = failure
+            # These are sentences; of others the place is needed to understand them.
+            trace = None if isinstance(result, (StrataError, ConnectionError)) else result
             log.error("%s failed and is tried again: %s", what, result, exc_info=trace)
         return None

@@ -67,5 +67,9 @@ def log_config(level: str) -> dict[str, Any]:
             # The web server reports every connection; only what goes wrong is of interest.
             "uvicorn": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
             "strata": {"handlers": ["stderr"], "level": level.upper(), "propagate": False},
+            **{
+                name: {"handlers": ["stderr"], "level": "WARNING", "propagate": False}
+                for name in ("exporters", "transforms")
+            },
         },
     }

@@ -7,7 +7,7 @@ that only the older one needs are let go of when its last request is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from api.core.errors import UnavailableError
 from api.core.recent import Recent
 from api.core.relations import HeldTable
 from transforms.duck import MEMORY_LIMIT
+from transforms.errors import IntegrityError
 from transforms.lookups.lookup_tables import Lookups, read_lookups
 from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
@@ -242,6 +243,9 @@ class Snapshots:
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
             lease.enter_context(catalog.files.hold(catalog.document.attachable()))
+            # Without its records a generation answers queries all the same.
+            with suppress(FileNotFoundError, IntegrityError):
+                lease.enter_context(catalog.files.hold(catalog.document.records()))
             files: dict[str, str] = {}
             paths: list[Path] = []
 

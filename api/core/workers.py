@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from api.core.errors import CancelledError, DeadlineError, UnavailableError
+from api.core.logs import log
 
 _Result = TypeVar("_Result")
 Departure = Callable[[], Coroutine[Any, Any, None]]
@@ -81,8 +82,9 @@ class Workers:
     ) -> _Result:
         """Run a job in a thread and return its result; what it raises passes through.
 
-        Raises `UnavailableError` where the queue is full, `DeadlineError` after `seconds` of
-        waiting and working, `CancelledError` where `departure` returns, as the client left.
+        Raises `UnavailableError` where the queue is full, or in place of a `ConnectionError`,
+        `DeadlineError` after `seconds` of waiting and working, `CancelledError` where `departure`
+        returns, as the client left.
         """
         cancellation = Cancellation()
         future = self._submit(job, cancellation)
@@ -108,7 +110,11 @@ class Workers:
 
         def run() -> _Result:
             cancellation.check()
-            return job(cancellation)
+            try:
+                return job(cancellation)
+            except ConnectionError as error:
+                log.warning("a request could not be answered: %s", error)
+                raise UnavailableError("what this needs is away for now: try again") from error
 
         try:
             promise = self._executor.submit(run)

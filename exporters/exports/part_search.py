@@ -7,6 +7,7 @@ is named in a warning and another is taken; only where none is sound is that an 
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from exporters.exports.collector import collector_paused
 from exporters.exports.copies import Copy, DamagedCopyError
 from exporters.exports.cover import Candidate, cheapest_cover
 from exporters.exports.damages import Damages
+from exporters.exports.outage import SECONDS, Outage
 from exporters.exports.plan import ExportPlan, HeldSegment, Span, plan_export
 from exporters.exports.proofs import Proofs
 from exporters.exports.published import published_copy, published_parts
@@ -36,6 +38,8 @@ from transforms.tables.registry import TableSchema
 from transforms.warehouse.holdings import Holdings
 from transforms.warehouse.receipts import Receipt
 
+_log = logging.getLogger(__name__)
+
 # Opening a copy to prove it takes about as long as reading so many bytes of it.
 _OPENING_BYTES = 32 * 1024
 # No number of published ZIPs is dearer than a part that must be looked for on the disk.
@@ -50,6 +54,7 @@ class PartPlaces:
     waiting: PartStage
     rendered: RenderedParts
     proofs: Proofs
+    outage: Outage
 
 
 @dataclass(slots=True)
@@ -75,15 +80,30 @@ class PartSearch:
         Those of the first `prove_bytes` bytes (None: all) are proven now, the others before their
         first byte is read. Raises `IntegrityError` where a part is sound nowhere.
         """
-        with collector_paused():
-            archive = self.places.archive
-            entries = list(archive.entries_inside(plan.table, plan.blocks, self._note_shard))
+        entries = self._entries(plan)
         while True:
             found = [self._parts(span, entries) for span in plan.spans]
             if all(found) and self._are_sound([p for parts in found for p in parts], prove_bytes):
                 break
         with collector_paused():
             return layout_spans(plan, found, style)
+
+    def _entries(self, plan: ExportPlan) -> Sequence[Entry]:
+        """The published ZIPs inside a range; none where the archive is away for now."""
+        archive, outage = self.places.archive, self.places.outage
+        if outage.lasts:
+            return ()
+        try:
+            with collector_paused():
+                return list(archive.entries_inside(plan.table, plan.blocks, self._note_shard))
+        except ConnectionError as error:
+            outage.begin()
+            _log.warning(
+                "no published ZIPs are used for %d s, rows come from the warehouse: %s",
+                SECONDS,
+                error,
+            )
+            return ()
 
     def find_equal(self, copy: Copy, reason: Exception) -> ByteSource:
         """The bytes of a copy that cannot be read, put together anew from other copies.

@@ -14,6 +14,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.exports.collector import collector_paused
 from exporters.exports.damages import Damages, Warn
+from exporters.exports.outage import Outage
 from exporters.exports.part_search import PartPlaces, PartSearch
 from exporters.exports.plan import ExportPlan, HeldSegment, check_table, export_range, plan_export
 from exporters.exports.proofs import Proofs
@@ -61,6 +62,10 @@ class RangeExporter:
     def proofs(self) -> Proofs:
         """What was proven of ZIPs, by any process."""
         return Proofs(self.cache / "proofs.sqlite")
+
+    @cached_property
+    def _outage(self) -> Outage:
+        return Outage()
 
     def export(
         self,
@@ -123,6 +128,7 @@ class RangeExporter:
             PartStage(self.cache / "parts", self.style),
             RenderedParts(self.cache, self.style, self.rendered_bytes),
             self.proofs,
+            self._outage,
         )
 
 

@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +25,8 @@ from transforms.blocks import BlockRange
 from transforms.files import TEMP_SUFFIX, new_file
 from transforms.segments.names import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
+
+_BLOCKS = re.compile(r".*-(\d{1,19})-(\d{1,19})\.zip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,14 @@ class PartStage:
         except FileNotFoundError:
             return None
         return read_parts(source)[0]
+
+    def waiting(self, chain_id: str) -> Iterator[tuple[str, BlockRange]]:
+        """The table and the blocks of every part of a chain that is there, in no order."""
+        for table in HISTORY_TABLES:
+            with suppress(FileNotFoundError), os.scandir(self.root / chain_id / table) as entries:
+                for entry in entries:
+                    if found := _BLOCKS.fullmatch(entry.name):
+                        yield table, BlockRange(int(found[1]), int(found[2]))
 
     def sha256(self, chain_id: str, table: str, blocks: BlockRange) -> str | None:
         """The hash of a part as it was written (hex); None where the part or its hash lacks.

@@ -9,9 +9,11 @@ from exporters.archive.entries import Entry
 from exporters.archive.sums import completeness
 from exporters.publishing.publish import PublishReport
 from pipelines.assets.keys import ARCHIVE, INDEX, WINDOWS, export_key, table_key
+from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import retried_if_transient
+from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.publishing import finish_interrupted, publish_segments, publish_windows
 from pipelines.site.site import Site
 from transforms.tables.registry import HISTORY_TABLES
@@ -34,6 +36,7 @@ def export_asset(table: str, policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         segments = segments_of_run(partitions_of_run(context))
         with retried_if_transient(context.retry_number):
+            check_warehouse(context, site)
             outcome = publish_segments(site, segments, (table,))
         if outcome.report.failed:
             raise _failure(table, outcome.report)
@@ -83,6 +86,7 @@ def index_asset() -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         with retried_if_transient(context.retry_number):
             finish_interrupted(site)
+            remove_published_parts(site)
             archive = site.archive(site.loaded_catalog().chain_id)
             tables = archive.index().tables
         extent = completeness(tables)

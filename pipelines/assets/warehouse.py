@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import dagster as dg
 
 from pipelines.assets.keys import CURRENT_STATE, VOLUMES, WAREHOUSE, table_key
+from pipelines.assets.same_warehouse import check_warehouse, warehouse_metadata
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import retried_if_transient
+from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
 from transforms.tables.meanings import table_meaning
@@ -45,6 +47,8 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult[None]]:
         segments = segments_of_run(partitions_of_run(context))
         with retried_if_transient(context.retry_number):
+            check_warehouse(context, site)
+            remove_published_parts(site)
             outcome = load_segments(site, segments)
         if outcome.failures:
             raise _failure(outcome)
@@ -74,6 +78,7 @@ def current_state_asset() -> dg.AssetsDefinition:
                 "schema_version": newest.version if newest else 0,
                 "tables": len(newest.shapes) if newest else 0,
                 "generation": catalog.generation if catalog else 0,
+                **warehouse_metadata(site),
                 "open_with": f"duckdb -readonly {site.warehouse.current}",
             }
         )

@@ -12,6 +12,7 @@ from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
+from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange
@@ -32,6 +33,7 @@ def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
     started = time.monotonic()
     survey = site.warehouse.survey(site.source)
     site.warehouse.record_refusals(survey)
+    remove_published_parts(site)
     with screen.progress("loading") as advance:
         outcomes = list(
             _load(site.with_progress(advance), [file.blocks for file in survey.pending])

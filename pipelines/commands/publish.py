@@ -15,6 +15,7 @@ from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
+from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.publishing import (
     finish_interrupted,
     publish_segments,
@@ -60,6 +61,7 @@ def command(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     finish_interrupted(site)
+    remove_published_parts(site)
     if reason is None:
         reports = _publish(site, screen)
     else:

@@ -21,6 +21,7 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.sample import write_sample
+from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.publishing import PublishedTable, finish_interrupted, published_tables
 from pipelines.site.site import Site
 from pipelines.site.status import SiteStatus, site_status
@@ -46,6 +47,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         screen.message(f"Writing a sample history to {site.settings.source}")
         write_sample(Path(site.settings.source))
     finish_interrupted(site)
+    remove_published_parts(site)
     before = site_status(site)
     site.warehouse.record_refusals(before.survey)
     runs = list(_run(site, screen)) if before.to_do else []

@@ -37,8 +37,12 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         "warehouse": site.warehouse.describe(),
         "archive": site.store.describe(),
     }
+    opened = site.warehouse.shown()
     _show(screen, status, places)
-    screen.document({**places, **_facts(status)})
+    if opened is not None:
+        made = "" if opened.is_new else ", once strata sql 'from blocks limit 5' has made it new"
+        screen.show(f"open with duckdb -readonly {opened.path}{made}")
+    screen.document({**places, **_facts(status), "open_with": opened and str(opened.path)})
 
 
 def _show(screen: Screen, status: SiteStatus, places: dict[str, str]) -> None:

@@ -46,7 +46,7 @@ def publish_segments(
     archive = site.archive(catalog.chain_id)
     receipts = [r for r in site.receipts(segments) if r.table in tables]
     known = {(entry.table, entry.blocks): entry for entry in _entries(archive, segments, tables)}
-    missing = [receipt for receipt in receipts if not _is_held(receipt, known)]
+    missing = [receipt for receipt in receipts if not is_held(receipt, known)]
     with journaled(site.journal, map(shard_number, segments)):
         report = _publish_parts(site, archive, missing, catalog.segments)
     entries = tuple(_entries(archive, segments, tables)) if missing else tuple(known.values())
@@ -155,7 +155,8 @@ def _entries(
                 yield entry
 
 
-def _is_held(receipt: Receipt, known: Mapping[tuple[str, BlockRange], Entry]) -> bool:
+def is_held(receipt: Receipt, known: Mapping[tuple[str, BlockRange], Entry]) -> bool:
+    """Whether the archive's entries `known` have a receipt's very CSV."""
     entry = known.get((receipt.table, receipt.blocks))
     return entry is not None and entry.members[0].sha256 == receipt.sha256
 

@@ -147,6 +147,7 @@ class ServerProcess:
         environment = {
             **os.environ,
             "STRATA_SOURCE": locations.source,
+            **({"STRATA_CACHE": str(locations.cache)} if locations.cache else {}),
             **{f"STRATA_API_{name}": value for name, value in variables.items()},
         }
         command = "from api.serve import serve; serve()"
@@ -190,6 +191,10 @@ class ServerProcess:
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
         commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_text() for pid in children.split()}
         return [pid for pid, command in commands.items() if "spawn_main" in command]
+
+    def logged(self) -> str:
+        """What it has logged so far."""
+        return os.pread(self._log.fileno(), 2**20, 0).decode()
 
     def terminate(self) -> None:
         """Ask it to stop, as a process manager does."""

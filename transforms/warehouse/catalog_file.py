@@ -38,6 +38,14 @@ _VOLUMES = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """The file of views for who opens it without us; whether it shows the newest generation."""
+
+    path: Path
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogFile:
     """Where this machine's file belongs: `cache` is its folder, `files` that of the volumes.
 
@@ -83,9 +91,8 @@ class CatalogFile:
 
 def write_catalog(path: Path, catalog: Catalog, files: Path) -> None:
     """Write a new file of views over all volumes of a generation; they are made local first."""
-    records = [volume.record for volume in catalog.volumes if volume.record]
     captures = catalog.document.captures
-    catalog.files.bring([*catalog.document.attachable(), *records])
+    catalog.files.bring([*catalog.document.attachable(), *catalog.document.records()])
     rows = pa.Table.from_pylist([_volume_row(v) for v in catalog.volumes], schema=_VOLUMES)
     with (
         working_connection(path.parent) as con,

@@ -84,11 +84,14 @@ class Document:
         captures = [self.captures] if self.captures else []
         return [*(volume.file for volume in self.volumes), *captures]
 
+    def records(self) -> list[StoredFile]:
+        """The records of its volumes."""
+        return [volume.record for volume in self.volumes if volume.record]
+
     def files(self) -> list[StoredFile]:
         """Every file of the warehouse that this generation names."""
-        records = [volume.record for volume in self.volumes if volume.record]
         copies = [refused.copy for refused in self.quarantine if refused.copy]
-        return [*self.attachable(), *records, *copies]
+        return [*self.attachable(), *self.records(), *copies]
 
     def quarantined(self, refused: Iterable[QuarantinedFile], released: Iterable[str]) -> Document:
         """The same with some files refused, and some, by key, no longer."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from transforms.duck import Connection, quote_text
 from transforms.errors import ConfigError
+from transforms.open_files import is_open_files
 from transforms.tables.dialect import copy_sql, select_list
 from transforms.warehouse.shapes import Extent
 from transforms.warehouse.warehouse import Warehouse
@@ -60,7 +61,7 @@ def _plain_errors() -> Iterator[None]:
     except (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError) as error:
         raise _query_error(str(error)) from error
     except OSError as error:
-        if error.errno is not None:
+        if error.errno is not None or is_open_files(error):
             raise
         # Arrow hands on what DuckDB says in the middle of a stream as an OSError without a number.
         raise _query_error(str(error)) from error

@@ -22,7 +22,7 @@ from transforms.blocks import BlockRange
 from transforms.duck import Connection, read_only_connection
 from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.open_files import check_open_files
+from transforms.open_files import check_open_files, naming_open_files
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.segments.inventory import SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
@@ -32,7 +32,7 @@ from transforms.spam.files import RefusedLine
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.captures import captures_path, load_captures
 from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.catalog_file import CURRENT, CatalogFile, write_catalog
+from transforms.warehouse.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
 from transforms.warehouse.compaction import CompactionReport, compact, merge
 from transforms.warehouse.document import Document
 from transforms.warehouse.load import Loader, LoadReport
@@ -106,6 +106,10 @@ class Warehouse:
                 remove_leftovers(self._backing)
             self._taken_over = True
         return document
+
+    def begin(self) -> Document:
+        """The newest generation; where the warehouse was never used, its first one is made."""
+        return self.document() or self._backing.log.begin()
 
     def catalog(self) -> Catalog | None:
         """The newest generation for readers, None where nothing is loaded."""
@@ -196,6 +200,14 @@ class Warehouse:
             catalog = self.loaded_catalog().intact()
             return catalog, self._catalog_file.current(catalog)
 
+    def shown(self) -> Shown | None:
+        """The file that an analyst opens, as it is now; None where nothing is loaded."""
+        catalog = self.catalog()
+        if catalog is None:
+            return None
+        made = self._catalog_file.made(catalog.intact())
+        return Shown(made or self._catalog_file.path(), is_new=made is not None)
+
     def load_captures(self, source: Source) -> CaptureReport:
         """Load the spam captures that are new in a source (spec 4.6; decisions, spam statistics).
 
@@ -218,7 +230,7 @@ class Warehouse:
     def record_refusals(self, found: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
         if self.document() is not None or found.inventory.refused:
-            self._backing.log.begin()
+            self.begin()
             self._backing.log.commit(found.quarantined)
 
     def receipts(
@@ -253,6 +265,7 @@ class Warehouse:
                 check_open_files(len(catalog.volumes))
                 path = kept.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
                 write_catalog(path, catalog, self._catalog_file.files)
+            kept.enter_context(naming_open_files(len(catalog.volumes)))
             kept.enter_context(self._backing.files.hold(catalog.document.attachable()))
             yield kept.enter_context(read_only_connection(path))
 

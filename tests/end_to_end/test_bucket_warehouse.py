@@ -1,0 +1,270 @@
+"""A warehouse in a bucket, used by several machines through the commands and the server."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from exporters.settings import Locations
+from tests.api.server_kit import ServerProcess
+from tests.end_to_end.machines_kit import Machine, objects
+from tests.s3_kit import BucketServer, bucket_server
+from tests.segments_kit import KIT_CHAIN, table_rows
+from tests.transforms.warehouse_kit import history_segment, state_segment
+from transforms.warehouse.opening import open_warehouse
+
+CAPTURE = {"partyId": "a1" * 32, "chainId": KIT_CHAIN, "statistics": {"epochSeq": 7}}
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """The buckets that all machines share."""
+
+    server: BucketServer
+    source: str
+    warehouse: str
+    archive: str
+    root: Path
+
+    @property
+    def places(self) -> dict[str, str]:
+        return {
+            "STRATA_SOURCE": f"s3://{self.source}/segments",
+            "STRATA_WAREHOUSE": f"s3://{self.warehouse}/some/prefix",
+            "STRATA_ARCHIVE": f"s3://{self.archive}/exports",
+            "AWS_ENDPOINT_URL": self.server.url,
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+
+    def machine(self, name: str) -> Machine:
+        return Machine(self.root / name, self.places)
+
+    def add(self, *segments: Path) -> None:
+        for path in segments:
+            self.server.client.upload_file(str(path), self.source, f"segments/{path.name}")
+
+    def held(self) -> dict[str, bytes]:
+        """Everything in the buckets of the warehouse and of the archive."""
+        return {**objects(self.server, self.warehouse), **objects(self.server, self.archive)}
+
+    def locations(self, name: str) -> Locations:
+        """Where a server on a machine finds all this."""
+        places = self.places
+        return Locations(
+            source=places["STRATA_SOURCE"],
+            warehouse=places["STRATA_WAREHOUSE"],
+            archive=places["STRATA_ARCHIVE"],
+            cache=self.machine(name).cache,
+        )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as running, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", running.url)
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        yield running
+
+
+def make_cloud(server: BucketServer, root: Path) -> Cloud:
+    return Cloud(server, server.bucket(), server.bucket(), server.bucket(), root)
+
+
+def segment(folder: Path, first: int, last: int, *, states: bool = False) -> Path:
+    orders = table_rows("orders", {}, {"reference": 'a,"b"\r\n'}, first=first)
+    build = state_segment if states else history_segment
+    return build(folder, first=first, last=last, tables={"orders": orders})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """A machine with folders only, which loaded and published the same four segments."""
+    root = tmp_path_factory.mktemp("folder")
+    source = root / "source"
+    source.mkdir()
+    for first, last in ((1, 10), (11, 25), (26, 30), (31, 40)):
+        segment(source, first, last, states=last == 40)
+    places = {name: str(root / name) for name in ("source", "warehouse", "archive")}
+    machine = Machine(root, {f"STRATA_{name.upper()}": place for name, place in places.items()})
+    machine.strata("load")
+    machine.strata("publish")
+    return machine
+
+
+@pytest.fixture(scope="module")
+def cloud(server: BucketServer, folder: Machine, tmp_path_factory: pytest.TempPathFactory) -> Cloud:
+    """Two segments loaded on a, published on b; two more loaded and published by Dagster on b."""
+    made = make_cloud(server, tmp_path_factory.mktemp("cloud"))
+    *first, last, newest = sorted((folder.folder / "source").iterdir(), key=_first_block)
+    made.add(*first)
+    a, b = made.machine("a"), made.machine("b")
+    a.strata("load")
+    b.strata("publish")
+    made.add(last, newest)
+    b.strata("run")
+    return made
+
+
+def _first_block(path: Path) -> int:
+    return int(path.stem.split("-")[-2])
+
+
+def test_what_several_machines_published_is_what_one_with_folders_publishes(
+    cloud: Cloud, folder: Machine
+) -> None:
+    archive = folder.folder / "archive"
+    wanted = {
+        f"exports/{path.relative_to(archive)}": path.read_bytes()
+        for path in archive.rglob("*")
+        if path.is_file() and path.parent.name != ".strata-scratch"
+    }
+
+    assert len([key for key in wanted if key.endswith(".zip")]) == 4 * 15
+    assert objects(cloud.server, cloud.archive) == wanted
+
+
+def test_a_machine_that_only_reads_answers_everything_and_writes_nothing(
+    cloud: Cloud, folder: Machine
+) -> None:
+    c, before = cloud.machine("c"), cloud.held()
+    cloud.server.door.requests.clear()
+
+    status = c.json("status")
+    counted = c.json("sql", "select count(*) from orders")
+    (folder_count,) = folder.json("sql", "select count(*) from orders")["rows"]
+    some = c.json(
+        *("sql", "select min(_segment), count(*) from orders where _segment = 11"),
+        *("--blocks", "11-25"),
+    )
+    exported = c.export("orders", 1, 40)
+    c.strata("verify")
+
+    assert status["segments"]["published"] == ["1-10", "11-25", "26-30", "31-40"]
+    assert status["segments"]["to_do"] == []
+    assert counted["rows"] == [folder_count] == [[8]]
+    assert some["rows"] == [[11, 2]]
+    assert exported == folder.export("orders", 1, 40)
+    assert cloud.held() == before
+    assert {request.split()[0] for request in cloud.server.door.requests} == {"GET", "HEAD"}
+
+
+def test_a_query_about_a_few_blocks_fetches_the_volumes_of_these_only(cloud: Cloud) -> None:
+    d = cloud.machine("d")
+
+    d.strata("sql", "from orders", "--blocks", "11-12")
+
+    assert len(list(d.cache.glob("volumes/*.duckdb"))) == 1
+    assert len(cloud.machine("c").json("sql", "from strata.volumes where kind = 'history'")["rows"])
+
+
+def test_parts_that_another_machine_published_go_with_the_next_load(cloud: Cloud) -> None:
+    a = cloud.machine("a")
+    assert len(list(a.cache.glob("parts/*/*/*.zip"))) == 2 * 15
+
+    a.strata("load")
+
+    assert not list(a.cache.glob("parts/*/*/*.zip*"))
+
+
+def test_captures_and_compaction_on_one_machine_are_seen_on_another(cloud: Cloud) -> None:
+    a, c = cloud.machine("a"), cloud.machine("c")
+    cloud.server.client.put_object(
+        Bucket=cloud.source,
+        Key=f"segments/spam/{KIT_CHAIN}-9.ndjson",
+        Body=json.dumps(CAPTURE).encode(),
+    )
+    exported = c.export("trades", 1, 40)
+
+    a.strata("captures")
+    assert a.json("compact")["volumes"] == 2  # too few to be worth it
+    merged = open_warehouse(a.places["STRATA_WAREHOUSE"], a.cache).compact(most_partial=1).merged
+
+    assert c.json("sql", "select count(*) from spam_captures")["rows"] == [[1]]
+    assert [len(old) for _, old in merged] == [2]
+    assert len(c.json("sql", "from strata.volumes where kind = 'history'")["rows"]) == 1
+    assert c.export("trades", 1, 40) == exported
+    c.strata("verify")
+
+
+_TIME = "/api/v2/vega/time"
+_POLLS = {"POLL_SECONDS": "0.1", "LAG_SECONDS": "1"}
+_OUTAGES = ("opening the newest generation failed", "looking at the source failed")
+
+
+def export_path(first: int, last: int) -> str:
+    return f"/api/v2/networkhistory/export?fromBlock={first}&toBlock={last}&table=5"
+
+
+def get(process: ServerProcess, path: str) -> httpx2.Response:
+    return httpx2.get(process.url + path, timeout=60)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.3)
+
+
+def download(process: ServerProcess, first: int, last: int) -> bytes:
+    """The ZIP of a range of orders, as soon as the server has all of it."""
+    path = export_path(first, last)
+    wait_until(lambda: get(process, path).status_code != 404)
+    answer = get(process, path)
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+def outages(process: ServerProcess) -> list[int]:
+    """How often the log names each kind of failure."""
+    return [process.logged().count(what) for what in _OUTAGES]
+
+
+def test_a_server_follows_the_log_and_outlives_the_bucket(
+    server: BucketServer, folder: Machine, tmp_path: Path
+) -> None:
+    cloud = make_cloud(server, tmp_path)
+    a = cloud.machine("a")
+    (first, second, third, _) = sorted((folder.folder / "source").iterdir(), key=_first_block)
+    cloud.add(first)
+    a.strata("load")
+    a.strata("publish")
+    with ServerProcess(cloud.locations("server"), "--no-grpc", **_POLLS) as process:
+        download(process, 1, 10)
+        cloud.add(second)
+        a.strata("load")
+        wanted = download(process, 1, 25)
+        assert wanted == folder.export("orders", 1, 25)
+        with server.away():
+            wait_until(lambda: 0 not in outages(process))
+            newest = get(process, _TIME).json()
+            assert download(process, 1, 25) == wanted
+            assert get(process, "/archive/index.json").status_code == 503
+            tried = len(server.door.requests)
+            wait_until(lambda: len(server.door.requests) > tried + 12)
+            assert get(process, "/ready").status_code == 200
+            assert outages(process) == [1, 1]
+        cloud.add(third)
+        a.strata("load")
+        download(process, 1, 30)
+        assert get(process, _TIME).json() != newest
+        assert outages(process) == [1, 1]
+
+
+def test_a_server_that_starts_while_the_bucket_is_away_serves_what_it_has_seen(
+    cloud: Cloud, folder: Machine
+) -> None:
+    cloud.machine("c").strata("sql", "select 1")  # the machine has seen a generation
+    with cloud.server.away():
+        with ServerProcess(cloud.locations("c"), "--no-grpc", **_POLLS) as process:
+            assert download(process, 1, 40) == folder.export("orders", 1, 40)
+            wait_until(lambda: 0 not in outages(process))
+        nothing_seen = cloud.machine("nothing").run("serve", "--port", "0", "--no-grpc")
+    assert nothing_seen.returncode == 7
+    assert nothing_seen.stderr.startswith("strata: ")
+    assert "is overloaded or failing" in nothing_seen.stderr
+    assert len(nothing_seen.stderr.splitlines()) == 1

@@ -1,0 +1,111 @@
+"""More volumes than a process may have open files: each command works, or says what to do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.volumes_kit import TABLE, many_volumes
+from tests.transforms.warehouse_kit import history_segment
+
+_STRATA = str(Path(sys.executable).with_name("strata"))
+_COUNT = f"select count(*) from {TABLE}"
+# Each table of a query opens each volume once more.
+_SEVERAL_TIMES = f"select count(*) from {TABLE} a, {TABLE} b, {TABLE} c"
+_ADVICE = "run strata compact, which merges them, or raise the limit (ulimit -n)"
+
+
+@dataclass(frozen=True)
+class Limited:
+    """A warehouse, and processes that may open so many files, whatever they ask for."""
+
+    root: Path
+    files: int
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", f'ulimit -n {self.files} && exec "$@"', "sh", _STRATA, *arguments],
+            cwd=self.root,
+            env={f"STRATA_{name.upper()}": name for name in ("source", "warehouse", "archive")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def strata(self, *arguments: str) -> str:
+        """Run a command that must do what is asked."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def advised(self, *arguments: str) -> str:
+        """Run a command that must fail with the one sentence; returns it."""
+        done = self.run(*arguments)
+        assert done.returncode == 2, done.stdout + done.stderr
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("strata: the warehouse has ")
+        assert line.endswith(_ADVICE)
+        return line
+
+    def export(self, last: int) -> bytes:
+        (self.root / "out").mkdir(exist_ok=True)
+        self.strata("export", TABLE, "1", str(last), "--out", "out")
+        return next((self.root / "out").glob(f"*-1-{last}.zip")).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("volumes", "files"), [(200, 256), pytest.param(2000, 1024, marks=pytest.mark.crash)]
+)
+def test_every_command_works_or_advises_to_compact_and_then_all_work(
+    tmp_path: Path, volumes: int, files: int
+) -> None:
+    many_volumes(tmp_path / "warehouse", volumes)
+    (tmp_path / "source").mkdir()
+    history_segment(tmp_path / "source", first=volumes + 1, last=volumes + 9)
+    limited = Limited(tmp_path, files)
+
+    status = json.loads(limited.strata("status", "--json"))
+    assert len(status["segments"]["loaded"]) == volumes
+    assert f"has {volumes} volumes and this process may open {files}" in limited.advised(
+        "sql", _COUNT
+    )
+    limited.advised("serve", "--port", "0", "--no-grpc")
+    limited.strata("sql", _COUNT, "--blocks", "5-9")
+    exported = limited.export(9)
+
+    limited.strata("compact")
+
+    limited.strata("sql", _SEVERAL_TIMES)
+    assert limited.export(9) == exported
+    limited.strata("load")
+    assert json.loads(limited.strata("sql", "select count(*) from blocks", "--json"))["rows"] == [
+        [9]
+    ]
+
+
+def test_a_query_that_meets_the_limit_on_its_way_gives_the_same_advice(tmp_path: Path) -> None:
+    many_volumes(tmp_path / "warehouse", 70)
+    limited = Limited(tmp_path, 200)  # enough to open all of them once
+
+    limited.strata("sql", _COUNT)
+    shown = limited.advised("sql", _SEVERAL_TIMES)
+    written = limited.advised("sql", _SEVERAL_TIMES, "--format", "csv")
+
+    assert "opened once for every table that a query names" in shown
+    assert written == shown
+
+
+def test_a_load_merges_what_is_too_much_by_itself(tmp_path: Path) -> None:
+    many_volumes(tmp_path / "warehouse", 80)
+    (tmp_path / "source").mkdir()
+    history_segment(tmp_path / "source", first=81, last=90)
+    limited = Limited(tmp_path, 200)
+
+    limited.strata("load")
+
+    limited.strata("sql", _SEVERAL_TIMES)

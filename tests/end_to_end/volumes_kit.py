@@ -1,0 +1,60 @@
+"""Warehouses of very many small volumes, made in seconds: one for each block, without rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from tests.segments_kit import KIT_CHAIN
+from transforms.blocks import BlockRange
+from transforms.duck import Connection, attached, working_connection
+from transforms.objects import ObjectInfo
+from transforms.scratch import scratch_folder
+from transforms.segments.names import SegmentName
+from transforms.tables.registry import known_table
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.receipts import LoadedSegment, Receipt
+from transforms.warehouse.records import Origin, write_records
+from transforms.warehouse.shapes import Volume
+from transforms.warehouse.storing import store_history
+from transforms.warehouse.volumes import create_table_sql
+from transforms.warehouse.warehouse import Warehouse
+
+TABLE = "trades"
+
+
+def many_volumes(root: Path, count: int) -> Warehouse:
+    """A warehouse with the blocks from 1 to `count`, each a segment and a volume of its own."""
+    warehouse = open_warehouse(root)
+    warehouse.begin()
+    with (
+        scratch_folder(warehouse.backing.scratch) as scratch,
+        working_connection(scratch) as con,
+    ):
+        volumes = list(_volumes(warehouse, con, scratch, count))
+    warehouse.backing.log.commit(
+        lambda newest: replace(newest, chain_id=KIT_CHAIN).with_volumes(volumes)
+    )
+    return warehouse
+
+
+def _volumes(warehouse: Warehouse, con: Connection, scratch: Path, count: int) -> Iterator[Volume]:
+    known, document = known_table(TABLE, 1), warehouse.begin()
+    assert known is not None
+    schema, header = known.schema, known.schema.header
+    empty = (0, len(header), hashlib.sha256(header).hexdigest())
+    origin = Origin(document.warehouse, document.generation, is_sorted=True)
+    for height in range(1, count + 1):
+        name = SegmentName(KIT_CHAIN, 1, BlockRange(height, height))
+        source = ObjectInfo(name.file_name, 1, "1")
+        segments = [LoadedSegment(name, source, "0" * 64, "", "", 0, 1)]
+        receipts = [Receipt(name, schema, *empty)]
+        path = scratch / "volume.duckdb"
+        with attached(con, path, "volume", "(block_size 16384)"):
+            con.execute(create_table_sql("volume", TABLE, schema.columns))
+            write_records(con, "volume", origin, segments, receipts)
+        yield store_history(
+            warehouse.backing.store, warehouse.backing.files, path, origin, segments, receipts
+        )
