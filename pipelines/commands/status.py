@@ -38,11 +38,25 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         "archive": site.store.describe(),
     }
     opened = site.warehouse.shown()
+    catalog = site.warehouse.catalog()
+    lost = catalog.lost if catalog else ()
     _show(screen, status, places)
+    screen.table(
+        "lost volumes: run strata repair, then strata load",
+        ("volume", "blocks"),
+        ((volume.key, volume.blocks) for volume in lost),
+    )
     if opened is not None:
         made = "" if opened.is_new else ", once strata sql 'from blocks limit 5' has made it new"
         screen.show(f"open with duckdb -readonly {opened.path}{made}")
-    screen.document({**places, **_facts(status), "open_with": opened and str(opened.path)})
+    screen.document(
+        {
+            **places,
+            **_facts(status),
+            "open_with": opened and str(opened.path),
+            "lost": [volume.key for volume in lost],
+        }
+    )
 
 
 def _show(screen: Screen, status: SiteStatus, places: dict[str, str]) -> None:

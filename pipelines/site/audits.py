@@ -53,10 +53,10 @@ def gather(site: Site, wanted: frozenset[BlockRange] | None) -> Iterator[Evidenc
     receipts: dict[str, list[Receipt]] = {table: [] for table in HISTORY_TABLES}
     for receipt in site.receipts(segments):
         receipts.setdefault(receipt.table, []).append(receipt)
-    hull = BlockRange(segments[0].first, segments[-1].last) if segments else None
-    with site.warehouse.connect(
-        Extent(hull) if hull is not None and wanted is not None else None
-    ) as con:
+    extent = None
+    if wanted is not None and segments:
+        extent = Extent(BlockRange(segments[0].first, segments[-1].last))
+    with site.warehouse.connect(extent) as con:
         yield Evidence(site, con, segments, held, receipts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -207,6 +208,24 @@ def test_status_shows_gaps_and_what_cannot_be_used(strata: Strata, settings: Set
     assert [row["file"] for row in facts["quarantined"]] == ["notes.zip"]
     assert "notes.zip" in strata("status").out
     assert not Path(settings.warehouse).exists()
+
+
+def test_status_names_lost_volumes_and_the_remedy_works(
+    strata: Strata, published: Settings, tmp_path: Path
+) -> None:
+    folder = tmp_path / "warehouse"
+    shutil.copytree(published.warehouse, folder)
+    at = ("--warehouse", str(folder))
+    every = (*at, "--source", published.source, "--archive", published.archive)
+    assert strata("status", "--json", *every).json["lost"] == []
+    (volume,) = (folder / "volumes").iterdir()
+    volume.write_bytes(volume.read_bytes()[:-1])
+    assert strata("status", "--json", *every).json["lost"] == [f"volumes/{volume.name}"]
+    assert "run strata repair, then strata load" in strata("status", *every).out
+    assert strata("repair", *at).code == 1
+    assert strata("load", "--source", published.source, *at).code == 0
+    assert strata("status", "--json", *every).json["lost"] == []
+    assert strata("verify", *at, "--archive", published.archive).code == 0
 
 
 def test_a_dry_run_says_exactly_what_the_export_will_be(
