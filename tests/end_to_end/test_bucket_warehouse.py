@@ -111,6 +111,12 @@ def cloud(server: BucketServer, folder: Machine, tmp_path_factory: pytest.TempPa
     return made
 
 
+@pytest.fixture(scope="module")
+def whole(folder: Machine) -> bytes:
+    """All orders, as the machine with folders exports them."""
+    return folder.export("orders", 1, 40)
+
+
 def _first_block(path: Path) -> int:
     return int(path.stem.split("-")[-2])
 
@@ -130,14 +136,13 @@ def test_what_several_machines_published_is_what_one_with_folders_publishes(
 
 
 def test_a_machine_that_only_reads_answers_everything_and_writes_nothing(
-    cloud: Cloud, folder: Machine
+    cloud: Cloud, whole: bytes
 ) -> None:
     c, before = cloud.machine("c"), cloud.held()
     cloud.server.door.requests.clear()
 
     status = c.json("status")
     counted = c.json("sql", "select count(*) from orders")
-    (folder_count,) = folder.json("sql", "select count(*) from orders")["rows"]
     some = c.json(
         *("sql", "select min(_segment), count(*) from orders where _segment = 11"),
         *("--blocks", "11-25"),
@@ -147,9 +152,9 @@ def test_a_machine_that_only_reads_answers_everything_and_writes_nothing(
 
     assert status["segments"]["published"] == ["1-10", "11-25", "26-30", "31-40"]
     assert status["segments"]["to_do"] == []
-    assert counted["rows"] == [folder_count] == [[8]]
+    assert counted["rows"] == [[8]]
     assert some["rows"] == [[11, 2]]
-    assert exported == folder.export("orders", 1, 40)
+    assert exported == whole
     assert cloud.held() == before
     assert {request.split()[0] for request in cloud.server.door.requests} == {"GET", "HEAD"}
 
@@ -160,7 +165,6 @@ def test_a_query_about_a_few_blocks_fetches_the_volumes_of_these_only(cloud: Clo
     d.strata("sql", "from orders", "--blocks", "11-12")
 
     assert len(list(d.cache.glob("volumes/*.duckdb"))) == 1
-    assert len(cloud.machine("c").json("sql", "from strata.volumes where kind = 'history'")["rows"])
 
 
 def test_parts_that_another_machine_published_go_with_the_next_load(cloud: Cloud) -> None:
@@ -179,7 +183,6 @@ def test_captures_and_compaction_on_one_machine_are_seen_on_another(cloud: Cloud
         Key=f"segments/spam/{KIT_CHAIN}-9.ndjson",
         Body=json.dumps(CAPTURE).encode(),
     )
-    exported = c.export("trades", 1, 40)
 
     a.strata("captures")
     assert a.json("compact")["volumes"] == 2  # too few to be worth it
@@ -188,7 +191,6 @@ def test_captures_and_compaction_on_one_machine_are_seen_on_another(cloud: Cloud
     assert c.json("sql", "select count(*) from spam_captures")["rows"] == [[1]]
     assert [len(old) for _, old in merged] == [2]
     assert len(c.json("sql", "from strata.volumes where kind = 'history'")["rows"]) == 1
-    assert c.export("trades", 1, 40) == exported
     c.strata("verify")
 
 
@@ -256,12 +258,12 @@ def test_a_server_follows_the_log_and_outlives_the_bucket(
 
 
 def test_a_server_that_starts_while_the_bucket_is_away_serves_what_it_has_seen(
-    cloud: Cloud, folder: Machine
+    cloud: Cloud, whole: bytes
 ) -> None:
     cloud.machine("c").strata("sql", "select 1")  # the machine has seen a generation
     with cloud.server.away():
         with ServerProcess(cloud.locations("c"), "--no-grpc", **_POLLS) as process:
-            assert download(process, 1, 40) == folder.export("orders", 1, 40)
+            assert download(process, 1, 40) == whole
             wait_until(lambda: 0 not in outages(process))
         nothing_seen = cloud.machine("nothing").run("serve", "--port", "0", "--no-grpc")
     assert nothing_seen.returncode == 7

@@ -130,9 +130,7 @@ def test_a_folder_that_was_moved_takes_its_file_of_views_along(
     ("harm", "command"),
     [
         ("deleted", "load"),
-        ("damaged", "sql"),
-        ("emptied", "load"),
-        ("cut", "compact"),
+        ("damaged", "compact"),
         ("a link copied as a file", "sql"),
     ],
 )
@@ -140,14 +138,10 @@ def test_each_command_makes_a_lost_file_of_views_again(
     warehouse: Path, model: Path, harm: str, command: str
 ) -> None:
     views = warehouse / "current.duckdb"
-    whole = views.read_bytes()
+    size = views.stat().st_size
     views.unlink()
     if harm == "damaged":
-        views.write_bytes(bytes(len(whole)))
-    elif harm == "emptied":
-        views.touch()
-    elif harm == "cut":
-        views.write_bytes(whole[: len(whole) // 2])
+        views.write_bytes(bytes(size))
     elif harm == "a link copied as a file":  # as `cp -rL` makes of what an older release has there
         with duckdb.connect(str(views)) as con:
             con.execute("create schema strata")
