@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from transforms.blocks import BlockRange
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.quarantine import QuarantinedFile
@@ -167,6 +167,16 @@ def parse_document(data: bytes, place: str) -> Document:
         raise ConfigError(
             f"{place} has format {row['format']} and this release knows {FORMAT}: use a newer one"
         )
+    try:
+        return _parsed(row)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise IntegrityError(
+            f"{place} lacks what a document of format {FORMAT} has ({error!r}): it was not written "
+            "by this release; run strata repair"
+        ) from error
+
+
+def _parsed(row: Mapping[str, Any]) -> Document:
     columns = [dict(pairs) for pairs in row["columns"]]
     return Document(
         row["warehouse"],

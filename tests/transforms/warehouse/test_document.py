@@ -12,7 +12,7 @@ from tests.benchmarks.commits import LIMIT_BYTES, volumes
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.sealed import seal
+from transforms.sealed import seal, unseal
 from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.warehouse.document import (
@@ -143,3 +143,11 @@ def test_what_a_generation_no_longer_names_is_dropped_until_it_is_forgotten() ->
 def test_the_document_of_75000_compacted_segments_is_below_a_megabyte() -> None:
     document = Document("w" * 32, volumes=tuple(volumes(750, 100)))
     assert len(dump_document(document)) < LIMIT_BYTES
+
+
+@pytest.mark.parametrize("member", ["volumes", "marks", "time", "warehouse"])
+def test_a_sound_document_of_another_shape_is_refused_in_words(member: str) -> None:
+    row = unseal(dump_document(Document("w", 1)), "here")
+    del row[member]
+    with pytest.raises(IntegrityError, match=f"here lacks what .*{member}.* run strata repair"):
+        parse_document(seal(row), "here")
