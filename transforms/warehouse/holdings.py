@@ -56,7 +56,8 @@ class CatalogHoldings:
         if not records:
             return []
         self._catalog.files.bring(records)
-        source = receipts_source(self._catalog.files.path(record) for record in records)
+        paths = [self._catalog.files.path(record) for record in records]
+        source = receipts_source(paths, table)
         with file_connection() as con:
             asked = con.execute(receipts_sql(source), [table, blocks.first, blocks.last])
             return table_receipts(table, asked.fetchall())

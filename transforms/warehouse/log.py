@@ -166,18 +166,22 @@ class Log:
         known = self._newest
         if known is not None and not self.is_outdated(known[0].generation):
             return known
-        seen = self._seen.document()
+        seen, seen_sha256 = self._seen.newest() or (None, "")
         numbers = self.numbers()
         if not numbers:
             check_seen(seen, None, self._store.describe("log"))
             return None
         key = document_key(numbers[-1])
         data = self._store.read(key)
-        document = self._parsed(data, numbers[-1])
-        check_seen(seen, document, self._store.describe(key))
-        self._seen.keep(document, data)
-        self._newest = (document, hashlib.sha256(data).hexdigest())
-        return self._newest
+        sha256 = hashlib.sha256(data).hexdigest()
+        if seen is not None and (sha256, numbers[-1]) == (seen_sha256, seen.generation):
+            newest = (seen, sha256)  # the very bytes: there is nothing to parse or to compare
+        else:
+            newest = (self._parsed(data, numbers[-1]), sha256)
+            check_seen(seen, newest[0], self._store.describe(key))
+            self._seen.keep(newest[0], data)
+        self._newest = newest
+        return newest
 
 
 def _check_creates_once(store: Store) -> None:

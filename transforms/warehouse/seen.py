@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ class Seen:
     def __init__(self, cache: Path) -> None:
         self._path = cache / _NAME
         self._scratch = cache / "scratch"
-        self._read: tuple[str, Document] | None = None
+        self._read: tuple[str, Document, str] | None = None
 
     def keep(self, document: Document, data: bytes) -> None:
         """Remember a generation and its bytes, unless a newer one is known already."""
@@ -38,16 +39,26 @@ class Seen:
         ):
             file.write(data)
             file.flush()
-            self._read = (file_version(os.fstat(file.fileno())), document)
+            version = file_version(os.fstat(file.fileno()))
+            self._read = (version, document, hashlib.sha256(data).hexdigest())
 
     def document(self) -> Document | None:
         """The newest generation seen; None where there is none, or what is kept is damaged."""
+        found = self.newest()
+        return found[0] if found else None
+
+    def newest(self) -> tuple[Document, str] | None:
+        """The same, with the SHA-256 of its bytes."""
         with suppress(OSError, StrataError):
             version = file_version(self._path.stat())
+            read = self._read
             # A document of thousands of volumes takes longer to parse than to replace.
-            if self._read is None or self._read[0] != version:
-                self._read = (version, parse_document(self._path.read_bytes(), str(self._path)))
-            return self._read[1]
+            if read is None or read[0] != version:
+                data = self._path.read_bytes()
+                document = parse_document(data, str(self._path))
+                read = (version, document, hashlib.sha256(data).hexdigest())
+                self._read = read
+            return read[1], read[2]
         return None
 
 
