@@ -57,7 +57,7 @@ class CatalogHoldings:
             return []
         self._catalog.files.bring(records)
         paths = [self._catalog.files.path(record) for record in records]
-        source = receipts_source(paths, table)
+        source = receipts_source(paths)
         with file_connection() as con:
             asked = con.execute(receipts_sql(source), [table, blocks.first, blocks.last])
             return table_receipts(table, asked.fetchall())

@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from transforms.duck import file_connection, quote_files, quote_text
+from transforms.duck import file_connection, quote_files
 from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
 from transforms.warehouse.receipts import LoadedSegment, Receipt
@@ -101,15 +101,12 @@ def segments_source(records: Iterable[Path]) -> str:
     return f"(select * exclude receipts from read_parquet({files}))"  # noqa: S608 - quoted
 
 
-def receipts_source(records: Iterable[Path], table: str | None = None) -> str:
-    """SQL for the rows of `strata.receipts` in records (default: of all tables)."""
+def receipts_source(records: Iterable[Path]) -> str:
+    """SQL for the rows of `strata.receipts` in records."""
     key = ", ".join(_KEY)
     own = ", ".join(f"receipt.{field.name} as {field.name}" for field in _OWN)
-    receipts = "receipts"
-    if table is not None:  # the engine would unnest all of them first
-        receipts = f"list_filter(receipts, lambda r: r.table_name = {quote_text(table)})"
     return (
-        f"(select {key}, {own} from (select {key}, unnest({receipts}) as receipt "  # noqa: S608 - ours
+        f"(select {key}, {own} from (select {key}, unnest(receipts) as receipt "  # noqa: S608 - ours
         f"from read_parquet({quote_files(records)})))"
     )
 
