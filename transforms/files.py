@@ -1,4 +1,4 @@
-"""Files and links that appear whole or not at all, also after a power cut."""
+"""Files that appear whole or not at all, also after a power cut."""
 
 from __future__ import annotations
 
@@ -80,12 +80,3 @@ def commit_file(finished: Path, place: Path) -> None:
     sync_file(finished)
     finished.replace(place)
     sync_file(place.parent)
-
-
-def swap_link(link: Path, target: Path) -> None:
-    """Let the symbolic link `link` name `target`, which lies below its folder, from now on."""
-    fresh = link.with_name(f".{link.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(target.relative_to(link.parent))
-    fresh.replace(link)
-    sync_file(link.parent)

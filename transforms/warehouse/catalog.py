@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,6 @@ from pathlib import Path
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.objects import ObjectInfo
-from transforms.segments.quarantine import QuarantinedFile
 from transforms.stores.store import Store
 from transforms.warehouse.document import Document
 from transforms.warehouse.local_files import LocalFiles
@@ -36,11 +35,6 @@ class Catalog:
     def chain_id(self) -> str:
         """The chain that the warehouse holds; empty where nothing is loaded."""
         return self.document.chain_id
-
-    @property
-    def quarantine(self) -> Sequence[QuarantinedFile]:
-        """The refused files, by key."""
-        return self.document.quarantine
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
