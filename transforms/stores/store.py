@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -138,13 +138,19 @@ def content_sha256(content: Path | bytes) -> str:
     return digest.hexdigest()
 
 
-def object_sha256(reader: ObjectReader, key: str) -> str:
-    """Read a stored object to its end and hash it. Raises `FileNotFoundError`."""
+def object_sha256(
+    reader: ObjectReader, key: str, advance: Callable[[int], None] = lambda _bytes: None
+) -> str:
+    """Read a stored object to its end and hash it. Raises `FileNotFoundError`.
+
+    `advance` is called with the bytes that were just read.
+    """
     digest = hashlib.sha256()
     start = 0
     while chunk := reader.read(key, start, CHUNK_BYTES):
         digest.update(chunk)
         start += len(chunk)
+        advance(len(chunk))
     return digest.hexdigest()
 
 

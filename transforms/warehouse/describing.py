@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import time
@@ -17,7 +16,7 @@ from transforms.duck import Connection, read_only_connection
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.scratch import scratch_folder
-from transforms.stores.store import CHUNK_BYTES, Store, content_sha256
+from transforms.stores.store import content_sha256, object_sha256
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.record import About, write_record
 from transforms.warehouse.records import (
@@ -83,7 +82,7 @@ def describe_volume(backing: Backing, info: ObjectInfo, advance: Advance) -> Fou
     """
     sha256 = named_hash(info.key)
     if not sha256 or backing.store.path(info.key) is not None:
-        found = hash_object(backing.store, info.key, advance)
+        found = object_sha256(backing.store, info.key, advance)
         if sha256 not in ("", found):
             place = backing.store.describe(info.key)
             raise IntegrityError(
@@ -124,16 +123,6 @@ def with_record(backing: Backing, volume: Volume) -> Volume:
         sha256 = content_sha256(path)
         key = f"records/{volume.blocks.key}.{sha256}.parquet"
         return replace(volume, record=store_again(backing.store, key, sha256, path))
-
-
-def hash_object(store: Store, key: str, advance: Advance) -> str:
-    """The SHA-256 of an object as it is in the store. Raises `FileNotFoundError`."""
-    digest, start = hashlib.sha256(), 0
-    while chunk := store.read(key, start, CHUNK_BYTES):
-        digest.update(chunk)
-        start += len(chunk)
-        advance(len(chunk))
-    return digest.hexdigest()
 
 
 def logged_progress(what: str, total: int) -> Advance:

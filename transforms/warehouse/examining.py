@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
+from transforms.stores.store import object_sha256
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.choosing import check_agreement
 from transforms.warehouse.describing import (
     Advance,
     FoundVolume,
     describe_volume,
-    hash_object,
     volume_blocks,
 )
 from transforms.warehouse.document import Document
@@ -115,7 +115,7 @@ class Examination:
         if self._quick:
             return ""
         try:
-            found = hash_object(store, file.key, self._advance)
+            found = object_sha256(store, file.key, self._advance)
         except FileNotFoundError:
             return "it is missing"
         same = found == file.sha256

@@ -11,6 +11,7 @@ from pathlib import Path
 from transforms.duck import read_only_connection
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
+from transforms.stores.store import object_sha256
 from transforms.warehouse.addition import newest_states
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.choosing import best_cover, check_agreement
@@ -18,7 +19,6 @@ from transforms.warehouse.describing import (
     Advance,
     FoundVolume,
     describe_volume,
-    hash_object,
     logged_progress,
     with_record,
 )
@@ -120,7 +120,10 @@ def newest_captures(backing: Backing) -> StoredFile | None:
     best: tuple[int, StoredFile] | None = None
     for info in listed(backing.store, "spam"):
         sha256 = Path(info.key).stem
-        if not _HASH.fullmatch(sha256) or hash_object(backing.store, info.key, _ignored) != sha256:
+        if (
+            not _HASH.fullmatch(sha256)
+            or object_sha256(backing.store, info.key, _ignored) != sha256
+        ):
             continue
         file = StoredFile(info.key, info.size, sha256)
         backing.files.bring([file])
