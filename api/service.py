@@ -20,14 +20,25 @@ from api.core.workers import Workers
 from api.queries.export import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
 from exporters.exports.range_export import RangeExporter
+from exporters.settings import Locations
 from transforms.stores.opening import open_store
 from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse import Warehouse
 
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
 _READING_THREADS = 8
 # Apart from the queries, so that a flood of these never keeps a generation from the streams.
 _STREAM_THREADS, _STREAM_QUEUE = 2, 10_000
+
+
+def _warehouse(locations: Locations) -> Warehouse:
+    return open_warehouse(
+        locations.warehouse,
+        locations.cache,
+        cache_bytes=locations.cache_bytes,
+        options=locations.store_options,
+    )
 
 
 class Service:
@@ -38,11 +49,9 @@ class Service:
         limits, access = settings.limits, settings.access
         self.settings = settings
         self.metrics = Metrics(metrics)
-        self.store = open_store(settings.locations.archive)
         locations = settings.locations
-        self.warehouse = open_warehouse(
-            locations.warehouse, locations.cache, cache_bytes=locations.cache_bytes
-        )
+        self.store = open_store(locations.archive, locations.store_options)
+        self.warehouse = _warehouse(locations)
         self._closing = ExitStack()
         self.snapshots = self._closing.enter_context(
             Snapshots.open(self.warehouse, memory_limit=limits.memory)

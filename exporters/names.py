@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from transforms.blocks import BlockRange
-from transforms.errors import IntegrityError
+from transforms.errors import IntegrityError, SegmentError
 
 _CSV_NAME = re.compile(
     r"(?P<chain>.+)-(?P<table>[a-z_]+)-(?P<version>\d{1,9})-(?P<first>\d{1,19})-(?P<last>\d{1,19})\.csv"
+)
+
+_ZIP_NAME = re.compile(
+    r"(?P<chain>.+)-(?P<table>[a-z_]+)-(?P<first>\d{1,19})-(?P<last>\d{1,19})\.zip"
 )
 
 
@@ -41,6 +45,15 @@ class CsvName:
     blocks: BlockRange
 
 
+@dataclass(frozen=True, slots=True)
+class ZipName:
+    """What a ZIP's name says."""
+
+    chain_id: str
+    table: str
+    blocks: BlockRange
+
+
 def zip_name(
     chain_id: str, table: str, blocks: BlockRange, style: NameStyle = NameStyle.SPEC
 ) -> str:
@@ -58,6 +71,18 @@ def csv_name(
     """The name of a CSV: `<chain id>-<table>-<schema version>-<from>-<to>.csv`."""
     span = f"{style.block(blocks.first)}-{style.block(blocks.last)}"
     return f"{chain_id}-{table}-{style.version(version)}-{span}.csv"
+
+
+def parse_zip_name(name: str) -> ZipName | None:
+    """Read a ZIP's name in either style; None where it is no such name."""
+    match = _ZIP_NAME.fullmatch(name)
+    if match is None:
+        return None
+    try:
+        blocks = BlockRange(int(match["first"]), int(match["last"]))
+    except SegmentError:
+        return None
+    return ZipName(match["chain"], match["table"], blocks)
 
 
 def parse_csv_name(name: str) -> CsvName:

@@ -19,7 +19,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, Valida
 
 from exporters.names import NameStyle
 from transforms.errors import ConfigError
-from transforms.warehouse.local_files import MOST_CACHE_BYTES
+from transforms.stores.store import S3Options
+from transforms.warehouse.local_files import CACHES, MOST_CACHE_BYTES
 
 EMBEDDED_DATA = Path("strata-data")
 """Where the embedded run keeps its sample, warehouse and archive."""
@@ -47,6 +48,8 @@ class Locations:
     empty `source` means that nobody asks for it. `cache` is this machine's folder for the
     warehouse, with the parts that wait to be published (None: that of the warehouse, or for a
     bucket one below the user's own); `cache_bytes` bounds what it holds of a bucket's files.
+    `single_writer` is the operator's word that never more than one process writes, for buckets
+    whose service ignores conditions.
     """
 
     source: str = EMBEDDED_SOURCE
@@ -55,6 +58,13 @@ class Locations:
     cache: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
     cache_bytes: Natural = MOST_CACHE_BYTES
     name_style: Style = NameStyle.SPEC
+    single_writer: Switch = False
+
+    @property
+    def store_options(self) -> S3Options:
+        """How buckets are used, and where this machine keeps what it saw of their services."""
+        facts = (self.cache or CACHES) / "stores"
+        return S3Options(single_writer=self.single_writer, facts=facts)
 
 
 _NOTHING: Mapping[str, Any] = {}

@@ -10,15 +10,8 @@ import dagster as dg
 
 from pipelines.assets.keys import INDEX, table_key
 from pipelines.partitions import partitions_of_run
-from pipelines.site.audits import (
-    Audit,
-    byte_problems,
-    gap_problems,
-    gather,
-    height_problems,
-    key_problems,
-    row_problems,
-)
+from pipelines.retries import retried_if_transient
+from pipelines.site.audits import CHECKS, Check, Problem, found_by, gather
 from pipelines.site.site import Site
 from pipelines.site.status import EMPTY_STATUS, SiteStatus, site_status
 from transforms.blocks import BlockRange
@@ -26,33 +19,24 @@ from transforms.tables.registry import HISTORY_TABLES
 
 LAG = "blocks_behind"
 REFUSED = "no_file_refused"
+IDS = "id_chain_unbroken"
 _MEANINGS = {
     LAG: "Blocks by which the archive is behind the newest segment.",
     REFUSED: "The source has no file that cannot be used; otherwise each with its reason.",
+    IDS: "Every loaded segment was made after the one before it, by the network's own ids.",
 }
 _SHOWN = 20  # problems named in a check's description
 
-AUDITS: dict[str, Audit] = {
-    "rows_equal_receipt": row_problems,
-    "bytes_equal_source": byte_problems,
-    "primary_keys_unique": key_problems,
-    "heights_contiguous": height_problems,
-    "no_gap_before": gap_problems,
-}
-"""Every check by name. The last two are about the heights and belong to `blocks` alone."""
-
-_BLOCKS_ONLY = ("heights_contiguous", "no_gap_before")
-# A gap does not make what lies behind it wrong: that is published, and the archive lists the gap.
-_WARNINGS = ("no_gap_before",)
+_BY_NAME = {check.name: check for check in CHECKS}
 
 
 def check_specs() -> list[dg.AssetCheckSpec]:
     """Three checks of each history table, and those of the heights."""
     return [
-        dg.AssetCheckSpec(name, asset=table_key(table), blocking=name not in _WARNINGS)
+        dg.AssetCheckSpec(check.name, asset=table_key(table), blocking=check.blocking)
         for table in HISTORY_TABLES
-        for name in AUDITS
-        if table == "blocks" or name not in _BLOCKS_ONLY
+        for check in CHECKS
+        if table in check.tables
     ]
 
 
@@ -65,10 +49,11 @@ def publication_gate() -> dg.AssetChecksDefinition:
     ) -> Iterator[dg.AssetCheckResult]:
         keys = partitions_of_run(context)
         wanted = frozenset(map(BlockRange.from_key, keys)) if keys else None
-        with gather(site, wanted) as evidence:
+        with retried_if_transient(context.retry_number), gather(site, wanted) as evidence:
             for key in sorted(context.selected_asset_check_keys):
-                problems = list(AUDITS[key.name](evidence, key.asset_key.path[-1]))
-                yield _result(key, problems, len(evidence.segments))
+                check = _BY_NAME[key.name]
+                problems = found_by(evidence, check, key.asset_key.path[-1])
+                yield _result(key, check, problems, len(evidence.segments))
 
     return checks
 
@@ -87,7 +72,7 @@ _Evaluate = Callable[[SiteStatus], dg.AssetCheckEvaluation]
 
 
 def _evaluators(lag_blocks: int) -> tuple[_Evaluate, ...]:
-    return (lambda status: _lag(status, lag_blocks), _refused)
+    return (lambda status: _lag(status, lag_blocks), _refused, _ids)
 
 
 def _status_check(evaluate: _Evaluate) -> dg.AssetChecksDefinition:
@@ -120,6 +105,17 @@ def _refused(status: SiteStatus) -> dg.AssetCheckEvaluation:
     return _warning(REFUSED, not refused, {"files": len(refused), **shown})
 
 
+def _ids(status: SiteStatus) -> dg.AssetCheckEvaluation:
+    """From which block to which the chain of ids is unbroken, and all that contradicts it."""
+    ids = status.ids
+    findings = list(ids.findings())
+    unbroken = ", ".join(str(run.blocks) for run in ids.chain.runs[:_SHOWN])
+    unknown = ", ".join(map(str, ids.chain.unknown[:_SHOWN]))
+    shown = {"unbroken": unbroken or "none", "unknown": unknown or "none"}
+    counted = {"contradictions": len(findings)}
+    return _warning(IDS, not findings, {**shown, **counted, **dict(findings[:_SHOWN])})
+
+
 def _warning(name: str, passed: bool, metadata: Mapping[str, int | str]) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
         asset_key=INDEX,
@@ -130,13 +126,14 @@ def _warning(name: str, passed: bool, metadata: Mapping[str, int | str]) -> dg.A
     )
 
 
-def _result(key: dg.AssetCheckKey, problems: Sequence[str], segments: int) -> dg.AssetCheckResult:
-    warning = key.name in _WARNINGS
+def _result(
+    key: dg.AssetCheckKey, check: Check, problems: Sequence[Problem], segments: int
+) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         asset_key=key.asset_key,
         check_name=key.name,
         passed=not problems,
-        severity=dg.AssetCheckSeverity.WARN if warning else dg.AssetCheckSeverity.ERROR,
-        description="; ".join(problems[:_SHOWN]) or None,
+        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        description="; ".join(one.what for one in problems[:_SHOWN]) or None,
         metadata={"segments": segments, "problems": len(problems)},
     )

@@ -7,14 +7,13 @@ import dagster as dg
 from exporters.settings import read_locations
 from pipelines import jobs
 from pipelines.assets.captures import captures_asset, captures_sensor
-from pipelines.assets.publications import export_asset, index_asset, windows_asset
+from pipelines.assets.publications import exports_asset, index_asset, windows_asset
 from pipelines.assets.warehouse import current_state_asset, history_asset, volumes_asset
 from pipelines.checks import publication_gate, status_checks
 from pipelines.discovery import segment_sensor
 from pipelines.resources import StrataResource
 from pipelines.schedules import schedules
 from pipelines.settings import Settings
-from transforms.tables.registry import HISTORY_TABLES
 
 
 def definitions(settings: Settings) -> dg.Definitions:
@@ -31,7 +30,7 @@ def _definitions(settings: Settings) -> dg.Definitions:
             current_state_asset(),
             volumes_asset(),
             captures_asset(),
-            *(export_asset(table, policy) for table in HISTORY_TABLES),
+            exports_asset(policy),
             windows_asset(),
             index_asset(),
         ],

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
+import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import dagster as dg
+from sqlalchemy.exc import DBAPIError
 
 from exporters.settings import set_for_library
 from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
 from transforms.blocks import BlockRange
-from transforms.errors import BusyError
+from transforms.errors import BusyError, ConfigError
 from transforms.scratch import exclusive
 
 COMMAND_LINE_TAG = {"strata/started_by": "command line"}
 """On runs that live in a `strata run` process and end with it, whatever the log says."""
+
+_NUMBERS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+}
 
 _CONFIG = "dagster.yaml"
 _UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED]
@@ -25,15 +34,33 @@ _UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED]
 
 @contextmanager
 def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
-    """Open the instance at `home`, which is made, with our configuration, where it is missing."""
+    """Open the instance at `home`, which is made, with our configuration, where it is missing.
+
+    Raises `ConfigError` for a folder in which Dagster opens no files.
+    """
+    if "?" in str(home):  # SQLite takes what follows for settings of its own
+        raise ConfigError(
+            f"DAGSTER_HOME is {home}: Dagster opens no files in a folder with a ? in its path"
+        )
     home.mkdir(parents=True, exist_ok=True)
     if not (home / _CONFIG).exists():
         with as_file(files("pipelines") / _CONFIG) as ours:
             shutil.copyfile(ours, home / _CONFIG)
     # Our event log finds its folder by this, as it does under `dagster dev`.
     set_for_library("DAGSTER_HOME", str(home))
-    with dg.DagsterInstance.get() as instance:
+    with _plain_errors(home), dg.DagsterInstance.get() as instance:
         yield instance
+
+
+@contextmanager
+def _plain_errors(home: Path) -> Iterator[None]:
+    """Raise what the machine says to Dagster's database as the error of the machine that it is."""
+    try:
+        yield
+    except DBAPIError as error:
+        number = _NUMBERS.get(getattr(error.orig, "sqlite_errorcode", 0) & 0xFF, errno.EIO)
+        what = f"Dagster's database says: {error.orig}"
+        raise OSError(number, what, str(home)) from error
 
 
 @contextmanager

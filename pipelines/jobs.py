@@ -1,13 +1,24 @@
 """The jobs: what can be launched by name, from the interface, a schedule or the command line."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import dagster as dg
+from pydantic import Field
 
 from pipelines.assets import keys
 from pipelines.retries import retried_if_transient
+from pipelines.site.completing import complete_archive
 from pipelines.site.site import Site
-from pipelines.site.verifying import verify_site
+from pipelines.site.verifying import count_table, proven_before, summary, verify_site
+from transforms.blocks import BlockRange
+from transforms.verifying.findings import Finding
+from transforms.verifying.verification import Scope, Verification
+
+_LAST_BLOCK = 2**63 - 1
+_MOST_FINDINGS, _NAMED_FINDINGS = 1000, 20
+# A run loads first and publishes then: what is being done is no finding.
+_SETTLE_SECONDS = 900.0
 
 load = dg.define_asset_job(
     "load",
@@ -93,17 +104,76 @@ def export_range() -> None:
     write_export()
 
 
+class Check(dg.Config):
+    """What to check; nothing given: everything, however long it takes.
+
+    `tables` and `from_block` to `to_block` restrict it, `quick` takes a random sample; after
+    `minutes` it stops, and the next run of the same check goes on from there.
+    """
+
+    tables: list[str] = Field(default_factory=list)
+    from_block: int | None = None
+    to_block: int | None = None
+    quick: bool = False
+    minutes: float | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What is checked. Raises `SegmentError` for blocks that are none."""
+        if self.from_block is None and self.to_block is None:
+            return Scope(tuple(self.tables))
+        last = _LAST_BLOCK if self.to_block is None else self.to_block
+        return Scope(tuple(self.tables), BlockRange(self.from_block or 0, last))
+
+
 @dg.op
-def prove_everything(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
+def prove_everything(
+    context: dg.OpExecutionContext, config: Check, site: dg.ResourceParam[Site]
+) -> None:
     """Read archive and warehouse again and hold them against each other."""
-    with retried_if_transient(context.retry_number):
-        findings = list(verify_site(site))
-    for finding in findings:
-        context.log.error(str(finding))
-    if findings:
-        raise dg.Failure(
-            f"{len(findings)} findings: {'; '.join(map(str, findings[:20]))}", allow_retries=False
+    seconds = None if config.minutes is None else config.minutes * 60
+    findings: list[Finding] = []
+    count = 0
+    with (
+        retried_if_transient(context.retry_number),
+        proven_before(site, config.scope) as proven,
+    ):
+        check = Verification(
+            config.scope, config.quick, seconds, proven, settle_seconds=_SETTLE_SECONDS
         )
+        for finding in verify_site(site, check):
+            count += 1
+            context.log.error(str(finding))
+            if count <= _MOST_FINDINGS:
+                findings.append(finding)
+    metadata = _metadata(check, findings, count)
+    context.log.info(summary(check, count))
+    if count:
+        named = "; ".join(map(str, findings[:_NAMED_FINDINGS]))
+        raise dg.Failure(f"{count} findings: {named}", metadata, allow_retries=False)
+    context.add_output_metadata(metadata)
+
+
+def _metadata(
+    check: Verification, findings: Sequence[Finding], count: int
+) -> dict[str, dg.MetadataValue]:
+    """What was read of how much, and the findings, as tables."""
+    columns, rows = count_table(check.counts)
+    return {
+        "summary": dg.MetadataValue.text(summary(check, count)),
+        "finished": dg.MetadataValue.bool(not check.was_stopped),
+        "read": _table(columns, rows),
+        "findings": _table(
+            ("problem", "where", "what", "what to do"),
+            ((one.problem.value, one.place, one.what, str(one.remedy)) for one in findings),
+        ),
+    }
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> dg.TableMetadataValue:
+    schema = dg.TableSchema([dg.TableColumn(name, "string") for name in columns])
+    records = [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in rows]
+    return dg.MetadataValue.table(records, schema)
 
 
 @dg.job(description="Prove hashes, CRCs, rows and index of archive and warehouse by reading them.")
@@ -112,8 +182,41 @@ def verify() -> None:
     prove_everything()
 
 
+@dg.op
+def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
+    """Hold a listing of the archive against its index, and make again what is missing."""
+    catalog = site.warehouse.catalog()
+    if catalog is None:
+        context.log.info("Nothing is loaded yet.")
+        return
+    with retried_if_transient(context.retry_number):
+        found = complete_archive(site, site.archive(catalog.chain_id))
+    context.add_output_metadata(
+        {
+            "looked_at": found.looked_at,
+            "zips_made_again": found.zips,
+            "hash_files_made_again": found.hash_files,
+            "zips_named_again": found.named,
+            "shards_made_again": found.shards,
+            "documents_made_again": found.documents,
+        }
+    )
+    if found.failed:
+        reasons = "; ".join(f"{one.name}: {one.reason}" for one in found.failed[:_NAMED_FINDINGS])
+        raise dg.Failure(
+            f"{len(found.failed)} ZIPs of the archive are missing or altered. {reasons}",
+            allow_retries=False,
+        )
+
+
+@dg.job(description="Look whether all that was published is there; what is missing is made again.")
+def complete() -> None:
+    """One op that fails where something cannot be made again."""
+    look_at_archive()
+
+
 ALL = (
     *(load, publish, load_and_publish, publish_windows),
-    *(load_captures, compact, export_range, verify),
+    *(load_captures, compact, complete, export_range, verify),
 )
 """Every job."""

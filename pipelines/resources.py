@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import dagster as dg
@@ -20,37 +21,24 @@ class StrataResource(dg.ConfigurableResource[Site]):
     cache_bytes: int
     archive: str
     name_style: str
+    single_writer: bool
     window: int
     batch: int
     lag_blocks: int
+    poll_seconds: int
+    require_id_chain: bool
 
     @classmethod
     def of(cls, settings: Settings) -> StrataResource:
         """The resource that hands out these settings."""
-        return cls(
-            source=settings.source,
-            warehouse=settings.warehouse,
-            cache=str(settings.cache or ""),
-            cache_bytes=settings.cache_bytes,
-            archive=settings.archive,
-            name_style=settings.name_style.value,
-            window=settings.window,
-            batch=settings.batch,
-            lag_blocks=settings.lag_blocks,
-        )
+        values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+        plain = {"cache": str(settings.cache or ""), "name_style": settings.name_style.value}
+        return cls(**{**values, **plain})
 
     def create_resource(self, context: dg.InitResourceContext) -> Site:  # noqa: ARG002
         """Open the site; nothing is read yet."""
+        values = {field.name: getattr(self, field.name) for field in fields(Settings)}
+        cache = Path(self.cache) if self.cache else None
         return Site(
-            Settings(
-                source=self.source,
-                warehouse=self.warehouse,
-                cache=Path(self.cache) if self.cache else None,
-                cache_bytes=self.cache_bytes,
-                archive=self.archive,
-                name_style=NameStyle(self.name_style),
-                window=self.window,
-                batch=self.batch,
-                lag_blocks=self.lag_blocks,
-            )
+            Settings(**{**values, "cache": cache, "name_style": NameStyle(self.name_style)})
         )

@@ -1,6 +1,7 @@
 """Trying a step again after a transient error: a lost connection, a lock held by somebody else.
 
-Anything else would fail the same way again, and must reach a person the first time.
+Anything else would fail the same way again, and must reach a person the first time; what the
+machine says (a full disk) as a sentence.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from contextlib import contextmanager
 import dagster as dg
 
 from transforms.errors import BusyError
+from transforms.machine_errors import sentence
 
 TRANSIENT = (BusyError, ConnectionError, TimeoutError)
 """Errors that may go away by themselves."""
+
+MACHINE = "machine"
+"""Of the metadata of a failure: the number of an error of the machine, like a full disk."""
 
 MOST_RETRIES = 4
 FIRST_WAIT_SECONDS = 5.0
@@ -27,3 +32,7 @@ def retried_if_transient(retry_number: int) -> Iterator[None]:
     except TRANSIENT as error:
         wait = FIRST_WAIT_SECONDS * 2**retry_number
         raise dg.RetryRequested(max_retries=MOST_RETRIES, seconds_to_wait=wait) from error
+    except OSError as error:
+        raise dg.Failure(
+            sentence(error), {MACHINE: error.errno or 0}, allow_retries=False
+        ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 import dagster as dg
@@ -12,11 +13,18 @@ import dagster as dg
 from pipelines.assets.same_warehouse import warehouse_tags
 from pipelines.batches import Batch, plan_batches
 from pipelines.definitions import definitions
-from pipelines.instance import COMMAND_LINE_TAG, add_partitions, only_command_line, open_instance
+from pipelines.instance import (
+    COMMAND_LINE_TAG,
+    add_partitions,
+    only_command_line,
+    open_instance,
+)
 from pipelines.jobs import load_and_publish, publish_windows
+from pipelines.retries import MACHINE
 from pipelines.run_requests import batch_tags
 from pipelines.site.site import Site
 from pipelines.site.status import site_status
+from transforms import interrupts
 
 # Dagster's own log goes to its event log; on the terminal it would drown everything else.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -26,13 +34,15 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 class FinishedRun:
     """A run of one batch (None: of the windows): its id, and why it failed unless it is empty.
 
-    `affects_all` says that the others would fail the same way: a setting, a full disk, no network.
+    `affects_all` says that the others would fail the same way: a setting, a full disk, no network;
+    `of_machine` that it is one of the latter two.
     """
 
     batch: Batch | None
     run_id: str
     failure: str = ""
     affects_all: bool = False
+    of_machine: bool = False
 
 
 def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], object]) -> None:
@@ -50,6 +60,8 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
         while waiting:
             batch = waiting.popleft()
             finished = runner.run(load_and_publish.name, batch)
+            if interrupts.requested():  # Dagster notes it, and goes on
+                raise KeyboardInterrupt
             report(finished)
             if finished.affects_all:
                 return
@@ -89,24 +101,51 @@ class _Runner:
             return FinishedRun(batch, result.run_id)
         reasons = dict(_reasons(result))
         failure = "; ".join(reasons) or "see the run's log"
-        return FinishedRun(batch, result.run_id, failure, affects_all=not any(reasons.values()))
+        kinds = set(reasons.values())
+        return FinishedRun(
+            batch,
+            result.run_id,
+            failure,
+            affects_all=_Scope.BATCH not in kinds,
+            of_machine=_Scope.MACHINE in kinds,
+        )
 
 
-def _reasons(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, bool]]:
-    """Why steps failed, as sentences, and whether that is about the batch's own segments."""
+class _Scope(Enum):
+    """What a failure is about: the batch's own segments, the machine, or anything else."""
+
+    BATCH = "batch"
+    MACHINE = "machine"
+    ALL = "all"
+
+
+def _reasons(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, _Scope]]:
+    """Why steps failed, as sentences, and what that is about."""
     for event in result.filter_events(lambda event: event.is_step_failure):
         data = event.step_failure_data
         failure = data.user_failure_data
         if failure is not None:
-            yield failure.description or failure.label or "", True
+            scope = _Scope.MACHINE if MACHINE in failure.metadata else _Scope.BATCH
+            yield failure.description or failure.label or "", scope
             continue
         error = data.error
-        while error is not None and error.cause is not None:
+        while error is not None and error.cause is not None and _is_dagsters(error.cls_name):
             error = error.cause
         if error is not None:
             kind = error.cls_name or "error"
             message = " ".join(error.message.split()).partition(f"{kind}: ")[2]
-            yield message or kind, kind in _OF_ONE_BATCH
+            message = message.partition(" [SQL: ")[0]  # of Dagster's own database
+            scope = _Scope.BATCH if kind in _OF_ONE_BATCH else _Scope.ALL
+            yield message or kind, _Scope.MACHINE if kind in _OF_MACHINE else scope
 
 
+def _is_dagsters(kind: str | None) -> bool:
+    """Whether an error only says that another one, its cause, ended a step."""
+    return (kind or "").startswith(("Dagster", "RetryRequested"))
+
+
+_OF_MACHINE = (
+    *("OSError", "PermissionError", "ConnectionError", "TimeoutError"),
+    *("OperationalError", "DatabaseError"),  # of Dagster's own database
+)
 _OF_ONE_BATCH = ("DagsterAssetCheckFailedError", "IntegrityError", "ConflictError", "RangeError")

@@ -1,37 +1,53 @@
 """What happens by the clock; everything else follows from what the source has (the sensor)."""
 
+from collections.abc import Mapping
+
 import dagster as dg
+from dagster._core.definitions.target import ExecutableDefinition
 
 from pipelines import jobs
 from pipelines.settings import Settings
+
+PART_MINUTES = 180
+"""How long the proof of everything goes on in one night."""
 
 
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     """Windows every hour, where the setting asks for them; small volumes merged every hour.
 
-    The proof of everything, on Sundays, reads every byte. That may cost money or time, so somebody
-    must turn it on.
+    Every day a listing of the archive is held against its index, and what is missing is made again.
+    All documents and a sample of the files are proven every day. The proof of everything reads
+    every byte, some hours of it each night, and goes on the next night. That may cost money or
+    time, so somebody must turn it on.
     """
-    windows = (
-        dg.DefaultScheduleStatus.RUNNING if settings.window else dg.DefaultScheduleStatus.STOPPED
-    )
     return [
-        dg.ScheduleDefinition(
-            name="windows_every_hour",
-            job=jobs.publish_windows,
-            cron_schedule="17 * * * *",
-            default_status=windows,
-        ),
-        dg.ScheduleDefinition(
-            name="compact_every_hour",
-            job=jobs.compact,
-            cron_schedule="47 * * * *",
-            default_status=dg.DefaultScheduleStatus.RUNNING,
-        ),
-        dg.ScheduleDefinition(
-            name="verify_every_week",
-            job=jobs.verify,
-            cron_schedule="31 3 * * 0",
-            default_status=dg.DefaultScheduleStatus.STOPPED,
+        _schedule("windows_every_hour", jobs.publish_windows, "17 * * * *", bool(settings.window)),
+        _schedule("compact_every_hour", jobs.compact, "47 * * * *"),
+        _schedule("complete_every_day", jobs.complete, "2 2 * * *"),
+        _schedule("verify_quickly_every_day", jobs.verify, "31 2 * * *", True, _check(quick=True)),
+        _schedule(
+            "verify_a_part_every_night",
+            jobs.verify,
+            "31 3 * * *",
+            False,
+            _check(minutes=PART_MINUTES),
         ),
     ]
+
+
+def _schedule(
+    name: str,
+    job: ExecutableDefinition,
+    cron: str,
+    is_on: bool = True,
+    config: Mapping[str, object] | None = None,
+) -> dg.ScheduleDefinition:
+    """A schedule, that is on, or off, until somebody says otherwise in the interface."""
+    status = dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED
+    return dg.ScheduleDefinition(
+        name=name, job=job, cron_schedule=cron, run_config=config, default_status=status
+    )
+
+
+def _check(**asked: object) -> dict[str, object]:
+    return {"ops": {jobs.prove_everything.name: {"config": asked}}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporters.settings import EMBEDDED_SOURCE, Locations, Natural, Positive
+from exporters.settings import EMBEDDED_SOURCE, Locations, Natural, Positive, Switch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +18,15 @@ class Settings(Locations):
     `window` is the number of consecutive segments of a wider ZIP (0: none); `batch` the most
     segments that one Dagster run takes; `lag_blocks` how many blocks the archive may be behind the
     newest segment before the freshness check warns; `poll_seconds` the time between two looks at
-    the source.
+    the source; `require_id_chain` lets a load refuse a segment that contradicts the chain of the
+    network's ids.
     """
 
     window: Natural = 0
     batch: Positive = 100
     lag_blocks: Positive = 5000
     poll_seconds: Positive = 60
+    require_id_chain: Switch = False
 
     @property
     def embedded(self) -> bool:

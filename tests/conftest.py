@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+_SERVERS = "STRATA_TEST_SERVERS"
 
 # How long one example takes says more about the machine and its other work than about the code.
 settings.register_profile("strata", deadline=None)
@@ -15,6 +22,26 @@ settings.load_profile("strata")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How often processes are killed: a few times in the gate, hundreds of times when asked."""
     parser.addoption("--kills", type=int, default=6, help="kills of each test of crashes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the folder that all processes of this session share for a server; see `weed_kit`."""
+    if not hasattr(config, "workerinput"):
+        os.environ[_SERVERS] = tempfile.mkdtemp(prefix="strata-servers-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the folder; where there is a server, who supervises it does that."""
+    if not hasattr(config, "workerinput"):
+        with suppress(OSError):
+            Path(os.environ[_SERVERS]).rmdir()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let a server start that will be wanted, so that nobody waits for it."""
+    kit = sys.modules.get("tests.weed_kit")
+    if kit and session.items and "tests.s3_kit" in sys.modules:
+        kit.start_shared()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from hatchling.builders.wheel import WheelBuilder
 from packaging.version import Version
 
-from pipelines.cli import strata
+from pipelines.commands.group import strata
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -1,26 +1,36 @@
 """SeaweedFS as a process of its own: an S3 service that is not ours, nor made for tests.
 
-`make weed` installs it into `.venv/weed`; without it the calling test fails with that advice.
+`make weed` installs it into `.venv/weed`; without it the calling test fails with that advice. It
+takes some seconds to start. So all processes of a test session share one, which goes when the last
+of them ends, however it ends: each holds a lock, and who started the server waits for that.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import shutil
 import socket
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from boto3.session import Session
 from botocore.exceptions import BotoCoreError, ClientError
 
+SESSION = "STRATA_TEST_SERVERS"
+"""The variable with the folder that all processes of a test session share."""
+
 _PROGRAM = Path(__file__).parents[1] / ".venv" / "weed" / "bin" / "weed"
-_KEY, _SECRET = "test", "test-secret"
+KEY, SECRET = "test", "test-secret"
 _START_SECONDS = 90.0
 _PORTS = (
     "master.port",
@@ -32,6 +42,9 @@ _PORTS = (
     "s3.port",
     "s3.port.grpc",
 )
+# A bucket is a collection of its own, and has seven volumes from its first object on by default.
+_MASTER = "[master.volume_growth]\ncopy_1 = 1\n"
+_held: list[BinaryIO] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +63,96 @@ class WeedServer:
 
 
 @contextmanager
+def credentials(url: str) -> Iterator[None]:
+    """How to reach a server, in the environment of this process and its children."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", KEY)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("AWS_ENDPOINT_URL", url)
+        yield
+
+
+def check_program() -> None:
+    """Fail the test where the server is not installed."""
+    if not _PROGRAM.exists():
+        pytest.fail(f"{_PROGRAM} is not there: run `make weed`")
+
+
+@contextmanager
 def weed_server(folder: Path) -> Iterator[WeedServer]:
     """A running server that keeps everything below `folder`, and how to reach it in the environment
     of this process and its children. It is killed at the end.
     """
+    check_program()
+    with _running(folder) as url, credentials(url):
+        server = WeedServer(url)
+        _wait(server, folder)
+        yield server
+
+
+def start_shared() -> None:
+    """Start the server of this test session unless somebody has; it need not answer yet."""
+    folder = Path(os.environ[SESSION])
     if not _PROGRAM.exists():
-        pytest.fail(f"{_PROGRAM} is not there: run `make weed`")
+        return
+    with (folder / "starting").open("wb") as starting:
+        fcntl.flock(starting, fcntl.LOCK_EX)
+        if not _held:
+            held = (folder / "users").open("wb")
+            fcntl.flock(held, fcntl.LOCK_SH)
+            _held.append(held)  # until this process ends
+        if not (folder / "url").exists():
+            subprocess.run(
+                [sys.executable, "-m", "tests.weed_kit", folder],
+                cwd=Path(__file__).parents[1],
+                stdin=subprocess.DEVNULL,
+                check=True,
+            )
+
+
+@contextmanager
+def shared_server() -> Iterator[WeedServer]:
+    """The running server of this test session, and how to reach it in the environment."""
+    check_program()
+    start_shared()
+    folder = Path(os.environ[SESSION])
+    url = (folder / "url").read_text()
+    with credentials(url):
+        server = WeedServer(url)
+        _wait(server, folder)
+        yield server
+
+
+def _serve(folder: Path) -> None:
+    """Run a server until nobody holds the lock of its users, as a process of its own.
+
+    Returns when it has an address.
+    """
+    heard, said = os.pipe()
+    if os.fork():
+        os.close(said)
+        os.read(heard, 1)
+        return
+    os.setsid()
+    with (folder / "supervisor.log").open("wb") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    with (folder / "users").open("wb") as users, _running(folder) as url:
+        (folder / "url").write_text(url)
+        os.close(heard)
+        os.close(said)
+        fcntl.flock(users, fcntl.LOCK_EX)
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def _running(folder: Path) -> Iterator[str]:
+    """A process that was just started, by its address."""
     ports = _free_ports()
-    url = f"http://127.0.0.1:{ports['s3.port']}"
     process = _start(folder, ports)
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("AWS_ACCESS_KEY_ID", _KEY)
-            patch.setenv("AWS_SECRET_ACCESS_KEY", _SECRET)
-            patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-            patch.setenv("AWS_ENDPOINT_URL", url)
-            server = WeedServer(url)
-            _wait(process, server, folder / "weed.log")
-            yield server
+        yield f"http://127.0.0.1:{ports['s3.port']}"
     finally:
         process.kill()  # asked to end it takes half a minute, and leaves the same sockets
         process.wait()
@@ -92,10 +177,11 @@ def _start(folder: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
     data = folder / "weed"
     data.mkdir(parents=True)
     actions = ["Admin", "Read", "List", "Tagging", "Write"]
-    credentials = [{"accessKey": _KEY, "secretKey": _SECRET}]
-    identity = {"name": "test", "credentials": credentials, "actions": actions}
+    keys = [{"accessKey": KEY, "secretKey": SECRET}]
+    identity = {"name": "test", "credentials": keys, "actions": actions}
     config = folder / "s3.json"
     config.write_text(json.dumps({"identities": [identity]}))
+    (folder / "master.toml").write_text(_MASTER)
     with (folder / "weed.log").open("wb") as log:
         return subprocess.Popen(
             [
@@ -108,7 +194,7 @@ def _start(folder: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
                 "-s3",
                 f"-s3.config={config}",
                 "-master.volumeSizeLimitMB=64",
-                "-volume.max=200",
+                "-volume.max=5000",
                 "-master.telemetry=false",
                 "-s3.port.iceberg=0",
                 "-s3.port.lance=0",
@@ -122,7 +208,7 @@ def _start(folder: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait(process: subprocess.Popen[bytes], server: WeedServer, log: Path) -> None:
+def _wait(server: WeedServer, folder: Path) -> None:
     """Return when the first object can be written; fail with the log where that never is."""
     deadline = time.monotonic() + _START_SECONDS
     client = Session().client("s3", endpoint_url=server.url)
@@ -130,9 +216,16 @@ def _wait(process: subprocess.Popen[bytes], server: WeedServer, log: Path) -> No
         try:
             bucket = server.bucket()
             client.put_object(Bucket=bucket, Key="first", Body=b"1")
+            client.delete_object(Bucket=bucket, Key="first")
+            client.delete_bucket(Bucket=bucket)
             break
         except (BotoCoreError, ClientError):
-            if process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"SeaweedFS did not start: {log.read_text(errors='replace')[-2000:]}")
+            if time.monotonic() > deadline:
+                log = (folder / "weed.log").read_text(errors="replace")
+                pytest.fail(f"SeaweedFS did not start: {log[-2000:]}")
             time.sleep(0.2)
     client.close()
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]))

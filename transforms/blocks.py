@@ -8,6 +8,13 @@ from dataclasses import dataclass
 from transforms.errors import SegmentError
 
 _KEY_WIDTH = 9
+GREATEST_BLOCK = 10**_KEY_WIDTH - 1
+"""The greatest block of a segment: keys of partitions and names of volumes sort as text up to here.
+
+At two blocks a second a chain reaches it after 15 years. Everything else would go on for longer: a
+block after it is still exact in JSON (2^53), and in the columns and shards (2^63).
+"""
+
 _MAX_BLOCK = 2**63 - 1
 
 

@@ -1,4 +1,8 @@
-"""Opening DuckDB and quoting for it: the one place that knows the client and quotes SQL."""
+"""Opening DuckDB and quoting for it: the one place that knows the client and quotes SQL.
+
+What the operating system says leaves every connection as the `OSError` it is, a file that another
+program has locked as `BusyError`, and a query that Ctrl-C stopped as `KeyboardInterrupt`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,29 @@ from pathlib import Path
 
 import duckdb
 
+from transforms import interrupts
+from transforms.errors import BusyError, ConfigError
+from transforms.machine_errors import machine_error
+
 _PATTERN = re.compile(r"([*?\[])")
 
 Connection = duckdb.DuckDBPyConnection
+Error = duckdb.Error
 
 MEMORY_LIMIT = "600MB"
 """What DuckDB may hold in memory for one load or rendering; more is spilled to disk."""
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `ConfigError` for a folder in which DuckDB 2.0 takes files for others.
+
+    It cuts a path at a question mark, as for an address, and takes a backslash for a slash.
+    """
+    odd = next((char for char in "?\\" if char in str(folder)), None)
+    if odd is not None:
+        raise ConfigError(
+            f"{folder} has a {odd} in its path and DuckDB opens no files there: name another folder"
+        )
 
 
 def quote_name(name: str) -> str:
@@ -38,16 +59,14 @@ def working_connection(
     scratch: Path, *, threads: int = 1, memory_limit: str = MEMORY_LIMIT
 ) -> Iterator[Connection]:
     """Open an in-memory DuckDB that spills below `scratch` and never fetches anything."""
-    with duckdb.connect(":memory:", config=_config(threads, memory_limit, scratch)) as con:
-        _set_up(con)
+    with _opened(_config(threads, memory_limit, scratch), scratch) as con:
         yield con
 
 
 @contextmanager
 def file_connection() -> Iterator[Connection]:
     """Open an in-memory DuckDB, of one thread, for queries that name the files they read."""
-    with duckdb.connect(":memory:", config=_config(1, None, None)) as con:
-        _set_up(con)
+    with _opened(_config(1, None, None), None) as con:
         yield con
 
 
@@ -62,9 +81,43 @@ def read_only_connection(
     refused where somebody opened it with other settings.
     """
     config = _config(threads, MEMORY_LIMIT if scratch else None, scratch)
-    with duckdb.connect(":memory:", config=config) as con:
+    with _opened(config, scratch) as con:
         con.execute(f"attach {quote_text(path.resolve())} as current (read_only)")
         con.execute("use current")
+        yield con
+
+
+@contextmanager
+def plain_errors(scratch: Path | None = None) -> Iterator[None]:
+    """Raise `OSError` with number and file, `BusyError`, `KeyboardInterrupt` where DuckDB tells so.
+
+    For what runs on a connection while the block that opened it does not see it.
+    """
+    try:
+        yield
+    except (duckdb.Error, OSError, RuntimeError) as error:
+        if interrupts.requested():
+            raise KeyboardInterrupt from error
+        if isinstance(error, RuntimeError):
+            raise
+        if "Could not set lock on file" in str(error):
+            reason = str(error).splitlines()[0].partition(": ")[2]
+            raise BusyError(f"another program has it open to write: {reason}") from error
+        found = machine_error(error, scratch)
+        if found is None:
+            raise
+        raise found from error
+
+
+@contextmanager
+def _opened(
+    config: dict[str, str | bool | int | float | list[str]], scratch: Path | None
+) -> Iterator[Connection]:
+    with (
+        plain_errors(scratch),
+        duckdb.connect(":memory:", config=config) as con,
+        interrupts.interruptible(con.interrupt),
+    ):
         _set_up(con)
         yield con
 

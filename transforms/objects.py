@@ -5,7 +5,7 @@ The stores of `exporters` have this shape; `transforms` never learns which one i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -17,12 +17,15 @@ class ObjectInfo:
 
     The version is opaque text that changes when the bytes do (an ETag, or a file's time and size).
     `modified` is when it was written, in Unix seconds by the store's clock, 0 where nobody asked.
+    `sha256` is what the object itself says of its bytes, in hex; empty in listings, and where it
+    says nothing.
     """
 
     key: str
     size: int
     version: str
     modified: float = field(default=0.0, compare=False)
+    sha256: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,7 +41,7 @@ class ObjectReader(Protocol):
     """Read access to a folder or a bucket prefix. Keys use `/`, whatever the platform."""
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects whose key starts with `prefix`, ascending by key."""
+        """Yield the objects whose key starts with `prefix`, each once, in the store's own order."""
         ...
 
     def head(self, key: str) -> ObjectInfo | None:
@@ -50,12 +53,22 @@ class ObjectReader(Protocol):
     ) -> bytes:
         """Return `length` bytes from `start` (default: to the end). Raises `FileNotFoundError`.
 
-        With `version`, raises `BusyError` where the object has another one by now.
+        With `version`, raises `BusyError` where the object has another one by now. Bytes that are
+        all of an object match what it says of itself, or that is an `IntegrityError`: a
+        `DamagedObjectError` with the bytes where they lie there so.
         """
         ...
 
     def fetch(self, key: str, path: Path) -> None:
-        """Copy the whole object to a local file. Raises `FileNotFoundError`."""
+        """Copy the whole object to a local file. Raises `FileNotFoundError`, `IntegrityError`."""
+        ...
+
+    def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
+        """Read the object to its end and return the SHA-256 of what arrived, in hex.
+
+        What the object says of itself is not held against it. `advance` is called with the bytes
+        that were just read. Raises `FileNotFoundError`, `BusyError` where it has another version.
+        """
         ...
 
     def describe(self, key: str = "") -> str:

@@ -1,4 +1,7 @@
-"""Sealed documents: JSON that ends with a hash of itself, so that no flipped bit is believed."""
+"""Sealed documents: JSON that ends with a hash of itself, so that no flipped bit is believed.
+
+The last member, `sha256`, is the SHA-256 of all bytes before the comma that precedes it.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +13,42 @@ from typing import Any
 
 from transforms.errors import IntegrityError
 
-_SEAL = re.compile(rb',\n"sha256": "([0-9a-f]{64})"\n\}\n\Z')
+_SEAL = re.compile(rb',\n"sha256": ?"([0-9a-f]{64})"\n\}\n\Z')
+_END = b"\n}\n"
+_MOST_SEAL_BYTES = 100
 
 
 def seal(members: Mapping[str, Any]) -> bytes:
-    """Write a JSON object, a line for each member and each row of a list, and its hash.
-
-    The last member, `sha256`, is the SHA-256 of all bytes before the comma that precedes it.
-    """
+    """Write a JSON object, a line for each member and each row of a list, and its hash."""
     text = "{\n" + ",\n".join(f"{json.dumps(name)}: {_text(members[name])}" for name in members)
-    body = text.encode()
-    return body + f',\n"sha256": "{hashlib.sha256(body).hexdigest()}"\n}}\n'.encode()
+    return _sealed(text.encode(), ": ")
+
+
+def seal_text(text: bytes) -> bytes:
+    """Add its hash to the text of a JSON object, whose last line is a closing brace alone."""
+    return _sealed(text.removesuffix(_END), ":")
 
 
 def unseal(data: bytes, place: str) -> dict[str, Any]:
     """Read a sealed document, without its hash. Raises `IntegrityError` naming `place`."""
-    found = _SEAL.search(data)
+    members: dict[str, Any] = json.loads(unseal_text(data, place))
+    return members
+
+
+def unseal_text(data: bytes, place: str) -> bytes:
+    """The text of a sealed document, without its hash. Raises `IntegrityError` naming `place`."""
+    # A search from the start would try every comma of a large document.
+    found = _SEAL.search(data, max(len(data) - _MOST_SEAL_BYTES, 0))
     if found is None:
         raise IntegrityError(f"{place} is no whole document: it does not end with its hash")
     body = data[: found.start()]
     if hashlib.sha256(body).hexdigest() != found[1].decode():
         raise IntegrityError(f"{place} is damaged: it does not hash to the SHA-256 at its end")
-    members: dict[str, Any] = json.loads(body + b"}")
-    return members
+    return body + _END
+
+
+def _sealed(body: bytes, colon: str) -> bytes:
+    return body + f',\n"sha256"{colon}"{hashlib.sha256(body).hexdigest()}"\n}}\n'.encode()
 
 
 def _text(value: object) -> str:

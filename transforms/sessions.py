@@ -16,7 +16,14 @@ from typing import Any
 
 import duckdb
 
-from transforms.duck import MEMORY_LIMIT, Connection, quote_name, quote_text, working_connection
+from transforms.duck import (
+    MEMORY_LIMIT,
+    Connection,
+    plain_errors,
+    quote_name,
+    quote_text,
+    working_connection,
+)
 from transforms.errors import StrataError
 
 Row = tuple[Any, ...]
@@ -71,7 +78,10 @@ class SessionPool:
             alias, users = self._attached.get(path, ("", 0))
             if not users:
                 alias = f"f{next(self._numbers)}"
-                self._con.execute(f"attach {quote_text(path)} as {quote_name(alias)} (read_only)")
+                with plain_errors():
+                    self._con.execute(
+                        f"attach {quote_text(path)} as {quote_name(alias)} (read_only)"
+                    )
             self._attached[path] = (alias, users + 1)
             return alias
 
@@ -157,8 +167,9 @@ class Session:
             # Checked last: an interrupt that came before the statement would be forgotten by it.
             if self._interrupted:
                 raise InterruptedQueryError("the query was interrupted before it began")
-            self._con.execute(f"execute {name}{bound}")
-            yield
+            with plain_errors():
+                self._con.execute(f"execute {name}{bound}")
+                yield
         except duckdb.InterruptException as error:
             raise InterruptedQueryError("the query was interrupted") from error
 
@@ -170,7 +181,8 @@ class Session:
                 self._con.execute(f"deallocate {self._prepared[oldest]}")
             del self._prepared[oldest]
         name = f"s{next(self._numbers)}"
-        self._con.execute(f"prepare {name} as {sql}")
+        with plain_errors():
+            self._con.execute(f"prepare {name} as {sql}")
         self._prepared[sql] = name
         return name
 

@@ -44,5 +44,5 @@ def _segments(snapshot: Snapshot) -> list[Record]:
 
 
 def _id(segment: LoadedSegment) -> str:
-    """The segment's id by its source's index, else the hash of its ZIP."""
-    return segment.segment_id or segment.sha256
+    """The segment's network id; of one that an earlier release loaded, what was known of it."""
+    return segment.segment_id or segment.index_id or segment.sha256

@@ -6,8 +6,9 @@
 <chain id>/index/<first block>.json      a shard of it
 <chain id>/index/<first block>.sha256    its hashes, for `sha256sum -c` in the chain's folder
 <chain id>/index/<first block>.html      its ZIPs as a page
+<chain id>/index/blocks-<first>.html     the shards of a million blocks as a page
 <chain id>/index.html                    the chain's page
-<chain id>/ledger.json                   which files were replaced, and why
+<chain id>/ledger.json, ledger.copy.json which files were replaced, and why
 chains.json, index.html                  the chains of the store
 """
 
@@ -27,10 +28,9 @@ from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
 from transforms.blocks import BlockRange
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.stores.store import LostRaceError, Store
+from transforms.stores.store import LostRaceError, Store, read_as_is
 
-# Parsing costs more than reading: an index of 75,000 segments takes a third of a second. Equal
-# bytes are an equal index, so nothing can be stale.
+# Parsing costs more than reading. Equal bytes are an equal index, so nothing can be stale.
 _parsed_index = lru_cache(maxsize=4)(parse_index)
 _parsed_shard = lru_cache(maxsize=8)(Shard.parse)
 _ATTEMPTS = 100
@@ -54,29 +54,49 @@ class Archive:
         return self.store.describe(self.key(path))
 
     def index(self) -> ArchiveIndex:
-        """Read the index without its shards; that of an archive without one is empty."""
+        """Read the index without its shards; that of an archive without one is empty.
+
+        Raises `IntegrityError` where it is damaged or that of another chain.
+        """
         data = self.read("index.json")
-        if not data:
+        if data is None:
             return ArchiveIndex(self.chain_id)
-        return _parsed_index(data, self.place("index.json"))
+        place = self.place("index.json")
+        index = _parsed_index(data, place)
+        if index.chain_id != self.chain_id:
+            raise IntegrityError(
+                f"{place} is the index of chain {index.chain_id}: strata publish makes it again"
+            )
+        return index
 
     def shard(self, number: int) -> Shard:
-        """Read a shard of the index; one that is absent is empty."""
+        """Read a shard of the index; one that is absent is empty.
+
+        Raises `IntegrityError` where it is damaged or another shard.
+        """
         data = self.read(shard_path(number))
-        if data is None:
-            return Shard(self.chain_id, number)
-        return _parsed_shard(data, self.place(shard_path(number)))
+        return Shard(self.chain_id, number) if data is None else self.parse_shard(number, data)
+
+    def parse_shard(self, number: int, data: bytes) -> Shard:
+        """Read a shard from its bytes. Raises `IntegrityError` where it is damaged or another."""
+        place = self.place(shard_path(number))
+        shard = _parsed_shard(data, place)
+        if (shard.chain_id, shard.number) != (self.chain_id, number):
+            raise IntegrityError(
+                f"{place} is the shard of blocks {shard.blocks} of chain {shard.chain_id}: strata "
+                "publish makes it again"
+            )
+        return shard
 
     def entries(self, table: str, blocks: BlockRange) -> Iterator[Entry]:
         """Yield the published ZIPs of a table that hold any of these blocks, by first block.
 
         Reads the index and only the shards that such ZIPs can be in.
         """
-        for summary in self.index().shards:
-            if summary.reaches(blocks):
-                for entry in self.shard(summary.number).entries:
-                    if entry.table == table and entry.blocks.overlaps(blocks):
-                        yield entry
+        for number in self.index().reaching(blocks):
+            for entry in self.shard(number).entries:
+                if entry.table == table and entry.blocks.overlaps(blocks):
+                    yield entry
 
     def entries_inside(
         self,
@@ -106,7 +126,8 @@ class Archive:
         path = shard_path(number)
         data = self.read(path)
         try:
-            return () if data is None else table_entries(data, table, self.place(path))
+            place = self.place(path)
+            return () if data is None else table_entries(data, table, place, self.chain_id, number)
         except IntegrityError as error:
             unreadable(shard_blocks(number), error)
             return ()
@@ -137,9 +158,12 @@ class Archive:
 
 
 def read_small(store: Store, key: str) -> bytes | None:
-    """Read an object that fits in memory, or None where it is absent."""
+    """Read an object that fits in memory, or None where it is absent.
+
+    One that lies damaged in the store is answered as it is: documents prove themselves.
+    """
     try:
-        return store.read(key)
+        return read_as_is(store, key)
     except FileNotFoundError:
         return None
 
@@ -156,7 +180,7 @@ def update(
     for attempt in range(_ATTEMPTS):
         # The version first: bytes newer than it only make the swap fail.
         held = store.head(key)
-        before = store.read(key) if held else None
+        before = read_small(store, key) if held else None
         after = change(before)
         if after == before:
             return False

@@ -2,26 +2,38 @@
 
 Every document is computed from the ones before it, so it can be made again at any time, by any
 publisher, and comes out the same. Writing them in this order, each by compare-and-swap, leaves
-nothing stale when a publisher dies or two publish at once.
+nothing stale when a publisher dies or two publish at once. One that is damaged is made again.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from exporters.archive.archive import Archive, read_small, update
 from exporters.archive.entries import Json
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
-from exporters.archive.ledger import replacements
-from exporters.archive.page import chain_page, home_page, shard_page
-from exporters.archive.shards import FORMAT, SHARD_BLOCKS, Shard, json_lines, parsed, shard_path
+from exporters.archive.json_text import FORMAT, parsed, written
+from exporters.archive.ledger import Replacement, replacements
+from exporters.archive.page import (
+    chain_page,
+    group_number,
+    group_page,
+    group_path,
+    home_page,
+    shard_page,
+)
+from exporters.archive.shards import shard_at, shard_path
+from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
 CHAINS = "chains.json"
 HOME = "index.html"
+INDEX = "index.json"
 
 _HTML, _JSON, _TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +53,36 @@ def refresh(archive: Archive, numbers: Iterable[int]) -> int:
     )
 
 
-def stored_shards(archive: Archive) -> Iterator[int]:
-    """Yield the numbers of the shards that are there, ascending, whatever the index says."""
-    for info in archive.store.list(archive.key("index/")):
-        name = info.key.rpartition("/")[2].removesuffix(".json")
-        if name.isdecimal():
-            yield int(name) // SHARD_BLOCKS
+def stored_shards(archive: Archive) -> list[int]:
+    """The numbers of the shards that are there, ascending, whatever the index says."""
+    start = len(archive.key(""))
+    found = (shard_at(info.key[start:]) for info in archive.store.list(archive.key("index/")))
+    return sorted(number for number in found if number is not None)
+
+
+def sound_index(archive: Archive) -> ArchiveIndex:
+    """The index; where it is damaged or gone, what it would be, from the shards."""
+    try:
+        index = archive.index()
+    except IntegrityError as error:
+        _log.warning("%s", error)
+        index = ArchiveIndex(archive.chain_id)
+    if index.lines or not is_begun(archive.store):
+        return index
+    return index.including(_summaries(archive, stored_shards(archive)))
+
+
+def is_begun(store: Store) -> bool:
+    """Whether anybody has made the place yet: a folder is made by the first publication."""
+    root = store.path(CHAINS)
+    return root is None or root.parent.exists()
 
 
 def chains(store: Store) -> tuple[str, ...]:
-    """The ids of the chains that have an archive in the store, sorted."""
+    """The ids of the chains that have an archive in the store, sorted.
+
+    Raises `IntegrityError` where the list of them is damaged.
+    """
     return _parse_chains(read_small(store, CHAINS), store)
 
 
@@ -59,7 +91,9 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[Document]:
     shards = sorted(set(numbers))
     for number in shards:
         yield from _of_shard(archive, number)
-    yield Document(archive.key("index.json"), _JSON, lambda old: _index(archive, shards, old))
+    yield Document(archive.key(INDEX), _JSON, lambda old: _index(archive, shards, old))
+    for group in sorted(set(map(group_number, shards))):
+        yield _group(archive, group)
     yield Document(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
     yield Document(CHAINS, _JSON, lambda old: _chains(archive, old))
     yield Document(HOME, _HTML, lambda _: _home_page(archive.store))
@@ -71,39 +105,80 @@ def _of_shard(archive: Archive, number: int) -> Iterator[Document]:
     yield Document(f"{path}.html", _HTML, lambda _: shard_page(archive.shard(number)))
 
 
+def _group(archive: Archive, group: int) -> Document:
+    key = archive.key(group_path(group))
+    return Document(key, _HTML, lambda _: group_page(archive.index(), group))
+
+
 def _hashes(archive: Archive, number: int) -> bytes:
     entries = archive.shard(number).entries
     return "".join(f"{entry.sha256}  {entry.path}\n" for entry in entries).encode()
 
 
 def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:
-    if not old:  # the first one, or one that was lost: the shards are the truth
-        return index_bytes(
-            ArchiveIndex(archive.chain_id).including(_summaries(archive, stored_shards(archive)))
-        )
-    index = parse_index(old, archive.place("index.json"))
+    try:
+        index = parse_index(old, archive.place(INDEX)) if old else None
+    except IntegrityError as error:
+        _log.warning("%s; it is made again from the shards", error)
+        index = None
+    if index is None or index.chain_id != archive.chain_id:
+        # The first one, or one that was lost: the shards are the truth.
+        index, numbers = ArchiveIndex(archive.chain_id), stored_shards(archive)
     return index_bytes(index.including(_summaries(archive, numbers)))
 
 
 def _summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummary]:
     for number in numbers:
         data = archive.read(shard_path(number))
-        if data is not None:
-            yield ShardSummary.of(Shard.parse(data, archive.place(shard_path(number))), data)
+        if data is None:
+            continue
+        try:
+            yield ShardSummary.of(archive.parse_shard(number, data), data)
+        except IntegrityError as error:
+            _log.warning("%s; the index does not have what it names", error)
 
 
 def _chain_page(archive: Archive) -> bytes:
-    return chain_page(archive.index(), replacements(archive))
+    return chain_page(archive.index(), _replaced(archive))
+
+
+def _replaced(archive: Archive) -> tuple[Replacement, ...] | None:
+    try:
+        return replacements(archive)
+    except IntegrityError as error:
+        _log.warning("%s", error)
+        return None
 
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:
-    held = {archive.chain_id, *_parse_chains(old, archive.store)}
-    rows = [{"chain_id": chain, "index": f"{chain}/index.json"} for chain in sorted(held)]
-    return json_lines({"format": FORMAT, "chains": rows})
+    try:
+        known = set(_parse_chains(old, archive.store)) if old else _listed(archive.store)
+    except IntegrityError as error:
+        _log.warning("%s; it is made again from what lies there", error)
+        known = _listed(archive.store)
+    rows = [
+        {"chain_id": chain, "index": f"{chain}/{INDEX}"}
+        for chain in sorted({archive.chain_id, *known})
+    ]
+    return written({"format": FORMAT, "chains": rows})
+
+
+def _listed(store: Store) -> set[str]:
+    """The chains whose index lies in the store: reads the names of all objects."""
+    keys = (info.key.split("/") for info in store.list())
+    return {key[0] for key in keys if key[1:] == [INDEX]}
 
 
 def _home_page(store: Store) -> bytes:
-    return home_page([Archive(store, chain).index() for chain in chains(store)])
+    return home_page(list(_indexes(store)))
+
+
+def _indexes(store: Store) -> Iterator[ArchiveIndex]:
+    for chain in chains(store):
+        try:
+            yield Archive(store, chain).index()
+        except IntegrityError as error:
+            _log.warning("%s; the page of all chains leaves it out", error)
 
 
 def _parse_chains(data: bytes | None, store: Store) -> tuple[str, ...]:

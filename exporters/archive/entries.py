@@ -8,6 +8,7 @@ from typing import Any
 
 from exporters.zips.runs import Run
 from transforms.blocks import BlockRange
+from transforms.segments.id_chain import IdRun
 from transforms.tables.registry import Column, TableSchema
 
 Json = dict[str, Any]
@@ -15,12 +16,23 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SegmentSource:
-    """A segment that a ZIP was made of: its blocks and schema version, its id and ZIP's SHA-256."""
+    """A segment that a ZIP was made of: its blocks and schema version, its id and ZIP's SHA-256.
+
+    `previous_id` is the id of the segment that it was made after, by its own word; empty where it
+    names none. An entry without the field is of an earlier release: its id was never computed.
+    """
 
     blocks: BlockRange
     version: int
     segment_id: str | None = None
     sha256: str | None = None
+    previous_id: str | None = None
+
+    @property
+    def id_run(self) -> IdRun:
+        """The segment as the chain of ids has it; its id counts only where it was computed."""
+        computed = self.segment_id if self.previous_id is not None else None
+        return IdRun(self.blocks, self.blocks, computed or "", self.previous_id or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +108,13 @@ def entry_json(entry: Entry) -> Json:
 def entry_of(found: Json, columns: Mapping[str, tuple[Column, ...]]) -> Entry:
     """The entry that `entry_json` wrote; `columns` by fingerprint."""
     segments = (
-        SegmentSource(range_of(item), item["version"], item.get("id"), item.get("sha256"))
+        SegmentSource(
+            range_of(item),
+            item["version"],
+            item.get("id"),
+            item.get("sha256"),
+            item.get("previous_id"),
+        )
         for item in found["segments"]
     )
     members = (_csv_of(item, found["table"], columns) for item in found["members"])
@@ -144,7 +162,11 @@ def _runs_json(runs: tuple[Run, Run] | None) -> Json:
 
 
 def _segment_json(segment: SegmentSource) -> Json:
-    known = {"id": segment.segment_id, "sha256": segment.sha256}
+    known = {
+        "id": segment.segment_id,
+        "previous_id": segment.previous_id,
+        "sha256": segment.sha256,
+    }
     return {
         **range_json(segment.blocks),
         "version": segment.version,

@@ -1,36 +1,58 @@
-"""The archive's index: what is there, how far it is complete, what is missing."""
+"""The index: how far an archive goes, and a line for each of its shards.
+
+What one more ZIP changes are the lines of its shard and the sums; the other lines, however many
+there are, are carried over as text.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 
+from exporters.archive.coverage import difference, union
 from exporters.archive.entries import Entry, Json, range_json, range_of
-from exporters.archive.shards import (
+from exporters.archive.ids import entries_chain, id_run_json, id_run_of, joined_chain
+from exporters.archive.json_text import (
     FORMAT,
-    SHARD_BLOCKS,
-    Shard,
-    json_lines,
+    LINE,
+    UNREADABLE,
+    dumps,
+    field_line,
     parsed,
-    shard_blocks,
-    shard_path,
+    proven_text,
+    sealed_lines,
+    unreadable,
 )
-from exporters.archive.sums import TableSums, completeness, sums_of, total
+from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path
+from exporters.archive.sums import TableSums, Totals, completeness, exchanged, sums_of, total
 from transforms.blocks import BlockRange
+from transforms.errors import IntegrityError
+from transforms.segments.id_chain import IdChain, IdRun
 from transforms.tables.registry import HISTORY_TABLES
 
 _RUNS = ("covered", "windowed")
+_SHARDS = b',\n"shards":[\n'
+_SHARDS_END = b"\n]\n}\n"
+_LINE_START = re.compile(r'\{"path":"index/(\d+)\.json",')
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSummary:
-    """A shard as the index knows it: its file's size in bytes and hash, and its sums per table."""
+    """A shard as the index knows it: its file's size in bytes and hash, and its sums per table.
+
+    `ids` are the unbroken runs of its segments in the network's chain of ids.
+    """
 
     number: int
     size: int
     sha256: str
     tables: Mapping[str, TableSums]
+    ids: tuple[IdRun, ...] = ()
 
     @classmethod
     def of(cls, shard: Shard, data: bytes) -> ShardSummary:
@@ -39,44 +61,144 @@ class ShardSummary:
         for entry in shard.entries:
             tables.setdefault(entry.table, []).append(entry)
         sums = {table: sums_of(tables[table]) for table in sorted(tables)}
-        return cls(shard.number, len(data), hashlib.sha256(data).hexdigest(), sums)
+        ids = entries_chain(shard.entries).runs
+        return cls(shard.number, len(data), hashlib.sha256(data).hexdigest(), sums, ids)
 
     @property
     def blocks(self) -> BlockRange:
         """The blocks in which its ZIPs begin."""
         return shard_blocks(self.number)
 
-    def reaches(self, blocks: BlockRange) -> bool:
-        """Whether a ZIP of this shard holds one of these blocks."""
-        return any(run.overlaps(blocks) for sums in self.tables.values() for run in sums.covered)
+    def line(self) -> str:
+        """The summary as JSON.
+
+        Its tables nearly always cover the same blocks, which then stand there once.
+        """
+        tables = {table: _sums_json(sums) for table, sums in self.tables.items()}
+        usual = {name: next(iter(tables.values()))[name] for name in _RUNS} if tables else {}
+        own = {
+            table: {name: value for name, value in sums.items() if usual.get(name) != value}
+            for table, sums in tables.items()
+        }
+        found = {"path": shard_path(self.number), **range_json(self.blocks)}
+        facts = {"bytes": self.size, "sha256": self.sha256, **usual, "tables": own}
+        ids = {"ids": [id_run_json(run) for run in self.ids]} if self.ids else {}
+        return dumps(found | facts | ids)
+
+    @classmethod
+    def parse(cls, line: str) -> ShardSummary:
+        """Read a line back."""
+        found = json.loads(line)
+        usual = {name: found[name] for name in _RUNS if name in found}
+        tables = {table: _sums_of(usual | sums) for table, sums in found["tables"].items()}
+        ids = tuple(map(id_run_of, found.get("ids", ())))
+        return cls(found["from"] // SHARD_BLOCKS, found["bytes"], found["sha256"], tables, ids)
 
 
 @dataclass(frozen=True, slots=True)
+class ShardTotals:
+    """A shard as a line of a list: its hash, and what it holds of all tables together."""
+
+    number: int
+    sha256: str
+    totals: Totals
+
+    @classmethod
+    def parse(cls, number: int, line: str) -> ShardTotals:
+        """Read a shard's line, no more of it than this."""
+        found = json.loads(line)
+        tables = found["tables"].values()
+        totals = Totals(
+            sum(sums["zips"] + sums["windows"] for sums in tables),
+            sum(sums["rows"] for sums in tables),
+            sum(sums["bytes"] + sums["window_bytes"] for sums in tables),
+        )
+        return cls(number, found["sha256"], totals)
+
+    @property
+    def blocks(self) -> BlockRange:
+        """The blocks in which its ZIPs begin."""
+        return shard_blocks(self.number)
+
+    @property
+    def path(self) -> str:
+        """Where it lies below the chain's folder, without an ending."""
+        return shard_path(self.number).removesuffix(".json")
+
+
+def _no_sums() -> dict[str, TableSums]:
+    return {table: TableSums() for table in HISTORY_TABLES}
+
+
+@dataclass(frozen=True)
 class ArchiveIndex:
-    """What a chain's archive holds, from the sums of its shards."""
+    """What a chain's archive holds: the sums over each history table, and its shards.
+
+    `lines` has each shard's summary as text, by number, ascending.
+    """
 
     chain_id: str
-    shards: tuple[ShardSummary, ...] = ()
+    tables: Mapping[str, TableSums] = field(default_factory=_no_sums)
+    lines: Mapping[int, str] = field(default_factory=dict)
+
+    @cached_property
+    def shards(self) -> tuple[ShardSummary, ...]:
+        """The summaries of all shards, ascending: a third of a second for 75,000 segments."""
+        return tuple(map(ShardSummary.parse, self.lines.values()))
+
+    def reaching(self, blocks: BlockRange) -> Iterator[int]:
+        """Yield the numbers of the shards with a ZIP that holds one of these blocks, ascending."""
+        for number, line in self.lines.items():
+            # A ZIP holds no blocks before those of its shard.
+            if number * SHARD_BLOCKS > blocks.last:
+                return
+            if _reaches(json.loads(line), blocks):
+                yield number
+
+    def totals(self, numbers: Iterable[int] | None = None) -> Iterator[ShardTotals]:
+        """Yield what the shards (default: all) hold, ascending, for lists on pages."""
+        for number in self.lines if numbers is None else numbers:
+            if number in self.lines:
+                yield ShardTotals.parse(number, self.lines[number])
+
+    @cached_property
+    def ids(self) -> IdChain:
+        """How far the network's chain of ids is unbroken over the segments of all ZIPs."""
+        found = (json.loads(line).get("ids", ()) for line in self.lines.values())
+        chain = joined_chain(map(id_run_of, runs) for runs in found)
+        covered = union(run for sums in self.tables.values() for run in sums.covered)
+        unknown = difference(covered, union(run.blocks for run in chain.runs))
+        return IdChain(chain.runs, unknown, chain.contradictions)
 
     def including(self, fresh: Iterable[ShardSummary]) -> ArchiveIndex:
         """The index with shards added or replaced by number."""
-        shards = {shard.number: shard for shard in (*self.shards, *fresh)}
-        return ArchiveIndex(self.chain_id, tuple(shards[number] for number in sorted(shards)))
+        lines, tables, is_grown = dict(self.lines), dict(self.tables), True
+        for summary in fresh:
+            before = lines.get(summary.number)
+            known = ShardSummary.parse(before).tables if before else {}
+            lines[summary.number] = summary.line()
+            for table in HISTORY_TABLES:
+                old, new = known.get(table, TableSums()), summary.tables.get(table, TableSums())
+                changed = exchanged(tables[table], old, new)
+                is_grown = is_grown and changed is not None
+                tables[table] = changed or tables[table]
+        ordered = {number: lines[number] for number in sorted(lines)}
+        grown = ArchiveIndex(self.chain_id, tables, ordered)
+        return grown if is_grown else grown.summed()
 
-    @property
-    def tables(self) -> dict[str, TableSums]:
-        """The sums of every history table over all shards."""
-        return {
+    def summed(self) -> ArchiveIndex:
+        """The same shards with their sums taken again."""
+        tables = {
             table: total(shard.tables[table] for shard in self.shards if table in shard.tables)
             for table in HISTORY_TABLES
         }
+        return ArchiveIndex(self.chain_id, tables, self.lines)
 
 
 def index_bytes(index: ArchiveIndex) -> bytes:
     """The index as JSON."""
-    tables = index.tables
-    extent = completeness(tables)
-    document = {
+    extent = completeness(index.tables)
+    head: Json = {
         "format": FORMAT,
         "chain_id": index.chain_id,
         "first_block": extent.held.first if extent.held else None,
@@ -84,19 +206,54 @@ def index_bytes(index: ArchiveIndex) -> bytes:
         "complete_until": extent.until,
         "complete": [range_json(run) for run in extent.complete],
         "gaps": [range_json(run) for run in extent.gaps],
-        "tables": {table: _sums_json(sums) for table, sums in tables.items()},
-        "shards": [_shard_json(shard) for shard in index.shards],
+        "ids": [
+            range_json(run.blocks) | {"id": run.segment_id, "previous_id": run.previous_id}
+            for run in index.ids.runs
+        ],
+        "tables": {table: _sums_json(sums) for table, sums in index.tables.items()},
     }
-    return json_lines(document)
+    lines = f"[\n{LINE.join(index.lines.values())}\n]" if index.lines else "[]"
+    return sealed_lines([*map(field_line, head.items()), f'"shards":{lines}'])
 
 
 def parse_index(data: bytes, place: str) -> ArchiveIndex:
-    """Read an index; what follows from its shards is computed, not believed."""
+    """Read an index; of one that is not sealed all that follows from its shards is computed.
 
-    def read(found: Json) -> ArchiveIndex:
-        return ArchiveIndex(found["chain_id"], tuple(map(_shard_of, found["shards"])))
+    Raises `IntegrityError` naming the place where it is damaged.
+    """
+    text = proven_text(data, place)
+    start = text.find(_SHARDS)
+    if text == data or start < 0 or not text.endswith(_SHARDS_END):
+        return parsed(data, place, _parsed)
+    try:
+        head = json.loads(text[:start] + b"\n}")
+        rows = text[start + len(_SHARDS) : -len(_SHARDS_END)].decode().split(LINE)
+        return ArchiveIndex(head["chain_id"], _tables(head), dict(map(_numbered, rows)))
+    except UNREADABLE as error:
+        raise unreadable(place, error) from error
 
-    return parsed(data, place, read)
+
+def _parsed(found: Json) -> ArchiveIndex:
+    lines = dict(_numbered(dumps(row)) for row in found["shards"])
+    return ArchiveIndex(found["chain_id"], lines=lines).summed()
+
+
+def _tables(head: Json) -> dict[str, TableSums]:
+    return {table: _sums_of(head["tables"][table]) for table in HISTORY_TABLES}
+
+
+def _numbered(line: str) -> tuple[int, str]:
+    match = _LINE_START.match(line)
+    if match is None:
+        raise IntegrityError(f"{line[:40]!r} is no shard")
+    return int(match[1]) // SHARD_BLOCKS, line
+
+
+def _reaches(found: Json, blocks: BlockRange) -> bool:
+    """Whether a ZIP of a shard holds one of these blocks, from its line alone."""
+    own = (sums.get("covered", ()) for sums in found["tables"].values())
+    runs = chain(found.get("covered", ()), *own)
+    return any(range_of(run).overlaps(blocks) for run in runs)
 
 
 def _sums_json(sums: TableSums) -> Json:
@@ -115,27 +272,3 @@ def _sums_of(found: Json) -> TableSums:
     counts = ("zips", "rows", "bytes", "windows", "window_bytes")
     runs = (tuple(map(range_of, found[name])) for name in _RUNS)
     return TableSums(*(found[name] for name in counts), *runs)
-
-
-def _shard_json(shard: ShardSummary) -> Json:
-    """A shard. Its tables nearly always cover the same blocks, which then stand there once."""
-    tables = {table: _sums_json(sums) for table, sums in shard.tables.items()}
-    usual = {name: next(iter(tables.values()))[name] for name in _RUNS} if tables else {}
-    own = {
-        table: {name: value for name, value in sums.items() if usual.get(name) != value}
-        for table, sums in tables.items()
-    }
-    return {
-        "path": shard_path(shard.number),
-        **range_json(shard.blocks),
-        "bytes": shard.size,
-        "sha256": shard.sha256,
-        **usual,
-        "tables": own,
-    }
-
-
-def _shard_of(found: Json) -> ShardSummary:
-    usual = {name: found[name] for name in _RUNS if name in found}
-    tables = {table: _sums_of(usual | sums) for table, sums in found["tables"].items()}
-    return ShardSummary(found["from"] // SHARD_BLOCKS, found["bytes"], found["sha256"], tables)

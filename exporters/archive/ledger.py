@@ -3,7 +3,9 @@
 `<chain id>/ledger.json`: `format`, `chain_id` and `replaced`, a list in the order of events with
 `path`, `old_sha256`, `new_sha256`, `reason` and `at` (RFC 3339, UTC).
 
-An event is written before its object is replaced, so no replacement can go unrecorded.
+An event is written before its object is replaced, so no replacement can go unrecorded. Nothing else
+says what the ledger says, so there is a second copy of it, `ledger.copy.json`, written first: where
+one is lost or damaged, the other one has all that happened.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from datetime import UTC, datetime
 
 from exporters.archive.archive import Archive, update
 from exporters.archive.entries import Json
-from exporters.archive.shards import FORMAT, json_lines, parsed
-from transforms.errors import ConfigError
+from exporters.archive.json_text import FORMAT, parsed, written
+from transforms.errors import ConfigError, IntegrityError
 
 LEDGER = "ledger.json"
+LEDGER_COPY = "ledger.copy.json"
+_TYPE = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,33 @@ class Replacement:
 
 
 def replacements(archive: Archive) -> tuple[Replacement, ...]:
-    """All that was ever replaced in the archive, oldest first."""
-    return _read(archive.read(LEDGER), archive)
+    """All that was ever replaced in the archive, oldest first.
+
+    Raises `IntegrityError` where neither the ledger nor its copy can be read.
+    """
+    return _known(archive, archive.read(LEDGER))
+
+
+def mend_ledger(archive: Archive) -> int:
+    """Make the ledger and its copy equal where one is lost or damaged; returns how many were made.
+
+    Raises `IntegrityError` where neither can be read.
+    """
+    if archive.read(LEDGER) is None and archive.read(LEDGER_COPY) is None:
+        return 0
+    return sum(
+        update(archive.store, archive.key(name), lambda old: _mended(archive, old), _TYPE)
+        for name in (LEDGER_COPY, LEDGER)
+    )
+
+
+def right_ledger(archive: Archive) -> bytes | None:
+    """The bytes that the ledger and its copy should both have; None where there is neither.
+
+    Raises `IntegrityError` where neither can be read.
+    """
+    held = [archive.read(name) for name in (LEDGER, LEDGER_COPY)]
+    return None if held == [None, None] else _mended(archive, held[0])
 
 
 def record(archive: Archive, replacement: Replacement) -> None:
@@ -50,7 +79,7 @@ def record(archive: Archive, replacement: Replacement) -> None:
     """
 
     def add(before: bytes | None) -> bytes:
-        events = list(_read(before, archive))
+        events = list(_known(archive, before))
         last = max((i for i, e in enumerate(events) if e.path == replacement.path), default=None)
         if last is not None and events[last].old_sha256 == replacement.old_sha256:
             if events[last].new_sha256 == replacement.new_sha256:
@@ -58,11 +87,34 @@ def record(archive: Archive, replacement: Replacement) -> None:
             del events[last]
         return _written(archive.chain_id, [*events, replacement])
 
-    update(archive.store, archive.key(LEDGER), add, "application/json")
+    for name in (LEDGER_COPY, LEDGER):
+        update(archive.store, archive.key(name), add, _TYPE)
+
+
+def _mended(archive: Archive, before: bytes | None) -> bytes:
+    return _written(archive.chain_id, _known(archive, before))
+
+
+def _known(archive: Archive, first: bytes | None) -> tuple[Replacement, ...]:
+    """The events of the ledger, from the bytes of one of its copies or from any that is whole."""
+    damage: IntegrityError | None = None
+    found: list[tuple[Replacement, ...]] = []
+    for data in (archive.read(LEDGER_COPY), first, archive.read(LEDGER)):
+        try:
+            found.append(_read(data, archive))
+        except IntegrityError as error:
+            damage = error
+    # The copy, where they differ: who was killed between the two had written that one.
+    longest = max(found, key=len, default=())
+    if damage is not None and not longest:
+        raise damage
+    return longest
 
 
 def _read(data: bytes | None, archive: Archive) -> tuple[Replacement, ...]:
     def read(found: Json) -> tuple[Replacement, ...]:
+        if found["chain_id"] != archive.chain_id:
+            raise ValueError(f"it is that of chain {found['chain_id']}")
         return tuple(
             Replacement(
                 item["path"],
@@ -88,4 +140,4 @@ def _written(chain_id: str, events: Iterable[Replacement]) -> bytes:
         }
         for event in events
     ]
-    return json_lines({"format": FORMAT, "chain_id": chain_id, "replaced": rows})
+    return written({"format": FORMAT, "chain_id": chain_id, "replaced": rows})

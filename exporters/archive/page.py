@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 from exporters.archive.coverage import difference
 from exporters.archive.figures import Mark, coverage_bar
-from exporters.archive.index import ArchiveIndex, ShardSummary
+from exporters.archive.index import ArchiveIndex, ShardTotals
 from exporters.archive.ledger import Replacement
-from exporters.archive.shards import Shard, shard_path
-from exporters.archive.sums import Completeness, TableSums, Totals, completeness, totals
+from exporters.archive.shards import SHARD_BLOCKS, Shard
+from exporters.archive.sums import Completeness, TableSums, Totals, added, completeness, totals
 from exporters.archive.templating import render
 from transforms.blocks import BlockRange
+
+GROUP_SHARDS = 50
+"""How many shards one page lists: those of a million blocks."""
 
 _render = partial(render, "exporters.archive")
 
@@ -25,19 +29,58 @@ def home_page(indexes: Sequence[ArchiveIndex]) -> bytes:
     return _render("home.html", chains=[_chain(index) for index in indexes])
 
 
-def chain_page(index: ArchiveIndex, replaced: Sequence[Replacement]) -> bytes:
-    """The page of one chain: how far it goes, what is missing, where everything is."""
+def chain_page(index: ArchiveIndex, replaced: Sequence[Replacement] | None) -> bytes:
+    """The page of one chain: how far it goes, what is missing, where everything is.
+
+    It lists the shards of the newest million blocks; the others are on pages of their own.
+    `replaced` is None where the ledger cannot be read.
+    """
     tables = index.tables
     extent = completeness(tables)
+    groups = {group: list(held) for group, held in groupby(index.totals(), key=_group_of)}
+    newest = groups.pop(max(groups), []) if groups else []
     return _render(
         "chain.html",
         chain_id=index.chain_id,
         extent=extent,
         totals=totals(tables.values()),
         tables=[(name, sums, *_coverage(extent, sums)) for name, sums in tables.items()],
-        shards=[_shard(summary) for summary in index.shards],
+        shards=newest,
+        groups=[
+            (_group_blocks(group), group_path(group), added(shard.totals for shard in held))
+            for group, held in groups.items()
+        ],
         replaced=replaced,
+        ids=index.ids,
     )
+
+
+def group_number(shard: int) -> int:
+    """The number of the million blocks that a shard is in."""
+    return shard // GROUP_SHARDS
+
+
+def group_path(group: int) -> str:
+    """Where the page of a million blocks lies below the chain's folder."""
+    return f"index/blocks-{_group_blocks(group).first:09d}.html"
+
+
+def group_page(index: ArchiveIndex, group: int) -> bytes:
+    """The page that lists the shards of a million blocks."""
+    first = group * GROUP_SHARDS
+    shards = list(index.totals(range(first, first + GROUP_SHARDS)))
+    return _render(
+        "group.html", chain_id=index.chain_id, blocks=_group_blocks(group), shards=shards
+    )
+
+
+def _group_of(shard: ShardTotals) -> int:
+    return group_number(shard.number)
+
+
+def _group_blocks(group: int) -> BlockRange:
+    size = GROUP_SHARDS * SHARD_BLOCKS
+    return BlockRange(group * size, (group + 1) * size - 1)
 
 
 def shard_page(shard: Shard) -> bytes:
@@ -58,9 +101,3 @@ def _coverage(extent: Completeness, sums: TableSums) -> tuple[int, list[Mark]]:
     whole = (extent.held,)
     gaps = difference(whole, sums.covered)
     return len(gaps), coverage_bar(extent.held, {"held": whole, "gap": gaps})
-
-
-def _shard(summary: ShardSummary) -> tuple[BlockRange, str, str, Totals]:
-    """Its blocks, its path without an ending, its hash and what it holds."""
-    path = shard_path(summary.number).removesuffix(".json")
-    return summary.blocks, path, summary.sha256, totals(summary.tables.values())

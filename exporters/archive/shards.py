@@ -1,7 +1,8 @@
 """The shards of the archive's index: the entries of its ZIPs. `index.json` sums them up.
 
 Both are JSON in UTF-8 with fixed bytes: the same set of ZIPs gives the same index. Heights are
-inclusive, sizes are bytes, hashes are hex SHA-256, paths are relative to the chain's folder.
+inclusive, sizes are bytes, hashes are hex SHA-256, paths are relative to the chain's folder. The
+last field of each, `sha256`, is the hash of all bytes before the comma that precedes it.
 Publishing one more segment rewrites its shard and `index.json`, whatever else the archive holds. A
 reader that finds a shard newer than the index (another hash) reads the index again. Fields may be
 added within `format` 1; a reader ignores those it does not know.
@@ -11,8 +12,10 @@ added within `format` 1; a reader ignores those it does not know.
     format, chain_id, from, to      the blocks in which its ZIPs begin
     schemas     columns (name, PostgreSQL type) by fingerprint
     zips        table, from, to, path, bytes, sha256, rows, schema_versions,
-                segments [from, to, version, id?, sha256?]: the segments it was made of (a ZIP of
-                    more than one is a window: it repeats the rows of their single ZIPs),
+                segments [from, to, version, id?, previous_id?, sha256?]: the segments it was made
+                    of (a ZIP of more than one is a window: it repeats the rows of their single
+                    ZIPs), each with the network's id of its file, the id of the one before it by
+                    its own word, and its file's hash; an id without previous_id was not computed,
                 members [name, schema_version, from, to, rows, bytes, sha256, schema, runs?]: its
                     CSVs; runs [header, body]: deflated bytes, plain bytes and CRC-32 of its header
                     run and of its body runs, all that splicing needs to know
@@ -22,35 +25,44 @@ added within `format` 1; a reader ignores those it does not know.
     format, chain_id, first_block, last_block
     complete_until  the last block up to which all 15 tables are there, from first_block; or null
     complete, gaps  the runs of blocks for which all 15 tables are there, and the rest
+    ids             from, to, id, previous_id of each run of segments in which each names the id of
+                    the one before it: `id` is that of the last one, `previous_id` what the first
+                    one names
     tables          per table: zips, rows and bytes of single ZIPs, windows, window_bytes, and
                     the runs of blocks covered (by either kind) and windowed (by windows)
     shards          path, from, to, bytes, sha256, covered, windowed, and tables as above; where a
-                    table's covered or windowed is left out, it is that of the shard
+                    table's covered or windowed is left out, it is that of the shard; ids, its own
+                    runs as above with their first and last segment
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
 
 from exporters.archive.entries import Entry, Json, columns_of, entry_json, entry_of, schemas_json
+from exporters.archive.entry_names import check_entry
+from exporters.archive.json_text import (
+    FORMAT,
+    UNREADABLE,
+    dumps,
+    parsed,
+    proven_text,
+    unreadable,
+    written,
+)
 from transforms.blocks import BlockRange
-from transforms.errors import IntegrityError, SegmentError
+from transforms.errors import IntegrityError
 from transforms.tables.registry import Column
 
-FORMAT = 1
 SHARD_BLOCKS = 20_000
 
-_Parsed = TypeVar("_Parsed")
-_LINE = ",\n"
-# How a shard that `json_lines` wrote begins, where its columns begin, and where they end.
+# How a shard of this release begins, where its columns begin, and where they end.
 _HEAD = f'{{\n"format":{FORMAT},\n'.encode()
 _SCHEMAS = b'\n"schemas":{\n'
 _ZIPS = b'\n},\n"zips":['
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, SegmentError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,35 +97,59 @@ class Shard:
             "schemas": schemas_json(self.entries),
             "zips": [entry_json(entry) for entry in self.entries],
         }
-        return json_lines(document)
+        return written(document)
 
     @classmethod
     def parse(cls, data: bytes, place: str) -> Shard:
-        """Read a shard; `place` names it in errors. Raises `IntegrityError`."""
+        """Read a shard; `place` names it in errors.
+
+        Raises `IntegrityError` where it is damaged, or an entry is not named by what it holds.
+        """
 
         def read(found: Json) -> Shard:
             columns = columns_of(found["schemas"])
             entries = tuple(entry_of(item, columns) for item in found["zips"])
             return cls(found["chain_id"], found["from"] // SHARD_BLOCKS, entries)
 
-        return parsed(data, place, read)
+        shard = parsed(data, place, read)
+        _check(shard.entries, shard.chain_id, shard.number, place)
+        return shard
 
 
-def table_entries(data: bytes, table: str, place: str) -> tuple[Entry, ...]:
-    """The entries of one table in a shard, without parsing those of the others.
+def table_entries(
+    data: bytes, table: str, place: str, chain_id: str, number: int
+) -> tuple[Entry, ...]:
+    """The entries of one table in a chain's shard, without parsing those of the others.
 
     As `Shard.to_bytes` writes it, each entry and each list of columns is a line of its own; a shard
-    that somebody formatted otherwise is parsed as a whole. Raises `IntegrityError`.
+    that somebody formatted otherwise is parsed as a whole. Raises `IntegrityError` where it is
+    damaged, is another shard, or an entry is not named by what it holds.
     """
-    start, end = data.find(_SCHEMAS), data.find(_ZIPS)
-    if not (data.startswith(_HEAD) and 0 < start < end):
-        return tuple(e for e in Shard.parse(data, place).entries if e.table == table)
-    lines = _lines_from(data, f'\n{{"table":{_dumps(table)},'.encode(), end)
-    try:
-        columns = _columns(data[start + len(_SCHEMAS) : end])
-        return tuple(entry_of(item, columns) for item in json.loads(b"[%s]" % b",".join(lines)))
-    except _UNREADABLE as error:
-        raise _unreadable(place, error) from error
+    text = proven_text(data, place)
+    start, end = text.find(_SCHEMAS), text.find(_ZIPS)
+    if not (text.startswith(_HEAD) and 0 < start < end):
+        shard = Shard.parse(data, place)
+        entries = tuple(entry for entry in shard.entries if entry.table == table)
+    else:
+        lines = _lines_from(text, f'\n{{"table":{dumps(table)},'.encode(), end)
+        try:
+            columns = _columns(text[start + len(_SCHEMAS) : end])
+            found = json.loads(b"[%s]" % b",".join(lines))
+            entries = tuple(entry_of(item, columns) for item in found)
+        except UNREADABLE as error:
+            raise unreadable(place, error) from error
+    _check(entries, chain_id, number, place)
+    return entries
+
+
+def _check(entries: Iterable[Entry], chain_id: str, number: int, place: str) -> None:
+    for entry in entries:
+        check_entry(entry, chain_id, place)
+        if shard_number(entry.blocks) != number:
+            raise IntegrityError(
+                f"{place}: {entry.path} does not belong into this shard: strata publish makes it "
+                "again"
+            )
 
 
 def _lines_from(data: bytes, begin: bytes, at: int) -> Iterator[bytes]:
@@ -145,44 +181,8 @@ def shard_path(number: int) -> str:
     return f"index/{number * SHARD_BLOCKS:09d}.json"
 
 
-def json_lines(document: Json) -> bytes:
-    """A JSON document with one line for every field, and for every item of a field's list or map.
-
-    It reads well, compares well line by line, and its bytes follow from its values alone.
-    """
-    return f"{{\n{_LINE.join(map(_field, document.items()))}\n}}\n".encode()
-
-
-def _field(field: tuple[str, Any]) -> str:
-    name, value = field
-    if isinstance(value, list) and value:
-        return f"{_dumps(name)}:[\n{_LINE.join(map(_dumps, value))}\n]"
-    if isinstance(value, dict) and value:
-        items = (f"{_dumps(key)}:{_dumps(item)}" for key, item in value.items())
-        return f"{_dumps(name)}:{{\n{_LINE.join(items)}\n}}"
-    return f"{_dumps(name)}:{_dumps(value)}"
-
-
-def _dumps(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def parsed(data: bytes, place: str, read: Callable[[Json], _Parsed]) -> _Parsed:
-    """Read a JSON document of a known format. Raises `IntegrityError` naming the place."""
-    try:
-        found = json.loads(data)
-        if found["format"] != FORMAT:
-            raise IntegrityError(
-                f"{place} has format {found['format']}, this release reads format {FORMAT}: "
-                "use the release that wrote it, or a newer one"
-            )
-        return read(found)
-    except _UNREADABLE as error:
-        raise _unreadable(place, error) from error
-
-
-def _unreadable(place: str, error: Exception) -> IntegrityError:
-    return IntegrityError(
-        f"{place} is no index of format {FORMAT} ({error!r}): restore it from a copy, or "
-        "delete it and publish the segments of its blocks again"
-    )
+def shard_at(path: str) -> int | None:
+    """The number of the shard that lies at a path; None where no shard can lie there."""
+    first = path.removeprefix("index/").removesuffix(".json")
+    number = int(first) // SHARD_BLOCKS if first.isdecimal() else -1
+    return number if path == shard_path(number) else None

@@ -43,6 +43,24 @@ def total(parts: Iterable[TableSums]) -> TableSums:
     )
 
 
+def exchanged(whole: TableSums, old: TableSums, new: TableSums) -> TableSums | None:
+    """The sums of a table after one of its shards changed from `old` to `new`.
+
+    None where `new` lacks blocks that `old` had: the other shards may have them or not.
+    """
+    if difference(old.covered, new.covered) or difference(old.windowed, new.windowed):
+        return None
+    return TableSums(
+        whole.zips - old.zips + new.zips,
+        whole.rows - old.rows + new.rows,
+        whole.bytes - old.bytes + new.bytes,
+        whole.windows - old.windows + new.windows,
+        whole.window_bytes - old.window_bytes + new.window_bytes,
+        union((*whole.covered, *new.covered)),
+        union((*whole.windowed, *new.windowed)),
+    )
+
+
 def sums_of(entries: Iterable[Entry]) -> TableSums:
     """The sums over the entries of one table."""
     held = list(entries)
@@ -75,6 +93,14 @@ def totals(tables: Iterable[TableSums]) -> Totals:
         sum(sums.zips + sums.windows for sums in held),
         sum(sums.rows for sums in held),
         sum(sums.bytes + sums.window_bytes for sums in held),
+    )
+
+
+def added(parts: Iterable[Totals]) -> Totals:
+    """Add totals up."""
+    held = tuple(parts)
+    return Totals(
+        sum(one.zips for one in held), sum(one.rows for one in held), sum(one.bytes for one in held)
     )
 
 

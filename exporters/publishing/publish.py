@@ -7,8 +7,9 @@ again changes nothing. Several publishers may work on one archive at once.
 
 from __future__ import annotations
 
+import logging
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -20,6 +21,7 @@ from exporters.archive.archive import Archive, update
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard, shard_number, shard_path
+from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
 from exporters.publishing.replace import Correction, replace_object
 from exporters.publishing.request import PublishRequest, proven_entry
 from transforms.errors import ConflictError, IntegrityError
@@ -27,6 +29,7 @@ from transforms.stores.store import LostRaceError, PutResult
 
 _BATCH = 3_000  # requests between two writes of the index: it bounds what is held in memory
 ZIP_TYPE = "application/zip"
+_log = logging.getLogger(__name__)
 
 
 class Outcome(Enum):
@@ -39,6 +42,8 @@ class Outcome(Enum):
     """Other bytes stand in its place."""
     DAMAGED = "damaged"
     """Its own file is not what its request says."""
+    REFUSED = "refused"
+    """Its segment fails a check, so it was not tried."""
 
 
 _FAILURES = (Outcome.CONFLICT, Outcome.DAMAGED)
@@ -46,12 +51,16 @@ _FAILURES = (Outcome.CONFLICT, Outcome.DAMAGED)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One ZIP after the attempt: its name, its entry unless it failed, and then why."""
+    """One ZIP after the attempt: its name and table, its entry unless it failed, and then why.
+
+    Without a table it is about all ZIPs of a segment.
+    """
 
     name: str
     outcome: Outcome
     entry: Entry | None = None
     reason: str = ""
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,45 +109,83 @@ def publish_zips(
     *,
     correction: Correction | None = None,
     scratch: Path | None = None,
+    recovery: Recovery = NO_WAREHOUSE,
 ) -> PublishReport:
     """Publish ZIPs and describe them in the index; see the module for what a crash leaves.
 
     A ZIP that contradicts its request, or in whose place other bytes stand, counts as failed; the
     rest goes on. With a `correction` such bytes are replaced, one ZIP after the other, so that the
-    ledger has the order of the requests. `scratch` is where layouts are put together. Errors of the
-    machine end the run as they are: run it again.
+    ledger has the order of the requests. `scratch` is where layouts are put together. A shard that
+    is damaged is made again from its ZIPs, with the help of `recovery`. The index and the pages are
+    written once, at the end. Errors of the machine end the run as they are: run it again.
     """
     report = PublishReport()
     pending = iter(requests)
     put = partial(_publish_one, archive, correction, scratch)
-    while batch := list(islice(pending, _BATCH)):
+    shards: set[int] = set()
+    # What is replaced differs from its entry until that is written: never more than one ZIP does.
+    while batch := list(islice(pending, 1 if correction else _BATCH)):
         with ThreadPoolExecutor(1 if correction else workers) as pool:
             done = list(pool.map(put, batch))
-        add_to_index(archive, [one.entry for one in done if one.entry])
+        shards |= name_in_shards(archive, [one.entry for one in done if one.entry], recovery)
         report = report.including(done)
+    if shards:
+        refresh(archive, shards)
     return report
 
 
-def add_to_index(archive: Archive, entries: Sequence[Entry]) -> None:
-    """Describe ZIPs that are in place, and bring everything up to date that follows from it."""
-    shards: dict[int, list[Entry]] = {}
+def name_in_shards(
+    archive: Archive,
+    entries: Iterable[Entry],
+    recovery: Recovery,
+    lost: Collection[int] = (),
+    anew: Collection[int] = (),
+) -> set[int]:
+    """Describe ZIPs that are in place in their shards; returns the numbers of these.
+
+    `lost` are shards all of whose ZIPs are among the entries, so that nobody needs to look for
+    them; `anew` are shards to be written again as they are. `refresh` brings everything up to date
+    that follows from it.
+    """
+    shards: dict[int, list[Entry]] = {number: [] for number in (*lost, *anew)}
     for entry in entries:
         shards.setdefault(shard_number(entry.blocks), []).append(entry)
     for number, fresh in sorted(shards.items()):
-        change = partial(_with_entries, archive, number, fresh)
+
+        def change(old: bytes | None, number: int = number, fresh: list[Entry] = fresh) -> bytes:
+            shard = _known_shard(archive, number, old)
+            if shard is None:
+                found = () if number in lost else shard_from_zips(archive, number, recovery)
+                shard = Shard(archive.chain_id, number, tuple(found))
+            return shard.including(fresh).to_bytes()
+
         update(archive.store, archive.key(shard_path(number)), change, "application/json")
-    if shards:
-        refresh(archive, shards)
+    return set(shards)
 
 
-def _with_entries(
-    archive: Archive, number: int, fresh: Sequence[Entry], old: bytes | None
-) -> bytes:
+def _known_shard(archive: Archive, number: int, old: bytes | None) -> Shard | None:
+    """A shard from its bytes; None where these are damaged, or gone though they were there."""
     if old is None:
-        return Shard(archive.chain_id, number, tuple(fresh)).to_bytes()
-    shard = Shard.parse(old, archive.place(shard_path(number)))
-    grown = shard.including(fresh)
-    return old if grown == shard else grown.to_bytes()
+        if not _was_there(archive, number):
+            return Shard(archive.chain_id, number)
+        _log.warning("%s is gone: it is made again", archive.place(shard_path(number)))
+        return None
+    try:
+        return archive.parse_shard(number, old)
+    except IntegrityError as error:
+        _log.warning("%s", error)
+        return None
+
+
+def _was_there(archive: Archive, number: int) -> bool:
+    """Whether an absent shard was once there, by what follows from it."""
+    try:
+        if number in archive.index().lines:
+            return True
+    except IntegrityError:
+        pass  # it says nothing
+    hashes = shard_path(number).replace(".json", ".sha256")
+    return archive.store.head(archive.key(hashes)) is not None
 
 
 def _publish_one(
@@ -152,9 +199,9 @@ def _publish_one(
             request.content.write(zip_file, durable=False)
             return _publish_file(archive, correction, request, zip_file)
     except ConflictError as error:
-        return Published(request.name, Outcome.CONFLICT, reason=str(error))
+        return Published(request.name, Outcome.CONFLICT, None, str(error), request.table)
     except IntegrityError as error:
-        return Published(request.name, Outcome.DAMAGED, reason=str(error))
+        return Published(request.name, Outcome.DAMAGED, None, str(error), request.table)
 
 
 def _publish_file(
@@ -175,11 +222,12 @@ def _publish_file(
             raise
         replace_object(archive, entry, zip_file, correction)
         outcome = Outcome.REPLACED
-    _put_hash_file(archive, entry)
-    return Published(request.name, outcome, entry)
+    put_hash_file(archive, entry)
+    return Published(request.name, outcome, entry, table=request.table)
 
 
-def _put_hash_file(archive: Archive, entry: Entry) -> None:
+def put_hash_file(archive: Archive, entry: Entry) -> None:
+    """Write the hash file beside a ZIP, whatever is there."""
     key, content = archive.key(f"{entry.path}.sha256"), hash_line(entry)
     try:
         archive.store.put_if_match(key, content, None, "text/plain; charset=utf-8")

@@ -1,7 +1,7 @@
 """Putting other bytes in the place of a published ZIP, on purpose and on the record.
 
 The order is: the ledger, the object, its hash file, the index, the pages. Killed anywhere, the same
-call again goes on where it stopped. Between the object and its index entry, the time of two small
+call again goes on where it stopped. Between the object and its index entry, the time of three small
 writes, index and object differ; the ledger already has the reason. The old bytes are not kept:
 turn on the bucket's versioning to keep them. Wider ZIPs that hold the same blocks must be replaced
 as well: `exporters.publishing.windows.windows_over` finds them.

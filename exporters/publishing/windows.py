@@ -7,6 +7,7 @@ from itertools import islice
 
 from exporters.archive.archive import Archive
 from exporters.archive.coverage import difference
+from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.shards import SHARD_BLOCKS, shard_number
 from exporters.exports.copies import no_other_copy
@@ -35,18 +36,23 @@ def due_windows(archive: Archive, table: str, size: int) -> Iterator[Window]:
     """
     if size < 2:
         raise ConfigError(f"a window of {size} segments is none: use 2 or more, or no windows")
-    sums = archive.index().tables[table]
+    sums = sound_index(archive).tables[table]
     for run in difference(sums.covered, sums.windowed):
         singles = _singles(archive, table, run)
         while len(window := tuple(islice(singles, size))) == size:
             yield window
 
 
+def window_of(archive: Archive, entry: Entry) -> Window:
+    """The single-segment ZIPs that a window joins, as they are published now."""
+    return tuple(_singles(archive, entry.table, entry.blocks))
+
+
 def windows_over(archive: Archive, table: str, blocks: BlockRange) -> Iterator[Window]:
     """Yield the published windows that hold any of these blocks: what a replacement makes stale."""
     for entry in archive.entries(table, blocks):
         if entry.is_window:
-            yield tuple(_singles(archive, table, entry.blocks))
+            yield window_of(archive, entry)
 
 
 def window_request(
@@ -73,7 +79,7 @@ def spliced_window(archive: Archive, window: Entry) -> Layout:
 
     Raises `NotHeldError` where they are not all there.
     """
-    singles = tuple(_singles(archive, window.table, window.blocks))
+    singles = window_of(archive, window)
     if not singles:
         raise NotHeldError(f"no single-segment ZIP of {window.table} lies in {window.blocks}")
     parts = (part for entry in singles for part in read_parts(archive.source(entry)))

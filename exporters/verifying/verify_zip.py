@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -15,78 +18,197 @@ from exporters.archive.entries import Csv, Entry
 from exporters.archive.shards import shard_number, shard_path
 from exporters.publishing.publish import hash_line
 from exporters.publishing.windows import spliced_window
-from exporters.verifying.findings import Finding, Problem
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from transforms.errors import IntegrityError, RangeError
-from transforms.stores.store import content_sha256
+from transforms.stores.store import Store, content_sha256
+from transforms.verifying.findings import (
+    PUBLISH,
+    Finding,
+    Problem,
+    Remedy,
+    replace_zips,
+    unreadable,
+)
+from transforms.warehouse.receipts import Receipt
 
 _CHUNK_BYTES = 1024 * 1024
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+# What Python's reader makes of damage: a length before the file's beginning, an unknown method,
+# an encryption that nobody asked for, a name that is no text.
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError),
+    *(ValueError, OSError),
+)
 
 
-def entry_findings(archive: Archive, scratch: Path | None, entry: Entry) -> list[Finding]:
-    """Download a ZIP and compare it, and what lies beside it, with its entry."""
-    place = archive.place(entry.path)
+@dataclass(slots=True)
+class ZipCheck:
+    """What was read of one ZIP, and found."""
+
+    entry: Entry
+    findings: list[Finding] = field(default_factory=list)
+    zips: int = 0
+    csvs: int = 0
+    hash_files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ZipReader:
+    """Reads the ZIPs of an archive; `only_hashes` leaves out what is in them.
+
+    `missing` mends a ZIP or a hash file that is not there.
+    """
+
+    archive: Archive
+    scratch: Path | None = None
+    missing: Remedy = PUBLISH
+    only_hashes: bool = False
+
+    def check(self, entry: Entry, receipt: Receipt | None) -> ZipCheck:
+        """Compare a ZIP, and what lies beside it, with its entry, and that with the receipt."""
+        check = ZipCheck(entry)
+        place = self.archive.place(entry.path)
+        if receipt is not None:
+            check.findings.extend(_origin_findings(place, entry, receipt))
+        try:
+            with _local(self.archive.store, self.archive.key(entry.path), self.scratch) as copy:
+                check.zips = 1
+                found = list(self._zip(entry, copy, check))
+        except FileNotFoundError:
+            what = "the index names it, and it is not there"
+            found = [Finding(Problem.MISSING, place, what, self.missing)]
+        except IntegrityError as error:
+            remedy = replace_zips(entry.table, entry.blocks)
+            found = [Finding(Problem.ALTERED, place, str(error), remedy)]
+        except OSError as error:
+            remedy = replace_zips(entry.table, entry.blocks)
+            found = [Finding(Problem.UNREADABLE, place, unreadable(error), remedy)]
+        check.findings.extend(found)
+        check.findings.extend(self._hash_file(entry, check))
+        return check
+
+    def _zip(self, entry: Entry, copy: Path, check: ZipCheck) -> Iterator[Finding]:
+        place, size, sha256 = self.archive.place(entry.path), copy.stat().st_size, ""
+        sha256 = content_sha256(copy)
+        is_altered = (size, sha256) != (entry.bytes, entry.sha256)
+        if is_altered:
+            yield Finding(
+                Problem.ALTERED,
+                place,
+                f"it has {size} bytes with SHA-256 {sha256}, its entry says {entry.bytes} with "
+                f"{entry.sha256}",
+                replace_zips(entry.table, entry.blocks),
+            )
+        if self.only_hashes:
+            return
+        found = list(self._content(entry, copy, check))
+        yield from found
+        if not found and not is_altered:
+            yield from self._runs(entry, copy)
+
+    def _hash_file(self, entry: Entry, check: ZipCheck) -> Iterator[Finding]:
+        place = f"{self.archive.place(entry.path)}.sha256"
+        try:
+            found = self.archive.read(f"{entry.path}.sha256")
+        except (IntegrityError, OSError) as error:
+            what = unreadable(error) if isinstance(error, OSError) else str(error)
+            yield Finding(Problem.BAD_HASH_FILE, place, what, self.missing)
+            return
+        if found is None:
+            what = "it should be there, and is not"
+            yield Finding(Problem.BAD_HASH_FILE, place, what, self.missing)
+            return
+        check.hash_files = 1
+        if found != hash_line(entry):
+            what = "it does not say what the index says"
+            remedy = replace_zips(entry.table, entry.blocks)
+            yield Finding(Problem.BAD_HASH_FILE, place, what, remedy)
+
+    def _content(self, entry: Entry, copy: Path, check: ZipCheck) -> Iterator[Finding]:
+        place, remedy = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
+        try:
+            with zipfile.ZipFile(copy) as opened:
+                names = opened.namelist()
+                if names != [member.name for member in entry.members]:
+                    what = f"it holds {', '.join(names) or 'nothing'}"
+                    yield Finding(Problem.BAD_ZIP, place, what, remedy)
+                    return
+                for member in entry.members:
+                    with opened.open(member.name) as text:
+                        for what in _csv_problems(member, text):
+                            yield Finding(Problem.BAD_ZIP, place, what, remedy)
+                    check.csvs += 1
+                found = [(info.CRC, info.file_size) for info in opened.infolist()]
+        except _DAMAGED as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                _raise_machine_error(error)
+            yield Finding(Problem.BAD_ZIP, place, f"it does not unpack: {error}", remedy)
+            return
+        if entry.is_window:
+            yield from self._window(entry, found)
+
+    def _runs(self, entry: Entry, copy: Path) -> Iterator[Finding]:
+        """Hold the runs that the index gives, by which ranges are spliced, against the ZIP's."""
+        remedy = replace_zips(entry.table, entry.blocks)
+        try:
+            found = [(one.header, one.body) for one in read_members(LocalSource.open(copy))]
+        except IntegrityError as error:
+            yield Finding(Problem.BAD_ZIP, self.archive.place(entry.path), str(error), remedy)
+            return
+        indexed = [csv.runs for csv in entry.members]
+        if found != indexed and any(indexed):  # an index of before has none
+            place = self.archive.place(shard_path(shard_number(entry.blocks)))
+            what = f"it has other runs for {entry.path} than the ZIP"
+            yield Finding(Problem.BAD_INDEX, place, what, remedy)
+
+    def _window(self, entry: Entry, found: list[tuple[int, int]]) -> Iterator[Finding]:
+        place, remedy = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
+        try:
+            layout = spliced_window(self.archive, entry)
+        except (RangeError, IntegrityError, FileNotFoundError) as error:
+            what = f"its single-segment ZIPs cannot be joined to compare them: {error}"
+            yield Finding(Problem.BAD_WINDOW, place, what, remedy)
+            return
+        if found != [(member.crc32, member.csv_bytes) for member in layout.members]:
+            what = "it is not its single-segment ZIPs joined"
+            yield Finding(Problem.BAD_WINDOW, place, what, remedy)
+
+
+@contextmanager
+def _local(store: Store, key: str, scratch: Path | None) -> Iterator[Path]:
+    """An object as a local file: a folder's own, or a copy, for one request."""
+    own = store.path(key)
+    if own is not None:
+        if not own.is_file():
+            raise FileNotFoundError(own)
+        yield own
+        return
     with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
         copy = Path(folder) / "copy.zip"
-        try:
-            archive.store.fetch(archive.key(entry.path), copy)
-        except FileNotFoundError:
-            what = "the index names it, but it is not there: publish its segments again"
-            return [Finding(Problem.MISSING, place, what)]
-        findings = [*_hash_findings(archive, entry, copy), *_zip_findings(archive, entry, copy)]
-        return findings or list(_run_findings(archive, entry, copy))
+        store.fetch(key, copy)
+        yield copy
 
 
-def _hash_findings(archive: Archive, entry: Entry, copy: Path) -> Iterator[Finding]:
-    place, size, sha256 = archive.place(entry.path), copy.stat().st_size, content_sha256(copy)
-    if (size, sha256) != (entry.bytes, entry.sha256):
-        yield Finding(
-            Problem.ALTERED,
-            place,
-            f"it has {size} bytes with SHA-256 {sha256}, its entry says {entry.bytes} with "
-            f"{entry.sha256}: restore it, or replace it and give the reason",
+def _raise_machine_error(error: OSError) -> None:
+    """Raise an error that is not about the bytes: EINVAL is what a length of nonsense gives."""
+    if error.errno != errno.EINVAL:
+        raise error
+
+
+def _origin_findings(place: str, entry: Entry, receipt: Receipt) -> Iterator[Finding]:
+    """A ZIP that holds other text than the warehouse proved to be the source's."""
+    rows, sha256 = sum(csv.rows for csv in entry.members), [csv.sha256 for csv in entry.members]
+    if (rows, sha256) != (receipt.rows, [receipt.sha256]):
+        what = (
+            f"its index entry has {rows} rows and SHA-256 {', '.join(sha256)}, the warehouse "
+            f"{receipt.rows} rows and {receipt.sha256}"
         )
-    if archive.read(f"{entry.path}.sha256") != hash_line(entry):
-        what = "it is absent or not that of the index: publish the ZIP's segments again"
-        yield Finding(Problem.BAD_HASH_FILE, f"{place}.sha256", what)
+        remedy = replace_zips(entry.table, entry.blocks)
+        note = "if the warehouse is right"
+        yield Finding(Problem.DISAGREEMENT, place, what, Remedy(remedy.commands, note))
 
 
-def _zip_findings(archive: Archive, entry: Entry, copy: Path) -> Iterator[Finding]:
-    place = archive.place(entry.path)
-    try:
-        with zipfile.ZipFile(copy) as opened:
-            names = opened.namelist()
-            if names != [member.name for member in entry.members]:
-                yield Finding(Problem.BAD_ZIP, place, f"it holds {', '.join(names) or 'nothing'}")
-                return
-            for member in entry.members:
-                with opened.open(member.name) as text:
-                    yield from _csv_findings(place, member, text)
-            found = [(info.CRC, info.file_size) for info in opened.infolist()]
-    except _DAMAGED as error:
-        yield Finding(Problem.BAD_ZIP, place, f"it does not unpack: {error}")
-        return
-    if entry.is_window:
-        yield from _window_findings(archive, entry, found)
-
-
-def _run_findings(archive: Archive, entry: Entry, copy: Path) -> Iterator[Finding]:
-    """Hold the runs that the index gives, by which ranges are spliced, against a sound ZIP's."""
-    try:
-        found = [(member.header, member.body) for member in read_members(LocalSource.open(copy))]
-    except IntegrityError as error:
-        yield Finding(Problem.BAD_ZIP, archive.place(entry.path), f"{error}: replace it")
-        return
-    indexed = [csv.runs for csv in entry.members]
-    if found != indexed and any(indexed):  # an index of before has none
-        place = archive.place(shard_path(shard_number(entry.blocks)))
-        what = f"it has other runs for {entry.path} than the ZIP: publish it again with --replace"
-        yield Finding(Problem.BAD_INDEX, place, what)
-
-
-def _csv_findings(place: str, member: Csv, text: IO[bytes]) -> Iterator[Finding]:
+def _csv_problems(member: Csv, text: IO[bytes]) -> Iterator[str]:
     digest, size, lines, quotes = hashlib.sha256(), 0, 0, 0
     header = b""
     while chunk := text.read(_CHUNK_BYTES):
@@ -100,25 +222,9 @@ def _csv_findings(place: str, member: Csv, text: IO[bytes]) -> Iterator[Finding]
         quotes += len(pieces) - 1
     found = (size, lines - 1, digest.hexdigest())
     if found != (member.bytes, member.rows, member.sha256):
-        yield Finding(
-            Problem.BAD_ZIP,
-            place,
+        yield (
             f"{member.name} has {size} bytes, {lines - 1} rows, SHA-256 {found[2]}; its entry says "
-            f"{member.bytes} bytes, {member.rows} rows, {member.sha256}",
+            f"{member.bytes} bytes, {member.rows} rows, {member.sha256}"
         )
     if header != member.schema.header:
-        yield Finding(Problem.BAD_ZIP, place, f"{member.name} has other columns than its entry")
-
-
-def _window_findings(
-    archive: Archive, entry: Entry, found: list[tuple[int, int]]
-) -> Iterator[Finding]:
-    place = archive.place(entry.path)
-    try:
-        layout = spliced_window(archive, entry)
-    except (RangeError, IntegrityError, FileNotFoundError) as error:
-        yield Finding(Problem.BAD_WINDOW, place, f"it cannot be made again: {error}")
-        return
-    if found != [(member.crc32, member.csv_bytes) for member in layout.members]:
-        what = "it is not its single-segment ZIPs joined: replace it, and give the reason"
-        yield Finding(Problem.BAD_WINDOW, place, what)
+        yield f"{member.name} has other columns than its entry"

@@ -3,8 +3,11 @@
 An asset here publishes and reports; the thinking is in `exporters`.
 """
 
+from collections.abc import Iterator
+
 import dagster as dg
 
+from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.sums import completeness
 from exporters.publishing.publish import PublishReport
@@ -19,33 +22,52 @@ from pipelines.site.site import Site
 from transforms.tables.registry import HISTORY_TABLES
 
 
-def export_asset(table: str, policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
-    """One table's ZIPs, one for each segment of a run."""
+def exports_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
+    """Every table's ZIPs, one for each segment of a run, in one step.
 
-    @dg.asset(
-        key=export_key(table),
-        group_name=ARCHIVE,
-        deps=[table_key(table)],
+    Any table may be picked alone. The archive's index is written once for all of them.
+    """
+
+    @dg.multi_asset(
+        name="publish_tables",
+        specs=[*map(_export_spec, HISTORY_TABLES)],
         partitions_def=SEGMENTS,
         backfill_policy=policy,
-        kinds={"csv"},
-        description=f"{table} as exact CSV in a ZIP for each segment, with its SHA-256.",
+        can_subset=True,
     )
-    def export(
+    def publish_tables(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
-    ) -> dg.MaterializeResult[None]:
+    ) -> Iterator[dg.MaterializeResult[None]]:
         segments = segments_of_run(partitions_of_run(context))
+        keys = {key.path[-1]: key for key in sorted(context.selected_asset_keys)}
         with retried_if_transient(context.retry_number):
             check_warehouse(context, site)
-            outcome = publish_segments(site, segments, (table,))
-        if outcome.report.failed:
-            raise _failure(table, outcome.report)
+            outcome = publish_segments(site, segments, tuple(keys))
         for entry in outcome.entries:
             metadata = _metadata(entry, outcome.archive.place(entry.path))
-            context.add_asset_metadata(metadata, export_key(table), entry.blocks.key)
-        return dg.MaterializeResult[None]()
+            context.add_asset_metadata(metadata, keys[entry.table], entry.blocks.key)
+        # What is about a whole segment is about all its tables.
+        failed = {
+            table for one in outcome.report.failed for table in ([one.table] if one.table else keys)
+        }
+        for table, key in keys.items():
+            if table not in failed:
+                yield dg.MaterializeResult[None](asset_key=key)
+        if failed:
+            raise _failure(", ".join(sorted(failed)), outcome.report)
 
-    return export
+    return publish_tables
+
+
+def _export_spec(table: str) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        export_key(table),
+        group_name=ARCHIVE,
+        deps=[table_key(table)],
+        kinds={"csv"},
+        description=f"{table} as exact CSV in a ZIP for each segment, with its SHA-256.",
+        skippable=True,
+    )
 
 
 def windows_asset() -> dg.AssetsDefinition:
@@ -88,7 +110,7 @@ def index_asset() -> dg.AssetsDefinition:
             finish_interrupted(site)
             remove_published_parts(site)
             archive = site.archive(site.loaded_catalog().chain_id)
-            tables = archive.index().tables
+            tables = sound_index(archive).tables
         extent = completeness(tables)
         return dg.MaterializeResult[None](
             metadata={
@@ -98,6 +120,7 @@ def index_asset() -> dg.AssetsDefinition:
                 "bytes": sum(sums.bytes + sums.window_bytes for sums in tables.values()),
                 "index": archive.place("index.json"),
                 "page": archive.place("index.html"),
+                "single_writer": site.settings.single_writer,
             }
         )
 

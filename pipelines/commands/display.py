@@ -65,7 +65,7 @@ class Screen:
         if not self.json:
             self.output.print(text, markup=False, soft_wrap=True)
 
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
         """A table of the result; columns of numbers are set to the right."""
         listed = [[_cell(cell) for cell in row] for row in rows]
         if self.json or not listed:
@@ -100,7 +100,7 @@ class Screen:
     def document(self, value: Mapping[str, Any]) -> None:
         """The result for programs, where that was asked for."""
         if self.json:
-            click.echo(json.dumps(value, indent=1, default=str))
+            click.echo(json.dumps(value, indent=1, default=str, allow_nan=False))
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Advance]:

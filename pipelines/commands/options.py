@@ -29,6 +29,14 @@ json_option = click.option(
 )
 
 
+def two_heights(text: str) -> tuple[int, int]:
+    """Read `--blocks FROM-TO`. Raises `click.UsageError` where that are not two heights."""
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdecimal() and last.isdecimal()):
+        raise click.UsageError(f"--blocks {text}: give two heights, FROM-TO")
+    return int(first), int(last)
+
+
 def open_site(
     source: str | None = None, warehouse: str | None = None, archive: str | None = None
 ) -> Site:

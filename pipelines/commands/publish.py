@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 import click
 
 from exporters.archive.figures import size_text
 from exporters.exports.plan import export_range
-from exporters.publishing.publish import PublishReport
+from exporters.publishing.publish import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
+from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen
-from pipelines.commands.failures import FINDINGS, OK
-from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
+from pipelines.commands.failures import CONFLICT, DAMAGED, FINDINGS, OK
+from pipelines.commands.options import (
+    archive_option,
+    json_option,
+    open_site,
+    two_heights,
+    warehouse_option,
+)
+from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.publishing import (
     finish_interrupted,
@@ -40,6 +49,11 @@ from transforms.tables.registry import HISTORY_TABLES
 @click.option(
     "--blocks", metavar="FROM-TO", help="With --replace: only the segments inside these blocks."
 )
+@click.option(
+    "--only-new",
+    is_flag=True,
+    help="Do not look whether what was published before is there: quicker beside a long history.",
+)
 @warehouse_option
 @archive_option
 @json_option
@@ -47,31 +61,57 @@ def command(
     reason: str | None,
     tables: tuple[str, ...],
     blocks: str | None,
+    only_new: bool,
     warehouse: str | None,
     archive: str | None,
     as_json: bool,
 ) -> int:
     """Publish the 15 tables of every loaded segment that the archive lacks, and due windows.
 
-    What is there already is left alone. Where other bytes stand in the place of a ZIP it is named,
-    the rest goes on, and the exit code is 1; --replace puts ours there and says so in the ledger.
+    Before that it looks at what the archive has, by a listing, and makes again what is missing: a
+    ZIP, a hash file, a shard, the index, a page. What is there already is left alone. Where other
+    bytes stand in the place of a ZIP it is named, the rest goes on, and the exit code is 4;
+    --replace puts ours there and says so in the ledger.
     """
     if reason is None and (tables or blocks):
         raise click.UsageError("--table and --blocks say what --replace is about")
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
+    chain_id = site.loaded_catalog().chain_id
     finish_interrupted(site)
     remove_published_parts(site)
+    if only_new:
+        completion = Completion(unpublished=unpublished_segments(site))
+    else:
+        with screen.counts("looking at") as count:
+            completion = complete_archive(site, site.archive(chain_id), count)
     if reason is None:
-        reports = _publish(site, screen)
+        reports = _publish(site, screen, completion.unpublished)
     else:
         reports = _replace(site, reason, tables or HISTORY_TABLES, blocks)
-    _show(screen, site, reports)
-    return FINDINGS if any(report.failed for report in reports) else OK
-
-
-def _show(screen: Screen, site: Site, reports: list[PublishReport]) -> None:
     failed = [one for report in reports for one in report.failed]
+    if reason is None:  # else what it found wrong is what was replaced, or was not asked for
+        failed = [*completion.failed, *failed]
+    _show(screen, site, completion, reports, failed)
+    return _exit_code(failed)
+
+
+def _exit_code(failed: Sequence[Published]) -> int:
+    if any(one.outcome is Outcome.CONFLICT for one in failed):
+        return CONFLICT
+    if any(one.outcome is Outcome.DAMAGED for one in failed):
+        return DAMAGED
+    return FINDINGS if failed else OK
+
+
+def _show(
+    screen: Screen,
+    site: Site,
+    completion: Completion,
+    reports: list[PublishReport],
+    failed: Sequence[Published],
+) -> None:
+    show_completion(screen, completion)
     created = sum(report.created for report in reports)
     replaced = sum(report.replaced for report in reports)
     size = sum(report.bytes for report in reports)
@@ -80,10 +120,13 @@ def _show(screen: Screen, site: Site, reports: list[PublishReport]) -> None:
     screen.show(
         f"{created} ZIPs published{again} to {site.store.describe()}: {size_text(size)}"
         if created or replaced
+        else f"Nothing new to publish: all {completion.looked_at:,} ZIPs and their index are there."
+        if completion.is_nothing and completion.looked_at
         else "Nothing new to publish."
     )
     screen.document(
         {
+            "completed": _counts(completion) | {"failed": len(completion.failed)},
             "created": created,
             "replaced": replaced,
             "identical": sum(report.identical for report in reports),
@@ -93,13 +136,18 @@ def _show(screen: Screen, site: Site, reports: list[PublishReport]) -> None:
     )
 
 
+def _counts(completion: Completion) -> dict[str, int]:
+    found = asdict(replace(completion, failed=(), unpublished=()))
+    return {name: count for name, count in found.items() if name not in ("failed", "unpublished")}
+
+
 def _replace(
     site: Site, reason: str, tables: Sequence[str], blocks: str | None
 ) -> list[PublishReport]:
     unknown = sorted(set(tables) - set(HISTORY_TABLES))
     if unknown:
         raise click.UsageError(f"{', '.join(unknown)}: choose from {', '.join(HISTORY_TABLES)}")
-    hull = _blocks(blocks) if blocks else None
+    hull = export_range(*two_heights(blocks)) if blocks else None
     segments = [
         known
         for known in site.loaded_catalog().segments
@@ -111,15 +159,7 @@ def _replace(
     return replace_published(site, segments, tables, correction)
 
 
-def _blocks(text: str) -> BlockRange:
-    first, dash, last = text.partition("-")
-    if not (dash and first.isdecimal() and last.isdecimal()):
-        raise click.UsageError(f"--blocks {text}: give two heights, FROM-TO")
-    return export_range(int(first), int(last))
-
-
-def _publish(site: Site, screen: Screen) -> list[PublishReport]:
-    wanted = unpublished_segments(site)
+def _publish(site: Site, screen: Screen, wanted: Sequence[BlockRange]) -> list[PublishReport]:
     keys = [blocks.key for blocks in wanted]
     reports = []
     with screen.progress("publishing") as advance:

@@ -8,7 +8,7 @@ import click
 
 from exporters.archive.figures import size_text
 from pipelines.commands.display import Screen
-from pipelines.commands.failures import FINDINGS, OK
+from pipelines.commands.failures import DAMAGED, OK
 from pipelines.commands.options import json_option, open_site, warehouse_option
 from transforms.warehouse.repair import Choice, RepairReport, repair
 
@@ -39,7 +39,7 @@ def command(
     deleted. Where a backup of the log stands beside newer volumes, or the log of another warehouse,
     nothing is done unless you say which is right.
 
-    The exit code is 1 where something was found, also where it was repaired: run it again to see
+    The exit code is 5 where something was found, also where it was repaired: run it again to see
     whether all is well.
     """
     if take_volumes and trust_log:
@@ -52,7 +52,7 @@ def command(
             site.warehouse.backing, choice, quick=quick, dry_run=dry_run, advance=advance
         )
     _show(screen, report, dry_run=dry_run)
-    return FINDINGS if report.findings else OK
+    return DAMAGED if report.findings else OK
 
 
 def _show(screen: Screen, report: RepairReport, *, dry_run: bool) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from exporters.settings import dagster_home
+from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen
-from pipelines.commands.failures import FINDINGS, OK
+from pipelines.commands.failures import FINDINGS, MACHINE, OK
 from pipelines.commands.options import (
     archive_option,
     json_option,
@@ -21,8 +22,14 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.sample import write_sample
+from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.leftovers import remove_published_parts
-from pipelines.site.publishing import PublishedTable, finish_interrupted, published_tables
+from pipelines.site.publishing import (
+    PublishedTable,
+    finish_interrupted,
+    published_tables,
+    windows_are_due,
+)
 from pipelines.site.site import Site
 from pipelines.site.status import SiteStatus, site_status
 
@@ -39,7 +46,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     """Load and publish every new segment as Dagster runs; `make ui` shows them.
 
     Without a source, a sample history is made and used. Run again, it changes nothing. The exit
-    code is 1 as long as the source has a segment that cannot be used, or a run failed.
+    code is 1 as long as the source has a segment that cannot be used, or a run failed; 7 where the
+    disk or the network is why.
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
@@ -50,12 +58,29 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     remove_published_parts(site)
     before = site_status(site)
     site.warehouse.record_refusals(before.survey)
-    runs = list(_run(site, screen)) if before.to_do else []
-    after = site_status(site) if runs else before
+    completion = Completion() if before.to_do else _look(site, screen)
+    to_do = before.to_do if completion.is_nothing else site_status(site).to_do
+    runs = list(_run(site, screen)) if to_do or windows_are_due(site) else []
+    after = before if completion.is_nothing and not runs else site_status(site)
     tables = published_tables(site, after.published - before.published)
+    failed = completion.failed
+    show_completion(screen, completion)
+    screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
     _show(screen, site, after, tables, idle=not runs)
     screen.document(_facts(after, tables, runs))
-    return FINDINGS if after.refused or any(run.failure for run in runs) else OK
+    if any(run.of_machine for run in runs):
+        return MACHINE
+    return FINDINGS if after.refused or failed or any(run.failure for run in runs) else OK
+
+
+def _look(site: Site, screen: Screen) -> Completion:
+    """Whether what was published before is there: "nothing new" must not be said of less."""
+    catalog = site.warehouse.catalog()
+    if catalog is None:
+        return Completion()
+    with screen.counts("looking at") as count:
+        archive = site.archive(catalog.chain_id)
+        return complete_archive(site, archive, count, contents=False)
 
 
 def _run(site: Site, screen: Screen) -> Iterator[FinishedRun]:

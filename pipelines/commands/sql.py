@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import sys
@@ -15,7 +16,8 @@ import click
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
 from transforms.blocks import BlockRange
-from transforms.warehouse.queries import copy_query, query_reader
+from transforms.duck import check_folder
+from transforms.warehouse.queries import copy_query, query_rows
 from transforms.warehouse.shapes import Extent, Times
 from transforms.warehouse.warehouse import Warehouse
 
@@ -105,19 +107,35 @@ def _micros(moment: datetime) -> int:
 
 
 def _show(warehouse: Warehouse, query: str, extent: Extent | None, screen: Screen) -> None:
-    with query_reader(warehouse, query, extent) as reader:
-        rows = (tuple(row.values()) for batch in reader for row in batch.to_pylist())
-        names = list(reader.schema.names)
+    with query_rows(warehouse, query, extent) as (names, rows):
         shown = list(rows) if screen.json else list(islice(rows, _SHOWN + 1))
     more = not screen.json and len(shown) > _SHOWN
     if more:
         shown.pop()
-    screen.table("", names, shown)
+    screen.table("", names, (map(_cell, row) for row in shown))
     if more:
         screen.message(f"The first {_SHOWN} rows; --format csv or parquet gives all of them.")
     elif not shown:
         screen.show("No rows.")
-    screen.document({"columns": names, "rows": shown})
+    screen.document({"columns": names, "rows": [_json(row) for row in shown]})
+
+
+def _cell(value: object) -> object:
+    """A value for the table, which shows NULL as that: the text NULL, quoted or not, is quoted."""
+    if value is None:
+        return "NULL"
+    return f"'{value}'" if isinstance(value, str) and value.strip("'") == "NULL" else value
+
+
+def _json(value: object) -> object:
+    """A value for JSON, which has neither NaN nor infinities: those are text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [_json(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _json(one) for name, one in value.items()}
+    return value
 
 
 def _write(
@@ -126,6 +144,8 @@ def _write(
     """Write to a file beside `out` first, so that it is never half there."""
     if out is None and form == "parquet" and sys.stdout.isatty():
         raise click.UsageError("Parquet is not for a terminal: give --out")
+    if out:
+        check_folder(out.parent.absolute())
     with tempfile.TemporaryDirectory(prefix=".strata-", dir=out.parent if out else None) as scratch:
         path = Path(scratch, "rows")
         copy_query(warehouse, query, path, form, extent)

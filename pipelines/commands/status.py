@@ -15,8 +15,14 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
+from pipelines.site.ids import IdReport
 from pipelines.site.status import SiteStatus, site_status
 from transforms.blocks import BlockRange, contiguous_runs, gaps_between
+
+_SINGLE_WRITER = (
+    "one writer only (STRATA_SINGLE_WRITER): where a bucket's service ignores conditions, nothing "
+    "keeps two writers apart"
+)
 
 
 @click.command("status", short_help="Show segments, gaps, quarantine, loaded, published.")
@@ -41,6 +47,10 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     catalog = site.warehouse.catalog()
     lost = catalog.lost if catalog else ()
     _show(screen, status, places)
+    ids = status.ids
+    _show_ids(screen, ids)
+    if site.settings.single_writer:
+        screen.show(_SINGLE_WRITER)
     screen.table(
         "lost volumes: run strata repair, then strata load",
         ("volume", "blocks"),
@@ -53,6 +63,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         {
             **places,
             **_facts(status),
+            "ids": _id_facts(ids),
+            "single_writer": site.settings.single_writer,
             "open_with": opened and str(opened.path),
             "lost": [volume.key for volume in lost],
         }
@@ -78,6 +90,24 @@ def _show(screen: Screen, status: SiteStatus, places: dict[str, str]) -> None:
     until = status.complete_until
     screen.show(f"complete until block {until}" if until is not None else "nothing is complete yet")
     screen.show(f"{status.blocks_behind} blocks behind the newest segment")
+
+
+def _show_ids(screen: Screen, ids: IdReport) -> None:
+    runs = ", ".join(str(run.blocks) for run in ids.chain.runs)
+    if runs:
+        screen.show(f"chain of the network's ids unbroken over {runs}")
+    if ids.chain.unknown:
+        unknown = ", ".join(map(str, ids.chain.unknown))
+        screen.show(f"loaded by an earlier release, which computed no ids: {unknown}")
+    screen.table("contradictions of the chain of ids", ("where", "what"), ids.findings())
+
+
+def _id_facts(ids: IdReport) -> dict[str, Any]:
+    return {
+        "unbroken": _listed(run.blocks for run in ids.chain.runs),
+        "unknown": _listed(ids.chain.unknown),
+        "contradictions": [{"where": where, "what": what} for where, what in ids.findings()],
+    }
 
 
 def _facts(status: SiteStatus) -> dict[str, Any]:

@@ -1,9 +1,11 @@
-"""Writes the sample history as segment ZIPs, byte for byte the same wherever it runs."""
+"""Writes the sample history as segment ZIPs, whose tables are the same wherever it runs.
+
+The ZIPs are byte for byte the same where zlib is, and with them the ids that chain them.
+"""
 
 from __future__ import annotations
 
 import filecmp
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +22,7 @@ from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
 from transforms.files import commit_file
 from transforms.scratch import scratch_folder, sweep_scratch
+from transforms.segments.cid import cid_of
 from transforms.segments.names import SegmentName
 
 _CHUNK_BYTES = 1 << 20
@@ -27,8 +30,6 @@ _DEFLATE_LEVEL = 1
 _SCRATCH = ".scratch"
 _UNIX = 3  # what Python would only write on such a system
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_SHA256_MULTIHASH = b"\x12\x20"
 
 
 class SampleSegment(NamedTuple):
@@ -84,7 +85,8 @@ def write_sample(
                 "ChainID": chain_id,
                 "PreviousHistorySegmentID": previous,
             }
-            segment_id = _write_zip(unfinished, metadata, entries)
+            _write_zip(unfinished, metadata, entries)
+            segment_id = cid_of(unfinished)
             _publish(unfinished, folder / name.file_name)
             index.append({**metadata, "HistorySegmentID": segment_id, "File": name.file_name})
         (scratch / "index.json").write_bytes(f"{json.dumps(index, indent=1)}\n".encode())
@@ -123,21 +125,15 @@ def _simulated(
         shutil.rmtree(work)
 
 
-def _write_zip(path: Path, metadata: Mapping[str, object], entries: Mapping[str, Path]) -> str:
-    """Write one segment ZIP; returns its id, which depends on what is inside, not on zlib."""
-    digest = hashlib.sha256()
+def _write_zip(path: Path, metadata: Mapping[str, object], entries: Mapping[str, Path]) -> None:
     with ZipFile(path, "w") as archive:
         text = json.dumps(metadata, separators=(",", ":")).encode()
         archive.writestr(_entry("metadata.json", len(text)), text)
-        digest.update(text)
         for name, source in entries.items():
             entry = _entry(name, source.stat().st_size)
-            digest.update(name.encode())
             with source.open("rb") as data, archive.open(entry, "w") as out:
                 while chunk := data.read(_CHUNK_BYTES):
-                    digest.update(chunk)
                     out.write(chunk)
-    return _content_id(digest.digest())
 
 
 def _entry(name: str, size: int) -> ZipInfo:
@@ -148,15 +144,6 @@ def _entry(name: str, size: int) -> ZipInfo:
     entry.create_system = _UNIX
     entry.file_size = size
     return entry
-
-
-def _content_id(digest: bytes) -> str:
-    """A SHA-256 in the form of the network's content ids: `Qm` and 44 more letters."""
-    number, text = int.from_bytes(_SHA256_MULTIHASH + digest), ""
-    while number:
-        number, rest = divmod(number, len(_BASE58))
-        text = _BASE58[rest] + text
-    return text
 
 
 def _publish(finished: Path, place: Path) -> None:

@@ -2,7 +2,8 @@
 
 The load has compared every table with its source already; these look at the results from the other
 side, through the catalog that analysts read and the parts that are published. Each gives the
-problems it finds as sentences.
+problems it finds, a sentence with the segment that it is about. `CHECKS` is the list of them, for
+every way to publish.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ from transforms.blocks import BlockRange, contiguous_runs, gaps_between
 from transforms.duck import Connection, quote_name
 from transforms.errors import IntegrityError
 from transforms.tables.registry import HISTORY_TABLES, primary_key
+from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.shapes import Extent
 
 _log = logging.getLogger(__name__)
+_NOTHING = BlockRange(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What audits look at: a site, its open catalog and the segments in question, ascending.
 
-    `receipts` are those of the segments, by table; `held` are all segments of the catalog.
+    `receipts` are those of the segments, by table; `held` are the segments of the catalog from the
+    volume before them on.
     """
 
     site: Site
@@ -40,27 +43,47 @@ class Evidence:
     receipts: Mapping[str, Sequence[Receipt]]
 
 
-Audit = Callable[[Evidence, str], Iterable[str]]
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a segment, as a sentence that names it."""
+
+    blocks: BlockRange
+    what: str
+
+
+Audit = Callable[[Evidence, str], Iterable[Problem]]
 """From the evidence and a table to its problems."""
 
 
 @contextmanager
 def gather(site: Site, wanted: frozenset[BlockRange] | None) -> Iterator[Evidence]:
-    """Open the evidence about those of the wanted segments that are loaded (None: all of them)."""
-    catalog = site.warehouse.catalog()
-    held = list(catalog.segments) if catalog else []
+    """Open the evidence about those of the wanted segments that are loaded (None: all of them).
+
+    Costs what these segments cost, whatever else is loaded.
+    """
+    catalog = site.loaded_catalog()
+    held = list(_around(catalog, wanted).segments)
     segments = [blocks for blocks in held if wanted is None or blocks in wanted]
     receipts: dict[str, list[Receipt]] = {table: [] for table in HISTORY_TABLES}
     for receipt in site.receipts(segments):
         receipts.setdefault(receipt.table, []).append(receipt)
-    extent = None
-    if wanted is not None and segments:
-        extent = Extent(BlockRange(segments[0].first, segments[-1].last))
-    with site.warehouse.connect(extent) as con:
+    hull = BlockRange(segments[0].first, segments[-1].last) if segments else _NOTHING
+    with site.warehouse.stored_tables(hull) as con:
         yield Evidence(site, con, segments, held, receipts)
 
 
-def row_problems(evidence: Evidence, table: str) -> Iterator[str]:
+def _around(catalog: Catalog, wanted: frozenset[BlockRange] | None) -> Catalog:
+    """The catalog with no more volumes than have these segments, and the one before them."""
+    if wanted is None:
+        return catalog
+    if not wanted:
+        return catalog.of_volumes(())
+    hull = BlockRange(min(wanted).first, max(blocks.last for blocks in wanted))
+    before = [volume for volume in catalog.history() if volume.blocks.last < hull.first]
+    return catalog.of_volumes([*before[-1:], *catalog.volumes_over(hull)])
+
+
+def row_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
     """Segments that show another number of rows than their receipts."""
     receipts = evidence.receipts[table]
     if not receipts:
@@ -75,29 +98,40 @@ def row_problems(evidence: Evidence, table: str) -> Iterator[str]:
     for receipt in receipts:
         rows = counted.get(receipt.blocks.first, 0)
         if rows != receipt.rows:
-            yield f"{receipt.segment}: {table} shows {rows} rows, its receipt {receipt.rows}"
+            what = f"{receipt.segment}: {table} shows {rows} rows, its receipt {receipt.rows}"
+            yield Problem(receipt.blocks, what)
 
 
-def key_problems(evidence: Evidence, table: str) -> Iterator[str]:
-    """Primary keys that stand for several rows, an example for each schema version."""
+def key_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
+    """Primary keys that stand for several rows, an example for each segment that has such rows."""
     for key, group in groupby(evidence.receipts[table], key=_key):
-        alike = list(group)
+        alike = {receipt.blocks.first: receipt for receipt in group}
         if not key:
             continue
         columns = ", ".join(map(quote_name, key))
-        row = evidence.con.execute(
-            # Cells that no type holds are NULL here and distinguished by their text.
-            f"select _raw, {columns} from main.{quote_name(table)} "  # noqa: S608 - quoted
-            "where _segment between ? and ? group by all having count(*) > 1 limit 1",
-            [alike[0].blocks.first, alike[-1].blocks.first],
-        ).fetchone()
-        if row is not None:
-            named = ", ".join(f"{name} {cell}" for name, cell in zip(key, row[1:], strict=True))
-            blocks = BlockRange(alike[0].blocks.first, alike[-1].blocks.last)
-            yield f"blocks {blocks}: {table} has several rows for {named}"
+        # Cells that no type holds are NULL here and distinguished by their text.
+        among = ", ".join(map(str, alike))
+        twice = (
+            f"from main.{quote_name(table)} where _segment between {min(alike)} and {max(alike)} "
+            f"and _segment in ({among}) group by _raw, {columns} having count(*) > 1"
+        )
+        found = f"select 1 {twice} limit 1"
+        if evidence.con.execute(found).fetchone() is None:
+            continue  # as nearly always: which segments they lie in costs more to find out
+        rows = evidence.con.execute(
+            f"select _segment, {columns} from (select {columns}, "  # noqa: S608 - quoted
+            f"unnest(list_distinct(list(_segment))) as _segment {twice}) "
+            f"qualify row_number() over (partition by _segment order by {columns}) = 1 "
+            "order by _segment"
+        ).fetchall()
+        for segment, *cells in rows:
+            named = ", ".join(f"{name} {cell}" for name, cell in zip(key, cells, strict=True))
+            receipt = alike[segment]
+            what = f"{receipt.segment}: {table} has several rows for {named}"
+            yield Problem(receipt.blocks, what)
 
 
-def byte_problems(evidence: Evidence, table: str) -> Iterator[str]:
+def byte_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
     """Waiting parts that are not the very bytes of their source; published ones are gone.
 
     One that was damaged while it waited is rendered from the warehouse again. What is found sound
@@ -112,19 +146,19 @@ def byte_problems(evidence: Evidence, table: str) -> Iterator[str]:
                 yield from _not_rendered(evidence.site, receipt)
 
 
-def _not_rendered(site: Site, receipt: Receipt) -> Iterator[str]:
+def _not_rendered(site: Site, receipt: Receipt) -> Iterator[Problem]:
     try:
         site.stage_part(receipt)
         _prove_part(site, receipt)
     except IntegrityError as error:
-        yield f"{receipt.segment}: {error}"
+        yield Problem(receipt.blocks, f"{receipt.segment}: {error}")
 
 
 def _prove_part(site: Site, receipt: Receipt) -> None:
     local_part(site.stage, receipt, site.exporter.proofs, no_other_copy)
 
 
-def height_problems(evidence: Evidence, _table: str) -> Iterator[str]:
+def height_problems(evidence: Evidence, _table: str) -> Iterator[Problem]:
     """Segments whose table `blocks` lacks a height, repeats one, or has one of another segment."""
     if not evidence.segments:
         return
@@ -138,22 +172,65 @@ def height_problems(evidence: Evidence, _table: str) -> Iterator[str]:
         size = blocks.last - blocks.first + 1
         heights = found.get(blocks.first, [0, 0, None, None])
         if heights != [size, size, blocks.first, blocks.last]:
-            yield (
+            yield Problem(
+                blocks,
                 f"segment {blocks}: its table blocks has {heights[0]} rows with {heights[1]} "
-                f"heights from {heights[2]} to {heights[3]}"
+                f"heights from {heights[2]} to {heights[3]}",
             )
 
 
-def gap_problems(evidence: Evidence, _table: str) -> Iterator[str]:
+def gap_problems(evidence: Evidence, _table: str) -> Iterator[Problem]:
     """Blocks that no segment holds, right before one of the segments in question."""
-    starts = {blocks.first for blocks in evidence.segments}
+    starts = {blocks.first: blocks for blocks in evidence.segments}
     runs = list(contiguous_runs(evidence.held))
     following = {one.last: other.first for one, other in pairwise(runs)}
     for gap in gaps_between(runs):
-        if following[gap.first - 1] in starts:
-            yield f"no segment holds blocks {gap}, before block {gap.last + 1}"
+        behind = starts.get(following[gap.first - 1])
+        if behind is not None:
+            yield Problem(behind, f"no segment holds blocks {gap}, before block {gap.last + 1}")
 
 
 def _key(receipt: Receipt) -> tuple[str, ...]:
     key = primary_key(receipt.table, receipt.segment.version)
     return key if set(key) <= set(receipt.schema.names) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """An audit with its name and its tables. A segment that fails a blocking one stays here."""
+
+    name: str
+    audit: Audit
+    tables: Sequence[str] = HISTORY_TABLES
+    blocking: bool = True
+
+
+CHECKS = (
+    Check("rows_equal_receipt", row_problems),
+    Check("bytes_equal_source", byte_problems),
+    Check("primary_keys_unique", key_problems),
+    Check("heights_contiguous", height_problems, ("blocks",)),
+    # A gap does not make what lies behind it wrong: that is published, and the index lists the gap.
+    Check("no_gap_before", gap_problems, ("blocks",), blocking=False),
+)
+"""Every check. Those of the heights belong to the table `blocks` alone."""
+
+
+def found_by(evidence: Evidence, check: Check, table: str) -> tuple[Problem, ...]:
+    """What a check finds in a table; kept for the next one who asks the same of this site."""
+    kept = kept_problems(evidence.site, evidence.segments)
+    asked = (check.name, table)
+    if asked not in kept:
+        kept[asked] = tuple(check.audit(evidence, table))
+    return kept[asked]
+
+
+def kept_problems(
+    site: Site, segments: Sequence[BlockRange]
+) -> dict[tuple[str, str], tuple[Problem, ...]]:
+    """What was found already in these segments, as they are loaded now, by check and table."""
+    document = site.warehouse.document()
+    asked = (document.commit if document else "", tuple(segments))
+    if asked not in site.audited:
+        site.audited.clear()
+    return site.audited.setdefault(asked, {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,9 @@ from uuid import uuid4
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
+from transforms.errors import IntegrityError
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -43,5 +47,8 @@ def refresh_interrupted(folder: Path, archive: Archive) -> int:
                 path.unlink()
         except (BlockingIOError, FileNotFoundError):
             continue  # its publisher is at work, or has just finished
+        except IntegrityError as error:
+            _log.warning("%s", error)  # who looks at the whole archive makes it again
+            continue
         finished += 1
     return finished

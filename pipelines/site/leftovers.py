@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from exporters.archive.archive import Archive
+from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.shards import shard_number
 from pipelines.site.publishing import is_held
@@ -53,7 +54,7 @@ def _by_shard(site: Site, archive: Archive) -> Mapping[int, Collection[_Part]]:
     shards: frozenset[int] | None = None
     for table, blocks in site.stage.waiting(archive.chain_id):
         if shards is None:  # where nothing waits the archive is not asked
-            shards = frozenset(shard.number for shard in archive.index().shards)
+            shards = frozenset(sound_index(archive).lines)
         if shard_number(blocks) in shards:
             found[shard_number(blocks)].add((table, blocks))
     return found

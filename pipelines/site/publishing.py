@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exporters.archive.archive import Archive
+from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
-from exporters.publishing.publish import PublishReport, publish_zips
+from exporters.publishing.adopting import Origin, Recovery
+from exporters.publishing.publish import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
 from exporters.publishing.windows import due_windows, window_request, windows_over
 from pipelines.site.journal import journaled, refresh_interrupted
 from pipelines.site.site import Site
+from pipelines.site.unfit import unfit
 from transforms.blocks import BlockRange, contiguous_runs
+from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.receipts import LoadedSegment, Receipt
+from transforms.warehouse.shapes import Extent
 
 _log = logging.getLogger(__name__)
 
@@ -47,8 +54,10 @@ def publish_segments(
     receipts = [r for r in site.receipts(segments) if r.table in tables]
     known = {(entry.table, entry.blocks): entry for entry in _entries(archive, segments, tables)}
     missing = [receipt for receipt in receipts if not is_held(receipt, known)]
+    missing, refused = _fit(site, missing, tables)
     with journaled(site.journal, map(shard_number, segments)):
-        report = _publish_parts(site, archive, missing, catalog.segments)
+        report = _publish_parts(site, archive, missing, _loaded(catalog, segments))
+    report = replace(report, failed=(*refused, *report.failed))
     entries = tuple(_entries(archive, segments, tables)) if missing else tuple(known.values())
     for entry in entries:
         site.stage.remove(archive.chain_id, entry.table, entry.blocks)
@@ -66,8 +75,45 @@ def publish_windows(site: Site) -> PublishReport:
         for table in HISTORY_TABLES
         for window in due_windows(archive, table, site.settings.window)
     )
-    with journaled(site.journal, (shard.number for shard in archive.index().shards)):
-        return publish_zips(archive, requests, scratch=site.scratch())
+    with journaled(site.journal, sound_index(archive).lines):
+        return publish_zips(archive, requests, scratch=site.scratch(), recovery=site_recovery(site))
+
+
+def windows_are_due(site: Site) -> bool:
+    """Whether `publish_windows` has something to publish."""
+    catalog = site.warehouse.catalog()
+    if catalog is None or not site.settings.window:
+        return False
+    archive = site.archive(catalog.chain_id)
+    return any(
+        True for table in HISTORY_TABLES for _ in due_windows(archive, table, site.settings.window)
+    )
+
+
+def segment_origin(site: Site) -> Origin:
+    """What the warehouse knows of the segments that ZIPs were made of."""
+    catalog = site.warehouse.catalog()
+
+    def origin(blocks: BlockRange) -> Sequence[SegmentSource]:
+        loaded = list(catalog.segments.values()) if catalog else []
+        start = bisect_left(loaded, blocks.first, key=lambda one: one.blocks.first)
+        stop = bisect_right(loaded, blocks.last, key=lambda one: one.blocks.last)
+        inside = loaded[start:stop]
+        whole = list(contiguous_runs(one.blocks for one in inside)) == [blocks]
+        return [_source(one) for one in inside] if whole else ()
+
+    return origin
+
+
+def site_recovery(site: Site) -> Recovery:
+    """What a shard that is lost is made again with."""
+    return Recovery(segment_origin(site), site.scratch())
+
+
+def _loaded(catalog: Catalog, segments: Sequence[BlockRange]) -> Mapping[BlockRange, LoadedSegment]:
+    """These segments and their neighbours, whatever else is loaded."""
+    hull = BlockRange(segments[0].first, segments[-1].last)
+    return catalog.over(Extent(hull)).segments
 
 
 def replace_published(
@@ -82,6 +128,8 @@ def replace_published(
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
+    receipts, refused = _fit(site, receipts, tables)
+    segments = sorted({receipt.blocks for receipt in receipts})
     with journaled(site.journal, map(shard_number, segments)):
         singles = _publish_parts(site, archive, receipts, catalog.segments, correction)
         windows = publish_zips(
@@ -89,10 +137,23 @@ def replace_published(
             _windows_over(site, archive, segments, tables),
             correction=correction,
             scratch=site.scratch(),
+            recovery=site_recovery(site),
         )
     for receipt in receipts:
         site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
-    return [singles, windows]
+    return [replace(singles, failed=(*refused, *singles.failed)), windows]
+
+
+def _fit(
+    site: Site, receipts: Sequence[Receipt], tables: Collection[str]
+) -> tuple[list[Receipt], tuple[Published, ...]]:
+    """The receipts of segments that may be published, and the segments that may not, with why."""
+    problems = unfit(site, sorted({receipt.blocks for receipt in receipts}), tables)
+    refused = (
+        Published(f"segment {blocks}", Outcome.REFUSED, reason="; ".join(why))
+        for blocks, why in sorted(problems.items())
+    )
+    return [receipt for receipt in receipts if receipt.blocks not in problems], tuple(refused)
 
 
 def _windows_over(
@@ -130,11 +191,10 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
     hull = BlockRange(min(segments).first, max(segments).last)
     archive = site.archive(site.loaded_catalog().chain_id)
     found: dict[str, PublishedTable] = {}
-    for summary in archive.index().shards:
-        if summary.reaches(hull):
-            for entry in archive.shard(summary.number).entries:
-                if not entry.is_window and entry.blocks in segments:
-                    found[entry.table] = _counted(found.get(entry.table), entry)
+    for number in sound_index(archive).reaching(hull):
+        for entry in archive.shard(number).entries:
+            if not entry.is_window and entry.blocks in segments:
+                found[entry.table] = _counted(found.get(entry.table), entry)
     return [found[table] for table in sorted(found)]
 
 
@@ -144,14 +204,20 @@ def _counted(before: PublishedTable | None, entry: Entry) -> PublishedTable:
 
 
 def _entries(
-    archive: Archive, segments: Sequence[BlockRange], tables: Iterable[str]
+    archive: Archive, segments: Sequence[BlockRange], tables: Collection[str]
 ) -> Iterator[Entry]:
-    """What the archive has of exactly these segments: single-segment ZIPs, by table."""
+    """What the archive has of exactly these segments: single-segment ZIPs, by block.
+
+    Reads their shards only; one that is damaged has nothing, and publishing makes it again.
+    """
     wanted = frozenset(segments)
-    hull = BlockRange(segments[0].first, segments[-1].last)
-    for table in tables:
-        for entry in archive.entries(table, hull):
-            if not entry.is_window and entry.blocks in wanted:
+    for number in sorted(set(map(shard_number, wanted))):
+        try:
+            entries = archive.shard(number).entries
+        except IntegrityError:
+            continue
+        for entry in entries:
+            if entry.blocks in wanted and entry.table in tables and not entry.is_window:
                 yield entry
 
 
@@ -174,8 +240,14 @@ def _publish_parts(
     """
 
     def publish(those: Iterable[Receipt]) -> PublishReport:
-        requests = (_request(site, receipt, segments[receipt.blocks]) for receipt in those)
-        return publish_zips(archive, requests, correction=correction, scratch=site.scratch())
+        requests = (part_request(site, receipt, segments[receipt.blocks]) for receipt in those)
+        return publish_zips(
+            archive,
+            requests,
+            correction=correction,
+            scratch=site.scratch(),
+            recovery=site_recovery(site),
+        )
 
     report = publish(receipts)
     damaged = report.damaged
@@ -193,7 +265,7 @@ def _part(site: Site, receipt: Receipt) -> Path:
     return site.stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
 
 
-def _request(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishRequest:
+def part_request(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishRequest:
     """The request to publish a part; rendered from the warehouse again where it is missing.
 
     One without its recorded hash cannot be distinguished from a damaged one and counts as missing.
@@ -203,18 +275,26 @@ def _request(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishReq
     if written is None:
         site.stage_part(receipt)
         written = site.stage.sha256(*place)
-    source = SegmentSource(
-        receipt.blocks, receipt.segment.version, segment.segment_id or None, segment.sha256
-    )
     path = site.stage.path(*place)
     proof = site.exporter.proofs.find(str(path), file_version(path.stat()), receipt.sha256)
     return PublishRequest(
         receipt.table,
         path,
-        (source,),
+        (_source(segment),),
         (receipt.schema,),
         receipt.rows,
         (receipt.sha256,),
         written or "",
         proven=proof is not None and proof.sha256 == written,
+    )
+
+
+def _source(segment: LoadedSegment) -> SegmentSource:
+    computed = bool(segment.segment_id)
+    return SegmentSource(
+        segment.blocks,
+        segment.name.version,
+        segment.segment_id if computed else None,
+        segment.sha256,
+        segment.previous_id if computed else None,
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from exporters.archive.archive import Archive
 from exporters.exports.damages import Warn
@@ -21,7 +22,7 @@ from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.holdings import CatalogHoldings
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.volumes import Progress
+from transforms.warehouse.volumes import LoadSettings, Progress
 from transforms.warehouse.warehouse import Warehouse
 
 
@@ -52,12 +53,18 @@ class Site:
     def warehouse(self) -> Warehouse:
         """The typed tables."""
         settings = self.settings
-        return open_warehouse(settings.warehouse, settings.cache, cache_bytes=settings.cache_bytes)
+        return open_warehouse(
+            settings.warehouse,
+            settings.cache,
+            LoadSettings(require_id_chain=settings.require_id_chain),
+            cache_bytes=settings.cache_bytes,
+            options=settings.store_options,
+        )
 
     @cached_property
     def store(self) -> Store:
         """Where the archive lies."""
-        return open_store(self.settings.archive)
+        return open_store(self.settings.archive, self.settings.store_options)
 
     def archive(self, chain_id: str) -> Archive:
         """The archive of a chain."""
@@ -81,6 +88,11 @@ class Site:
 
     @cached_property
     def _receipts(self) -> dict[tuple[str, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
+        return {}
+
+    @cached_property
+    def audited(self) -> dict[tuple[str, tuple[BlockRange, ...]], dict[tuple[str, str], Any]]:
+        """What `pipelines.site.audits` found, by generation and segments, then check and table."""
         return {}
 
     @property

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from exporters.archive.coverage import Coverage
+from exporters.archive.documents import sound_index
 from exporters.archive.sums import Completeness, completeness
+from pipelines.site.ids import IdReport, id_report
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange
 from transforms.segments.inventory import Inventory
@@ -59,6 +61,11 @@ class SiteStatus:
         return tuple(sorted({*found, *self.loaded}))
 
     @property
+    def ids(self) -> IdReport:
+        """How far the chain of ids of what is loaded is proven, and what contradicts it."""
+        return id_report(self.loaded.values())
+
+    @property
     def blocks_behind(self) -> int:
         """How many blocks the archive's newest segment is behind the newest one known."""
         newest = max((blocks.last for blocks in self.known), default=0)
@@ -81,17 +88,15 @@ def site_status(site: Site) -> SiteStatus:
     return SiteStatus(survey, loaded, published, extent.until)
 
 
-def unpublished_segments(site: Site) -> list[BlockRange]:
-    """What is loaded and not in the archive with every table, ascending; the source is not read."""
-    catalog = site.warehouse.catalog()
-    if catalog is None:
-        return []
+def unpublished_segments(site: Site) -> tuple[BlockRange, ...]:
+    """What is loaded and not in the archive with every table, by its index alone, ascending."""
+    catalog = site.loaded_catalog()
     published = frozenset(_inside(catalog.segments, _extent(site, catalog.chain_id).complete))
-    return [blocks for blocks in catalog.segments if blocks not in published]
+    return tuple(blocks for blocks in catalog.segments if blocks not in published)
 
 
 def _extent(site: Site, chain_id: str) -> Completeness:
-    return completeness(site.archive(chain_id).index().tables if chain_id else {})
+    return completeness(sound_index(site.archive(chain_id)).tables if chain_id else {})
 
 
 def _inside(segments: Iterable[BlockRange], complete: Coverage) -> Iterator[BlockRange]:

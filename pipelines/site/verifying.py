@@ -1,79 +1,209 @@
-"""Reading everything again: the archive against itself, the warehouse, and each other."""
+"""Reading everything again: the warehouse, the archive, and each against the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
-from exporters.archive.archive import Archive
-from exporters.verifying.verify import verify_archive
+from exporters.archive.documents import INDEX, chains
+from exporters.archive.figures import size_text
+from exporters.verifying.expected import Expected, ExpectedOfHolding, NothingExpected
+from exporters.verifying.listing import Listing
+from exporters.verifying.strangers import stranger_findings
+from exporters.verifying.verify import ArchiveCheck
+from pipelines.site.ids import id_report
 from pipelines.site.site import Site
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, IntegrityError
+from transforms.verifying.counts import Count, Counts, Kind
+from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy
+from transforms.verifying.proven import Proven
+from transforms.verifying.verification import Scope, Verification
+from transforms.warehouse.holding import Holding
+from transforms.warehouse.verifying import WarehouseCheck
+
+_OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from another source")
+_RIGHT_PLACE = Remedy((), "name the place that is meant, or mount it")
+_FIRST_TIME = Remedy(PUBLISH.commands, "only if this is the place that is meant, and is mounted")
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """Something that does not match: where, and what is wrong with it, as a sentence."""
-
-    place: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.what}"
-
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being read, how many of it were, and how many there are."""
-
-
-def verify_site(
-    site: Site, progress: Progress = lambda _what, _done, _total: None
-) -> Iterator[Mismatch]:
-    """Yield what is wrong; nothing, if all is well. Memory stays bounded, everything is read."""
-    yield from verify_warehouse(site, partial(progress, "tables"))
-    catalog = site.warehouse.catalog()
-    if catalog is not None:
-        archive = site.archive(catalog.chain_id)
-        if not _was_published_to(archive):
-            return
-        read = partial(progress, "ZIPs")
-        for finding in verify_archive(archive, progress=read, scratch=site.scratch()):
-            yield Mismatch(finding.place, f"{finding.problem.value}: {finding.what}")
-        yield from verify_origin(site)
-
-
-def verify_warehouse(site: Site, progress: Callable[[int, int], None]) -> Iterator[Mismatch]:
-    """Tables that no longer render to the bytes that were loaded, and missing volumes."""
-    for what, problem in site.warehouse.verify(progress):
-        if problem:
-            yield Mismatch(what, problem)
-
-
-def verify_origin(site: Site) -> Iterator[Mismatch]:
-    """ZIPs of the archive that hold other text than the warehouse proved to be the source's."""
-    archive = site.archive(site.loaded_catalog().chain_id)
-    for summary in archive.index().shards:
-        entries = [e for e in archive.shard(summary.number).entries if not e.is_window]
-        receipts = {
-            (receipt.table, receipt.blocks): receipt
-            for receipt in site.warehouse.receipts({entry.blocks for entry in entries})
-        }
-        for entry in entries:
-            receipt = receipts.get((entry.table, entry.blocks))
-            (member,) = entry.members
-            if receipt and (member.sha256, member.rows) != (receipt.sha256, receipt.rows):
-                yield Mismatch(
-                    archive.place(entry.path),
-                    f"its index entry has {member.rows} rows and SHA-256 {member.sha256}, the "
-                    f"warehouse {receipt.rows} rows and {receipt.sha256}",
-                )
-
-
-def _was_published_to(archive: Archive) -> bool:
-    if archive.read("index.json") is not None:
-        return True
+@contextmanager
+def proven_before(site: Site, scope: Scope) -> Iterator[Proven]:
+    """What an interrupted check of the same site and scope has proven, on this machine."""
+    about = f"{site.warehouse.describe()}\n{site.store.describe()}\n{scope}"
+    name = hashlib.sha256(about.encode()).hexdigest()[:16]
+    cache = site.warehouse.cache
+    # A place that is not there is not made by looking at it.
+    proven = Proven(cache / "verifying" / f"{name}.sqlite" if cache.is_dir() else None)
     try:
-        return next(iter(archive.store.list(archive.key(""))), None) is not None
-    except ConfigError:  # a folder that nobody has made yet
-        return False
+        yield proven
+    finally:
+        proven.close()
+
+
+def verify_site(site: Site, verification: Verification | None = None) -> Iterator[Finding]:
+    """Yield what is wrong; nothing, if all is well, and then everything in scope was read.
+
+    Memory stays bounded. Nothing is changed but what `verification` keeps of what was proven, which
+    is forgotten at the end. Errors of the machine pass through.
+    """
+    check = verification or Verification()
+    count = 0
+    for finding in _findings(site, check):
+        count += 1
+        yield finding
+    if not count and not check.was_stopped:
+        yield from _unread(site, check)
+    if not check.was_stopped:
+        check.proven.clear()
+
+
+def _findings(site: Site, check: Verification) -> Iterator[Finding]:
+    warehouse = WarehouseCheck(site.warehouse.backing, check)
+    yield from warehouse.findings()
+    yield from _ids(warehouse.holding)
+    with ExitStack() as kept:
+        cache = site.warehouse.cache
+        scratch = site.scratch() if cache.is_dir() else None
+        listing = None
+        try:
+            if check.scope.is_whole:
+                listing = kept.enter_context(_listed(site, scratch))
+            held = _chains(site, warehouse.holding.chain_id, listing)
+        except ConfigError as error:
+            _expect(ExpectedOfHolding(warehouse.holding, check.scope), check)
+            remedy = _FIRST_TIME if warehouse.holding.chain_id else _RIGHT_PLACE
+            yield Finding(Problem.NOTHING, site.store.describe(), str(error), remedy)
+            return
+        yield from _archives(site, check, warehouse.holding, held, listing, scratch)
+
+
+@contextmanager
+def _listed(site: Site, scratch: Path | None) -> Iterator[Listing]:
+    listing = Listing(site.store, scratch)
+    try:
+        yield listing
+    finally:
+        listing.close()
+
+
+def _archives(
+    site: Site,
+    check: Verification,
+    holding: Holding,
+    held: list[str],
+    listing: Listing | None,
+    scratch: Path | None,
+) -> Iterator[Finding]:
+    """Check each chain of the archive, that of the warehouse against what is loaded."""
+    own = holding.chain_id
+    if own and own not in held:
+        _expect(ExpectedOfHolding(holding, check.scope), check)
+        others = f"it holds {', '.join(held)}" if held else "it is empty"
+        what = f"nothing of chain {own} is here; {others}: is this the right place?"
+        yield Finding(Problem.NOTHING, site.store.describe(), what, _FIRST_TIME)
+    elif not held:
+        what = "there is no archive here: is this the right place?"
+        yield Finding(Problem.NOTHING, site.store.describe(), what, _RIGHT_PLACE)
+    for number, chain_id in enumerate(held):
+        is_own = chain_id == own
+        expected: Expected = (
+            ExpectedOfHolding(holding, check.scope) if is_own else NothingExpected()
+        )
+        yield from ArchiveCheck(
+            site.archive(chain_id),
+            check,
+            listing,
+            scratch,
+            expected,
+            can_publish=is_own,
+            with_store=number == 0,
+        ).findings()
+    if listing is not None and not check.was_stopped:
+        yield from stranger_findings(site.store, listing, held)
+
+
+def _chains(site: Site, own: str, listing: Listing | None) -> list[str]:
+    """The chains that the archive says it has, and the warehouse's, if anything of it is there.
+
+    Where the list of chains cannot be read, that is every folder with an index. Raises
+    `ConfigError` where there is no archive.
+    """
+    try:
+        held = set(chains(site.store))
+    except (IntegrityError, OSError):  # it is found where the documents are compared
+        held = set()
+    if not held and listing is not None:
+        held = {name for name in listing.folders() if listing.find(f"{name}/{INDEX}")}
+    if own and next(iter(site.store.list(f"{own}/")), None) is not None:
+        held.add(own)
+    return sorted(held)
+
+
+def _expect(expected: Expected, check: Verification) -> None:
+    """Count what there should be in an archive that is not there."""
+    for number in expected.numbers():
+        zips = len(expected.receipts(number))
+        check.counts.expect(Kind.ZIPS, zips)
+        check.counts.expect(Kind.CSVS, zips)
+
+
+def _ids(holding: Holding) -> Iterator[Finding]:
+    """What contradicts the chain of the network's ids."""
+    for place, what in id_report(list(holding.loaded())).findings():
+        yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
+
+
+def _unread(site: Site, check: Verification) -> Iterator[Finding]:
+    """The check of the check: nothing may be called sound that was not read."""
+    place = f"{site.warehouse.describe()} and {site.store.describe()}"
+    counts = check.counts
+    if not counts[Kind.ZIPS].expected and not counts[Kind.VOLUMES].expected:
+        what = f"nothing of {check.scope} is there"
+        yield Finding(Problem.NOTHING, place, what, _RIGHT_PLACE)
+    for kind, count in counts.unread():
+        what = (
+            f"{count.read + count.earlier} of {count.chosen} {kind} were read, for no reason found"
+        )
+        yield Finding(
+            Problem.NOT_READ, place, what, Remedy((), "run it again; report it if it stays")
+        )
+
+
+def count_table(counts: Counts) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
+    """What was read of how much, as columns and rows for a person."""
+    rows = list(counts.rows())
+    earlier = any(count.earlier for _, count in rows)
+    columns = ("what", "read", *(("read earlier",) if earlier else ()), "of")
+
+    def cells(kind: Kind, count: Count) -> tuple[str, ...]:
+        text = size_text if kind is Kind.BYTES else "{:,}".format
+        middle = (text(count.earlier),) if earlier else ()
+        return (kind.value, text(count.read), *middle, text(count.expected))
+
+    return columns, (cells(kind, count) for kind, count in rows)
+
+
+def summary(check: Verification, findings: int) -> str:
+    """What the check says, and no more than it looked at."""
+    zips, volumes = check.counts[Kind.ZIPS], check.counts[Kind.VOLUMES]
+    if check.is_quick:
+        looked = (
+            f"Looked at the hashes of {zips.read:,} of {zips.expected:,} ZIPs and {volumes.read:,} "
+            f"of {volumes.expected:,} volumes, chosen at random, and at all documents"
+        )
+        return f"{looked}: {_counted(findings)}."
+    if check.was_stopped:
+        return f"Stopped before the end: {_counted(findings)} so far. The next call goes on."
+    if findings:
+        return f"{_counted(findings)[0].upper()}{_counted(findings)[1:]}."
+    if not check.scope.is_whole:
+        return f"Of {check.scope}, archive, index, warehouse and sources' hashes match."
+    return "Everything matches: archive, index, warehouse and sources' hashes."
+
+
+def _counted(findings: int) -> str:
+    if not findings:
+        return "nothing is wrong with these"
+    return f"{findings:,} finding{'s' if findings > 1 else ''}"

@@ -18,12 +18,11 @@ from pathlib import Path
 import dagster as dg
 
 from pipelines.batches import Batch, plan_batches
-from pipelines.checks import AUDITS
 from pipelines.definitions import definitions
 from pipelines.instance import add_partitions, open_instance
 from pipelines.jobs import load_and_publish
 from pipelines.run_requests import batch_tags
-from pipelines.site.audits import gather
+from pipelines.site.audits import CHECKS, gather
 from pipelines.site.loading import load_segments
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
@@ -104,8 +103,8 @@ def _without_dagster(site: Site, batch: Batch) -> None:
     load_segments(fresh, batch.segments)
     with gather(fresh, frozenset(batch.segments)) as evidence:
         for table in HISTORY_TABLES:
-            for audit in AUDITS.values():
-                assert not list(audit(evidence, table))
+            for check in CHECKS:
+                assert not list(check.audit(evidence, table))
     for table in HISTORY_TABLES:
         publish_segments(fresh, batch.segments, (table,))
 

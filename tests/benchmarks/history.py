@@ -16,12 +16,14 @@ from pathlib import Path
 import duckdb
 
 from exporters.archive.entries import Csv, Entry, SegmentSource, entry_json, schemas_json
-from exporters.archive.shards import SHARD_BLOCKS, json_lines, shard_path
+from exporters.archive.json_text import written
+from exporters.archive.shards import SHARD_BLOCKS, shard_path
 from exporters.names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.parts import read_parts
 from exporters.zips.runs import Run
 from exporters.zips.sources import LocalSource
+from tests.archive_kit import resealed
 from transforms.blocks import BlockRange
 from transforms.duck import attached, working_connection
 from transforms.objects import ObjectInfo, StoredFile
@@ -41,6 +43,8 @@ BLOCKS = 300
 """Blocks of a segment, as on mainnet."""
 VOLUME_SEGMENTS = 100
 ROWS = 20
+ZIP_BYTES = 1100
+"""What the index says of the ZIPs that are not there."""
 _SHA256 = "0" * 64
 _ANY = BlockRange(777_777_777, 888_888_888)
 
@@ -180,8 +184,8 @@ def _make_archive(root: Path, segments: int, schemas: dict[str, TableSchema]) ->
             "schemas": some,
             "zips": ["entries"],
         }
-        text = json_lines(document).replace(b'"entries"', ",\n".join(entries).encode())
-        (root / CHAIN / shard_path(number)).write_bytes(text)
+        text = written(document).replace(b'"entries"', ",\n".join(entries).encode())
+        (root / CHAIN / shard_path(number)).write_bytes(resealed(text))
 
 
 def _line(entry: Entry) -> str:
@@ -195,7 +199,7 @@ def _entry(table: str, schema: TableSchema) -> Entry:
     member = Csv(name, VERSION, _ANY, ROWS, 1, _SHA256, schema, runs)
     path = f"{table}/{zip_name(CHAIN, table, _ANY)}"
     segment = SegmentSource(_ANY, VERSION, None, _SHA256)
-    return Entry(table, path, 1100, _SHA256, (segment,), (member,))
+    return Entry(table, path, ZIP_BYTES, _SHA256, (segment,), (member,))
 
 
 def _real_entry(root: Path, schema: TableSchema, number: int) -> Entry:

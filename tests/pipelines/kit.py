@@ -7,9 +7,11 @@ from pathlib import Path
 
 from pipelines.settings import Settings
 from pipelines.site.site import Site
+from pipelines.site.verifying import verify_site
 from tests.segments_kit import build_segment, table_rows
 from transforms.blocks import BlockRange
 from transforms.tables.registry import HISTORY_TABLES, known_tables
+from transforms.verifying.findings import Finding, Problem
 
 SIZE = 10
 _CURRENT_STATE = [table for table in known_tables(1) if table not in HISTORY_TABLES]
@@ -61,3 +63,8 @@ def load(site: Site) -> None:
     survey = site.warehouse.survey(site.source)
     report = site.warehouse.load(site.source, survey.pending, site.stage)
     assert not report.failures
+
+
+def damages(site: Site) -> list[Finding]:
+    """What verifying finds, besides segments of which a test has published few tables, or none."""
+    return [one for one in verify_site(site) if one.problem is not Problem.NOT_PUBLISHED]

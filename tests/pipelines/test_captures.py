@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from pipelines.assets.captures import captures_sensor
 from pipelines.assets.keys import CAPTURES
-from pipelines.cli import strata
+from pipelines.commands.group import strata
 from pipelines.definitions import definitions
 from pipelines.jobs import load_captures
 from pipelines.resources import StrataResource

@@ -17,8 +17,9 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from pipelines.cli import COMMANDS, main
+from pipelines.cli import main
 from pipelines.commands import display
+from pipelines.commands.group import COMMANDS
 from pipelines.settings import Settings
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
@@ -123,7 +124,7 @@ def test_load_then_publish_by_hand(strata: Strata, settings: Settings) -> None:
     with zipfile.ZipFile(zip_file) as archive:
         assert archive.read(archive.namelist()[0]) == entry_bytes(sources[0], "blocks")
     assert "Nothing new to load." in strata("load").out
-    assert "Nothing new to publish." in strata("publish").out
+    assert "Nothing new to publish: all 30 ZIPs" in strata("publish").out
 
 
 def test_a_bad_segment_is_reported_every_time_and_makes_the_exit_code_1(
@@ -193,6 +194,9 @@ def test_status_shows_how_far_each_segment_has_come(
     assert facts.json["complete_until"] == 20
     assert facts.json["blocks_behind"] == 0
     assert facts.json["quarantined"] == []
+    # The kit's segments name no predecessor.
+    assert facts.json["ids"] == {"unbroken": ["1-10", "11-20"], "unknown": [], "contradictions": []}
+    assert "chain of the network's ids unbroken over 1-10, 11-20" in text.out
 
 
 def test_status_shows_gaps_and_what_cannot_be_used(strata: Strata, settings: Settings) -> None:
@@ -222,7 +226,7 @@ def test_status_names_lost_volumes_and_the_remedy_works(
     volume.write_bytes(volume.read_bytes()[:-1])
     assert strata("status", "--json", *every).json["lost"] == [f"volumes/{volume.name}"]
     assert "run strata repair, then strata load" in strata("status", *every).out
-    assert strata("repair", *at).code == 1
+    assert strata("repair", *at).code == 5
     assert strata("load", "--source", published.source, *at).code == 0
     assert strata("status", "--json", *every).json["lost"] == []
     assert strata("verify", *at, "--archive", published.archive).code == 0
@@ -268,8 +272,8 @@ def test_sql_answers_as_table_json_csv_and_parquet(at_published: Strata, tmp_pat
 
     assert at_published("sql", query).out.split() == [
         *("height", "nothing", "empty"),
-        *("19", "None"),
-        *("20", "None"),
+        *("19", "NULL"),
+        *("20", "NULL"),
     ]
     assert at_published("sql", query, "--json").json == {
         "columns": ["height", "nothing", "empty"],
@@ -285,6 +289,60 @@ def test_sql_answers_as_table_json_csv_and_parquet(at_published: Strata, tmp_pat
         "rows.csv",
         "rows.parquet",
     ]
+
+
+def test_sql_keeps_columns_of_one_name_apart(at_published: Strata) -> None:
+    query = "select 1 as a, 2 as a, 'x' as b, 3 as a"
+
+    assert at_published("sql", query).out.split() == ["a", "a", "b", "a", "1", "2", "x", "3"]
+    assert at_published("sql", query, "--json").json == {
+        "columns": ["a", "a", "b", "a"],
+        "rows": [[1, 2, "x", 3]],
+    }
+
+
+def test_sql_shows_null_as_no_text_is_shown(at_published: Strata) -> None:
+    query = "select null as a, 'NULL' as b, '''NULL''' as c, [null] as d"
+
+    assert at_published("sql", query).out.split()[4:] == ["NULL", "'NULL'", "''NULL''", "[None]"]
+    assert at_published("sql", query, "--json").json["rows"] == [[None, "NULL", "'NULL'", [None]]]
+
+
+def test_sql_answers_every_value_in_json_that_others_read(at_published: Strata) -> None:
+    values = {
+        "'nan'::double": "nan",
+        "['-inf'::float]": ["-inf"],
+        "1e300": 1e300,
+        "'340282366920938463463374607431768211455'::uhugeint": 2**128 - 1,
+        "sum(1)": 1,
+        "-1.50::decimal(9,2)": "-1.50",
+        "date '9999-12-31'": "9999-12-31",
+        "'infinity'::timestamptz": "infinity",
+        "timestamp_ns '2020-01-01 00:00:00.123456789'": "2020-01-01 00:00:00.123456789",
+        "'\\xff'::blob": "\\xFF",
+        "{'a': date '2020-01-01', 'b c': [1, null]}": {"a": "2020-01-01", "b c": [1, None]},
+        "[1, 2]::int[2]": [1, 2],
+        "interval 36 hour": "36:00:00",
+        "true": True,
+    }
+
+    answer = at_published("sql", f"select {', '.join(values)}", "--json")
+    assert at_published("sql", f"select {', '.join(values)}").code == 0
+
+    read = json.loads(answer.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert read["rows"] == [list(values.values())]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("explain from orders", "explain analyze select count(*) from orders", "show tables"),
+        *("describe orders", "summarize blocks", "pragma table_info('orders')", "pragma version"),
+    ],
+)
+def test_sql_explains_and_describes(at_published: Strata, query: str) -> None:
+    assert at_published("sql", query).code == 0
+    assert at_published("sql", query, "--json").json["rows"]
 
 
 @pytest.mark.parametrize(
@@ -321,7 +379,7 @@ def test_verify_says_how_far_it_is_where_it_takes_long(
     assert lines[-1] == "verifying ZIPs: 30 of 30"
 
 
-def test_verify_leaves_with_1_where_something_is_gone(strata: Strata, settings: Settings) -> None:
+def test_verify_leaves_with_5_where_something_is_gone(strata: Strata, settings: Settings) -> None:
     make_segment(settings, 0)
     strata("load")
     strata("publish")
@@ -329,7 +387,7 @@ def test_verify_leaves_with_1_where_something_is_gone(strata: Strata, settings: 
 
     answer = strata("verify", "--json")
 
-    assert answer.code == 1
+    assert answer.code == 5
     assert any(f"{KIT_CHAIN}-blocks-1-10.zip" in row["where"] for row in answer.json["findings"])
 
 

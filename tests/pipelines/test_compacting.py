@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.assets.keys import VOLUMES
-from pipelines.cli import strata
+from pipelines.commands.group import strata
 from pipelines.definitions import definitions
 from pipelines.settings import Settings
 from pipelines.site.site import Site

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -18,6 +21,7 @@ from pipelines.event_log import BatchedSqliteEventLogStorage
 from pipelines.instance import open_instance
 from pipelines.retries import retried_if_transient
 from pipelines.settings import Settings
+from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, load
@@ -62,8 +66,19 @@ def test_jobs_sensor_and_schedules_are_there(settings: Settings) -> None:
     for sensor in repository.sensor_defs:
         assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
     assert {schedule.name for schedule in repository.schedule_defs} >= {
-        *("windows_every_hour", "verify_every_week")
+        *("windows_every_hour", "verify_quickly_every_day", "verify_a_part_every_night")
     }
+    for schedule in repository.schedule_defs:
+        if schedule.name.startswith("verify"):  # what they are configured with must be valid
+            with dg.build_schedule_context() as context:
+                assert schedule.evaluate_tick(context).run_requests
+            assert dg.validate_run_config(repository.get_job("verify"), _asked(schedule))
+
+
+def _asked(schedule: dg.ScheduleDefinition) -> dict[str, object]:
+    with dg.build_schedule_context() as context:
+        (request,) = schedule.evaluate_tick(context).run_requests or ()
+    return dict(request.run_config)
 
 
 @pytest.mark.parametrize(("window", "running"), [(0, False), (10, True)])
@@ -123,11 +138,20 @@ def test_a_transient_error_is_tried_again_later_each_time(error: Exception) -> N
 
 @pytest.mark.parametrize(
     "error",
-    [SegmentError("bad"), ConflictError("other"), IntegrityError("damaged"), OSError("full")],
+    [SegmentError("bad"), ConflictError("other"), IntegrityError("damaged")],
 )
 def test_any_other_error_reaches_a_person_at_once(error: Exception) -> None:
     with pytest.raises(type(error)), retried_if_transient(0):
         raise error
+
+
+def test_what_the_machine_says_fails_a_step_with_a_sentence() -> None:
+    with pytest.raises(dg.Failure) as caught, retried_if_transient(0):
+        raise OSError(errno.ENOSPC, "No space left on device", "/data/volumes/x")
+
+    assert caught.value.description == (
+        "/data/volumes/x: No space left on device: free some room there, then run it again"
+    )
 
 
 @pytest.fixture
@@ -138,7 +162,8 @@ def loaded(site: Site, make_segments: MakeSegments) -> Site:
 
 
 def execute(site: Site, job: str, **config: object) -> dg.ExecuteInProcessResult:
-    ops = {"ops": {"write_export": {"config": config}}} if config else {}
+    op = "prove_everything" if job == "verify" else "write_export"
+    ops = {"ops": {op: {"config": config}}} if config else {}
     return (
         definitions(site.settings)
         .resolve_job_def(job)
@@ -158,7 +183,14 @@ def test_the_export_job_writes_the_zip_of_its_configuration(loaded: Site, tmp_pa
 
 
 def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> None:
-    assert execute(loaded, "verify").success
+    publish_segments(loaded, blocks(0, 1))
+    sound = execute(loaded, "verify")
+    assert sound.success
+    (output,) = sound.filter_events(lambda event: event.is_successful_output)
+    metadata = output.step_output_data.metadata
+    assert str(metadata["summary"].value).startswith("Everything matches")
+    read = {row["what"]: row for row in rows_of(metadata["read"])}
+    assert read["ZIPs"]["read"] == read["ZIPs"]["of"] == "30"
     part = next((loaded.warehouse.cache / "volumes").glob("*.duckdb"))
     part.unlink()
 
@@ -167,7 +199,21 @@ def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> No
     (event,) = failed.filter_events(lambda event: event.is_step_failure)
     data = event.step_failure_data.user_failure_data
     assert data is not None
-    assert "the volume is missing" in (data.description or "")
+    assert "the log names it, and it is not there" in (data.description or "")
+    (row,) = rows_of(data.metadata["findings"])
+    assert (row["problem"], row["where"]) == ("missing", str(part))
+
+
+def rows_of(table: dg.MetadataValue[Any]) -> list[Mapping[str, Any]]:
+    """The rows of a table in the metadata of a run."""
+    assert isinstance(table, dg.TableMetadataValue)
+    return [record.data for record in table.records]
+
+
+def test_the_verify_job_takes_a_sample_or_a_part(loaded: Site) -> None:
+    publish_segments(loaded, blocks(0, 1))
+    for config in ({"quick": True}, {"tables": ["orders"], "from_block": 1, "to_block": 5}):
+        assert execute(loaded, "verify", **config).success
 
 
 def test_a_step_that_loses_its_connection_is_tried_again_and_then_fails(
@@ -202,3 +248,27 @@ def test_a_step_that_loses_its_connection_is_tried_again_and_then_fails(
     assert not result.success
     again = result.filter_events(lambda event: event.is_step_restarted)
     assert len(again) == 1
+
+
+def test_the_job_that_looks_at_the_archive_makes_again_what_is_missing(
+    settings: Settings, make_segments: MakeSegments, instance: dg.DagsterInstance
+) -> None:
+    make_segments(1)
+    site = Site(settings)
+    load(site)
+    publish_segments(site, blocks(0))
+    pages = list(Path(settings.archive).rglob("index.html"))
+    for page in pages:
+        page.unlink()
+    job = definitions(settings).resolve_job_def("complete")
+    assert job.execute_in_process(instance=instance).success
+    assert all(page.exists() for page in pages)
+    (orders,) = Path(settings.archive).rglob("*-orders-1-10.zip")
+    orders.write_bytes(b"other bytes")
+    failed = job.execute_in_process(instance=instance, raise_on_error=False)
+    (event,) = failed.filter_events(lambda event: event.is_step_failure)
+    failure = event.step_failure_data.user_failure_data
+    assert failure is not None
+    assert "strata publish --replace REASON --table orders --blocks 1-10" in str(
+        failure.description
+    )

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pipelines.cli import main, strata
+from pipelines.cli import main
+from pipelines.commands.group import strata
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 from tests.pipelines.kit import load, make_segment, site_settings
@@ -59,10 +60,10 @@ def test_findings_are_shown_and_repaired_and_then_gone(settings: Settings) -> No
     Path(settings.warehouse, missing).unlink()
 
     would = _run(settings, "--dry-run")
-    assert would.return_value == 1
+    assert would.return_value == 5
     assert "would be done" in would.stdout
     code, said = _json(settings, "--quick")
-    assert (code, said["repaired"], said["undecided"]) == (1, True, False)
+    assert (code, said["repaired"], said["undecided"]) == (5, True, False)
     assert [row["what"] for row in said["findings"]] == [missing]
     assert said["findings"][0]["problem"] == "it is missing"
     assert _json(settings)[0] == 0
@@ -78,11 +79,11 @@ def test_an_older_log_is_explained_until_somebody_chooses(
 
     for _ in range(2):
         result = _run(settings)
-        assert result.return_value == 1
+        assert result.return_value == 5
         assert f"strata repair {remedy}" in result.stdout
         code, said = _json(settings)
-        assert (code, said["undecided"], said["repaired"]) == (1, True, False)
-    assert _json(settings, remedy)[0] == 1
+        assert (code, said["undecided"], said["repaired"]) == (5, True, False)
+    assert _json(settings, remedy)[0] == 5
     assert len(Site(settings).loaded_catalog().history()) == volumes
     assert _run(settings, *([remedy] if volumes == 1 else [])).return_value == 0
 

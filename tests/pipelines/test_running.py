@@ -6,19 +6,24 @@ import hashlib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from click.testing import CliRunner
 
+from pipelines.commands.group import strata
 from pipelines.instance import COMMAND_LINE_TAG, open_instance
 from pipelines.run_requests import BATCH_TAG
 from pipelines.running import FinishedRun, run_everything
 from pipelines.settings import Settings
+from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from pipelines.site.status import site_status
-from tests.pipelines.kit import blocks, make_segment, one_key_twice, site_settings
+from tests.pipelines.conftest import MakeSegments
+from tests.pipelines.kit import blocks, load, make_segment, one_key_twice, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -155,3 +160,33 @@ def test_what_is_published_stays_untouched_by_further_runs(history: History) -> 
     assert [str(run.batch) for run in runs if not run.failure] == ["11-20"]
     assert {path: path.stat().st_mtime_ns for path in paths} == times
     assert any("-11-20.zip" in name for name in history.published())
+
+
+def test_windows_that_are_due_are_published_where_nothing_else_is_new(
+    site: Site, make_segments: MakeSegments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_segments(2)
+    load(site)
+    publish_segments(site, blocks(0, 1))
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster_home"))
+    monkeypatch.setenv("STRATA_WINDOW", "2")
+    places = {"--source": site.settings.source, "--warehouse": site.settings.warehouse}
+    asked = [*chain(*places.items()), "--archive", site.settings.archive]
+
+    done = CliRunner().invoke(strata, ["run", *asked], standalone_mode=False)
+
+    assert done.exception is None, done.output
+    windows = list(Path(site.settings.archive).rglob("*-1-20.zip"))
+    assert len(windows) == len(HISTORY_TABLES)
+
+
+def test_a_failing_database_of_dagster_is_named(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "dagster_home"
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    (home / "history" / "runs.db").mkdir(parents=True)  # where a file would be
+
+    with pytest.raises(OSError, match="Dagster's database says") as failed:
+        run_everything(site, home, print)
+    assert failed.value.filename == str(home)

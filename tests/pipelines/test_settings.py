@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import fields
+from pathlib import Path
+
+import dagster as dg
 import pytest
 
 from exporters.names import NameStyle
 from exporters.settings import read_locations
+from pipelines.resources import StrataResource
 from pipelines.settings import Settings
 from transforms.errors import ConfigError
 
@@ -56,3 +61,25 @@ def test_variables_are_read_and_options_beat_them() -> None:
 def test_a_setting_that_cannot_be_used_names_its_variable(variable: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"STRATA_{variable} is '{text}'"):
         read_locations(Settings, {f"STRATA_{variable}": text})
+
+
+def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
+    others = Settings(
+        source="a",
+        warehouse="b",
+        cache=tmp_path,
+        cache_bytes=1,
+        archive="c",
+        name_style=NameStyle.REFERENCE,
+        single_writer=True,
+        window=3,
+        batch=4,
+        lag_blocks=5,
+        poll_seconds=6,
+        require_id_chain=True,
+    )
+    defaults = Settings()
+    assert all(getattr(others, f.name) != getattr(defaults, f.name) for f in fields(Settings))
+    for settings in (others, defaults):
+        site = StrataResource.of(settings).create_resource(dg.build_init_resource_context())
+        assert site.settings == settings

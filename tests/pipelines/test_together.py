@@ -19,9 +19,8 @@ from pipelines.run_requests import batch_tags
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 from pipelines.site.status import site_status
-from pipelines.site.verifying import verify_site
 from tests.pipelines.conftest import MakeSegments
-from tests.pipelines.kit import blocks, load
+from tests.pipelines.kit import blocks, damages, load
 
 DAGSTER = Path(sys.executable).parent / "dagster"
 ANALYST = """
@@ -97,4 +96,4 @@ def test_two_runs_at_once_beside_an_open_catalog_meet_no_lock(
     with duckdb.connect(site.warehouse.current.resolve(), read_only=True) as con:
         assert con.execute("select count(*) from blocks").fetchall() == [(70,)]
     assert site_status(site).published == frozenset(blocks(1, 2, 3, 4, 5, 6))
-    assert list(verify_site(site)) == []
+    assert damages(site) == []

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 
 from transforms.blocks import BlockRange
+from transforms.objects import StoredFile
 from transforms.segments.quarantine import QuarantinedFile
+from transforms.stores.store import content_sha256
 from transforms.warehouse.document import Document
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.shapes import Volume
@@ -43,12 +47,51 @@ def _earlier_volume(root: Path, volume: Volume) -> str:
     path = root / volume.key
     with duckdb.connect(path) as con:
         con.execute("drop table strata.origin")
+        _forget_ids(con)
         inputs = con.execute("select zip_sha256 from strata.segments order by 1").fetchall()
     digest = hashlib.sha256(repr(inputs).encode()).hexdigest()[:16]
     end = ".sorted.duckdb" if volume.is_sorted else ".duckdb"
     renamed = path.with_name(f"{volume.blocks.key}.{digest}{end}")
     path.rename(renamed)
     return renamed.relative_to(root).as_posix()
+
+
+def forget_ids(root: Path) -> None:
+    """Turn the volumes and records of a warehouse into those of a release that computed no ids."""
+    warehouse = open_warehouse(root)
+
+    def changed(newest: Document) -> Document:
+        volumes = [_without_ids(root, volume) for volume in newest.volumes]
+        return newest.with_volumes(volumes)
+
+    warehouse.backing.log.commit(changed)
+
+
+def _without_ids(root: Path, volume: Volume) -> Volume:
+    path = root / volume.key
+    with duckdb.connect(path) as con:
+        _forget_ids(con)
+    if volume.record is None:
+        return replace(volume, file=_renamed(root, path))
+    record = root / volume.record.key
+    table = pq.read_table(record)
+    place = table.schema.get_field_index("segment_id")
+    table = table.set_column(place, "segment_id", table["index_id"]).drop_columns(["index_id"])
+    pq.write_table(table, record)
+    return replace(volume, file=_renamed(root, path), record=_renamed(root, record))
+
+
+def _forget_ids(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("update strata.segments set segment_id = index_id")
+    con.execute("alter table strata.segments drop column index_id")
+
+
+def _renamed(root: Path, path: Path) -> StoredFile:
+    """A file that was changed, under the name of its bytes."""
+    sha256 = content_sha256(path)
+    renamed = path.with_name(f"{path.name.partition('.')[0]}.{sha256}{path.suffix}")
+    path.rename(renamed)
+    return StoredFile(renamed.relative_to(root).as_posix(), renamed.stat().st_size, sha256)
 
 
 def _earlier_refusal(root: Path, refused: QuarantinedFile) -> None:

@@ -403,27 +403,6 @@ def test_another_chain_is_refused_and_the_first_one_loaded(tmp_path: Path) -> No
     }
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-def test_a_segment_of_another_history_is_refused(tmp_path: Path, at_once: bool) -> None:
-    """The ids say that 3-4 follows another 1-2 than the one held, at once or loaded before."""
-    folder = tmp_path / "s"
-    history_segment(folder, last=2)
-    (folder / "index.json").write_text(
-        '[{"File": "kit-chain-1-1-2.zip", "HistorySegmentID": "Qm1"}]'
-    )
-    if not at_once:
-        load_folder(tmp_path / "w", folder)
-    history_segment(folder, first=3, last=4, previous_id="QmElsewhere")
-    (refusal,) = load_folder(tmp_path / "w", folder).failures
-    assert refusal.reason == (
-        "kit-chain-1-3-4.zip follows segment QmElsewhere by its metadata.json, but by its "
-        "predecessor that is Qm1: it belongs to another history"
-    )
-    history_segment(folder, first=3, last=4, previous_id="Qm1")
-    assert load_folder(tmp_path / "w", folder).failures == []
-    assert len(query(open_warehouse(tmp_path / "w"), "from blocks")) == 4
-
-
 def test_a_rival_of_what_was_loaded_in_the_meantime_is_refused(tmp_path: Path) -> None:
     """The survey was made before another process loaded the same blocks from another file."""
     history_segment(tmp_path / "one", last=4)
@@ -442,12 +421,3 @@ def test_a_rival_of_what_was_loaded_in_the_meantime_is_refused(tmp_path: Path) -
     assert query(warehouse, "select height from blocks order by 1") == [
         (height,) for height in (1, 2, 3, 4, 7, 8, 9)
     ]
-
-
-def test_the_index_and_metadata_must_name_the_same_predecessor(tmp_path: Path) -> None:
-    history_segment(tmp_path / "s", first=3, last=4, previous_id="Qm1")
-    (tmp_path / "s" / "index.json").write_text(
-        '[{"File": "kit-chain-1-3-4.zip", "PreviousHistorySegmentID": "Qm2"}]'
-    )
-    (refusal,) = load_folder(tmp_path / "w", tmp_path / "s").failures
-    assert "by the source's index.json that is Qm2" in refusal.reason

@@ -18,15 +18,16 @@ from transforms.segments.names import SegmentName
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """One usable segment file of a source: what its name says, where it lies, its ids if known.
+    """One usable segment file of a source: what its name says, and where it lies.
 
-    `size` is in bytes; `version` changes when the file's bytes do.
+    `index_id` and `index_previous_id` are the ids of the segment and of the one before it by the
+    source's `index.json`; empty where it does not say.
     """
 
     name: SegmentName
     info: ObjectInfo
-    segment_id: str = ""
-    previous_id: str = ""
+    index_id: str = ""
+    index_previous_id: str = ""
 
     @property
     def blocks(self) -> BlockRange:
@@ -113,8 +114,8 @@ def _named(
         except SegmentError as error:
             refused.append(Refusal(info, str(error)))
             continue
-        segment_id = index.segment_ids.get(info.key, "")
-        files.append(SegmentFile(name, info, segment_id, index.previous_ids.get(info.key, "")))
+        index_id = index.segment_ids.get(info.key, "")
+        files.append(SegmentFile(name, info, index_id, index.previous_ids.get(info.key, "")))
     return files, refused
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from transforms.blocks import BlockRange
+from transforms.blocks import GREATEST_BLOCK, BlockRange
 from transforms.errors import SegmentError
 
 # Plain digits, and no more of them than the columns of the records hold (32 and 64 bits).
@@ -40,6 +40,11 @@ class SegmentName:
                 f"the chain id {match['chain']!r} in {file_name!r} is not a plain name"
             )
         blocks = BlockRange(int(match["first"]), int(match["last"]))
+        if blocks.last > GREATEST_BLOCK:
+            raise SegmentError(
+                f"{file_name!r} ends at block {blocks.last}, and the greatest that can be loaded "
+                f"is {GREATEST_BLOCK}: correct the name if it is wrong"
+            )
         return cls(match["chain"], int(match["version"]), blocks)
 
     @property

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transforms.blocks import BlockRange
 from transforms.errors import SegmentError
+from transforms.segments.cid import CidHasher, is_cid
+from transforms.segments.id_chain import IdRun, other_id
 from transforms.segments.inventory import SegmentFile
 from transforms.segments.segment_zip import SegmentZip, TableFile
 from transforms.segments.source import Source
 
-PreviousId = Callable[[SegmentFile], str]
-"""Gives the id of the segment before one, or "" where it is not known."""
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedSegment:
-    """A segment ready to load: its ZIP fetched and checked, the tables of one folder extracted."""
+    """A segment ready to load: its ZIP fetched and checked, the tables of one folder extracted.
+
+    `segment_id` is computed from the ZIP; `previous_id` is what its `metadata.json` names, if it
+    names any.
+    """
 
     file: SegmentFile
     zip_path: Path
     sha256: str
+    segment_id: str
     previous_id: str
     tables: dict[str, TableFile]
 
@@ -37,10 +43,33 @@ class PreparedSegment:
         """The size of the extracted CSVs."""
         return sum(table.bytes for table in self.tables.values())
 
+    @property
+    def id_run(self) -> IdRun:
+        """The segment as the chain of ids has it."""
+        return IdRun(self.blocks, self.blocks, self.segment_id, self.previous_id)
 
-def prepare(
-    source: Source, file: SegmentFile, folder: Path, previous_id: PreviousId
-) -> PreparedSegment:
+    def index_contradictions(self) -> Iterator[str]:
+        """Where the source's `index.json` names other ids than the segment itself has."""
+        name, index_id = self.file.name.file_name, self.file.index_id
+        if other_id(self.segment_id, index_id):
+            yield index_contradiction(name, self.segment_id, index_id)
+        stated, listed = self.previous_id, self.file.index_previous_id
+        if is_cid(stated) and is_cid(listed) and stated != listed:
+            yield (
+                f"{name} was made after segment {stated} by its metadata.json, but after {listed} "
+                "by the source's index.json: correct the one that is wrong"
+            )
+
+
+def index_contradiction(name: str, segment_id: str, index_id: str) -> str:
+    """The sentence about a source's `index.json` that names another id than the computed one."""
+    return (
+        f"{name} has the id {segment_id} by its bytes, but {index_id} by the source's index.json: "
+        "get the file again, or correct the index"
+    )
+
+
+def prepare(source: Source, file: SegmentFile, folder: Path) -> PreparedSegment:
     """Fetch a segment below `folder`, check all of it, and extract its history.
 
     Raises `SegmentError` for what is wrong with the file; errors of the source pass through.
@@ -50,7 +79,6 @@ def prepare(
     source.fetch(file, path)
     try:
         with SegmentZip(path, file.name) as opened:
-            _check_chain(file, opened.previous_id, previous_id(file))
             tables = {
                 table: opened.extract("history", table, folder)
                 for table in opened.tables("history")
@@ -59,7 +87,8 @@ def prepare(
             stated = opened.previous_id
     except SegmentError as error:
         raise SegmentError(str(error), file.name.file_name) from error
-    return PreparedSegment(file, path, _sha256(path), stated or file.previous_id, tables)
+    sha256, segment_id = _hashes(path)
+    return PreparedSegment(file, path, sha256, segment_id, stated, tables)
 
 
 def prepare_state(segment: PreparedSegment, folder: Path) -> PreparedSegment:
@@ -73,21 +102,14 @@ def prepare_state(segment: PreparedSegment, folder: Path) -> PreparedSegment:
             }
     except SegmentError as error:
         raise SegmentError(str(error), segment.file.name.file_name) from error
-    return PreparedSegment(
-        segment.file, segment.zip_path, segment.sha256, segment.previous_id, tables
-    )
+    return replace(segment, tables=tables)
 
 
-def _check_chain(file: SegmentFile, stated: str, known: str) -> None:
-    """Hold the id that a segment gives for its predecessor against what is known of that."""
-    for other, where in ((file.previous_id, "the source's index.json"), (known, "its predecessor")):
-        if stated and other and stated != other:
-            raise SegmentError(
-                f"{file.name.file_name} follows segment {stated} by its metadata.json, but by "
-                f"{where} that is {other}: it belongs to another history"
-            )
-
-
-def _sha256(path: Path) -> str:
+def _hashes(path: Path) -> tuple[str, str]:
+    """The SHA-256 of a file and its CID, from one look at its bytes."""
+    digest, cid = hashlib.sha256(), CidHasher()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            cid.update(chunk)
+    return digest.hexdigest(), cid.cid()

@@ -9,17 +9,22 @@ import codecs
 import hashlib
 import json
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from io import SEEK_CUR, SEEK_END, SEEK_SET
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from transforms.errors import SegmentError
+from transforms.files import naming_full_disk
+from transforms.segments.cid import said
 from transforms.segments.names import SegmentName
 from transforms.tables.dialect import header_names
-from transforms.tables.registry import HISTORY_TABLES, TableSchema, schema_of
+from transforms.tables.registry import HISTORY_TABLES, RESERVED_TABLES, TableSchema, schema_of
 
 MAX_INFLATED_BYTES = 32 * 2**30
 """The bound on what one segment may inflate to: 32 GiB, far above the largest real one."""
@@ -33,6 +38,67 @@ _ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]{
 _FOLDERS = ("history/", "currentstate/")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
+
+
+# What a damaged ZIP makes `zipfile` raise.
+_DAMAGES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    ValueError,
+)
+
+
+class _DiskError(Exception):
+    """An error of the machine on its way through `zipfile`."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def _damage_named(what: str, remedy: str) -> Iterator[None]:
+    """Let damage be a `SegmentError` of this sentence, and an error of the machine what it was."""
+    try:
+        yield
+    except _DiskError as failed:
+        raise failed.error from None
+    except _DAMAGES as error:
+        raise SegmentError(f"{what} ({error}): {remedy}") from error
+
+
+class _BoundedFile:
+    """A file for `zipfile`, which seeks where a damaged ZIP says and reads as much as it says.
+
+    The file system would answer some of that with an `OSError`, as if the disk were at fault. And
+    where the disk is at fault, `zipfile` would take its `OSError` for damage: see `_DiskError`.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._size = file.seek(0, SEEK_END)
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        origin = {SEEK_SET: 0, SEEK_CUR: self._file.tell(), SEEK_END: self._size}[whence]
+        if origin + offset < 0:
+            raise zipfile.BadZipFile("it names a place before its first byte")
+        return self._file.seek(min(origin + offset, self._size))
+
+    def read(self, size: int = -1) -> bytes:
+        left = self._size - self._file.tell()
+        try:
+            return self._file.read(left if size < 0 else min(size, left))
+        except OSError as error:
+            raise _DiskError(error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +125,19 @@ class SegmentZip:
         self, path: Path, name: SegmentName, max_inflated_bytes: int = MAX_INFLATED_BYTES
     ) -> None:
         self.name = name
-        try:
-            self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-            raise SegmentError(
-                f"{name.file_name} is not a whole ZIP file ({error}): fetch it again"
-            ) from error
-        try:
+        with ExitStack() as opened:
+            file = opened.enter_context(path.open("rb"))
+            with _damage_named(f"{name.file_name} is not a whole ZIP file", "fetch it again"):
+                self._zip = opened.enter_context(zipfile.ZipFile(_BoundedFile(file)))
             self._entries = self._checked_entries(max_inflated_bytes)
             self.previous_id = self._checked_metadata()
-        except SegmentError:
-            self._zip.close()
-            raise
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> SegmentZip:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._zip.close()
+        self._opened.close()
 
     def tables(self, folder: str) -> tuple[str, ...]:
         """The tables of a folder, `history` or `currentstate`, sorted."""
@@ -95,7 +156,7 @@ class SegmentZip:
         path = into / f"{folder}-{table}-{self.name.blocks.key}.csv"
         digest = hashlib.sha256()
         head = b""
-        with path.open("wb") as file:
+        with naming_full_disk(path), path.open("wb") as file:
             for chunk in self._checked_text(info):
                 if len(head) < _MAX_HEADER_BYTES:
                     head += chunk[:_MAX_HEADER_BYTES]
@@ -124,16 +185,14 @@ class SegmentZip:
         return f"{self.name.file_name}: {entry}"
 
     def _chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        try:
-            with self._zip.open(info) as file:
-                size = 0
-                while chunk := file.read(_CHUNK):
-                    size += len(chunk)
-                    yield chunk
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise SegmentError(
-                f"{self._where(info.filename)} cannot be inflated ({error}): fetch the file again"
-            ) from error
+        where, size = self._where(info.filename), 0
+        with (
+            _damage_named(f"{where} cannot be inflated", "fetch the file again"),
+            self._zip.open(info) as file,
+        ):
+            while chunk := file.read(_CHUNK):
+                size += len(chunk)
+                yield chunk
         if size != info.file_size:
             raise SegmentError(
                 f"{self._where(info.filename)} ends after {size} of {info.file_size} bytes: "
@@ -174,6 +233,11 @@ class SegmentZip:
                 raise SegmentError(
                     f"{self.name.file_name} holds an entry {info.filename[:80]!r} that is neither "
                     "history/<table>, currentstate/<table> nor metadata.json"
+                )
+            if match["table"] in RESERVED_TABLES:
+                raise SegmentError(
+                    f"{self._where(info.filename)} has the name of a view of Strata's own: this "
+                    "release cannot load such a table, a newer one may"
                 )
             key = (match["folder"], match["table"])
             if key in entries:
@@ -221,8 +285,9 @@ class SegmentZip:
             ) from error
         blocks = self.name.blocks
         if facts != (self.name.chain_id, self.name.version, blocks.first, blocks.last):
+            chain, version, first, last = map(said, map(str, facts))
             raise SegmentError(
                 f"{self.name.file_name}: the name contradicts metadata.json, which says chain "
-                f"{facts[0]}, schema version {facts[1]}, blocks {facts[2]} to {facts[3]}"
+                f"{chain}, schema version {version}, blocks {first} to {last}"
             )
-        return str(metadata.get("PreviousHistorySegmentID") or "")
+        return said(metadata.get("PreviousHistorySegmentID"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from transforms.errors import ConfigError
 from transforms.objects import ObjectReader
+from transforms.segments.cid import said
 from transforms.segments.inventory import (
     NO_INDEX,
     Inventory,
@@ -57,11 +58,8 @@ class Source:
             rows: list[dict[str, Any]] = json.loads(self._reader.read(_INDEX_KEY))
             named = {str(row.get("File") or row.get("file") or ""): row for row in rows}
             return SourceIndex(
-                {file: str(row.get("HistorySegmentID") or "") for file, row in named.items()},
-                {
-                    file: str(row.get("PreviousHistorySegmentID") or "")
-                    for file, row in named.items()
-                },
+                {file: said(row.get("HistorySegmentID")) for file, row in named.items()},
+                {file: said(row.get("PreviousHistorySegmentID")) for file, row in named.items()},
             )
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             where = self._reader.describe(_INDEX_KEY)

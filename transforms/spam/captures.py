@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def new_captures(current: Path | None, reader: ObjectReader) -> list[ObjectInfo]
     """The files of captures in a source that `current` has not read yet, or changed since."""
     known = {ObjectInfo(key, size, version) for key, size, version in _rows(current, "files")}
     held = (info for info in reader.list(PREFIX) if info.key.endswith(SUFFIXES))
-    return [info for info in held if info not in known]
+    return sorted(info for info in held if _recorded(info) not in known)
 
 
 def write_captures(
@@ -84,10 +84,11 @@ def write_captures(
     report = CaptureReport()
     scratch = path.parent
     with working_connection(scratch) as con, attached(con, path, "fresh"):
-        _begin(con, current, fresh)
+        _begin(con, current, map(_recorded, fresh))
         for info in fresh:
             reader.fetch(info.key, scratch / "capture")
-            _add(con, info, read_captures(info.key, scratch / "capture", chain_id), report)
+            known = _recorded(info)
+            _add(con, known, read_captures(known.key, scratch / "capture", chain_id), report)
         con.execute(_NEWEST)
     return report
 
@@ -95,6 +96,12 @@ def write_captures(
 def refused_lines(current: Path | None) -> list[RefusedLine]:
     """The lines that are no captures, by file and line."""
     return [RefusedLine(*row) for row in sorted(_rows(current, "refused_lines"))]
+
+
+def _recorded(info: ObjectInfo) -> ObjectInfo:
+    """A file as the tables name it: bytes of its name that are no UTF-8 are written out."""
+    key = info.key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return replace(info, key=key)
 
 
 def _begin(con: Connection, current: Path | None, fresh: Iterable[ObjectInfo]) -> None:

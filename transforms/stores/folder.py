@@ -14,13 +14,14 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import check_version, new_file, sync_file
 from transforms.objects import ObjectInfo
+from transforms.stores.folder_probing import check_file_system
 from transforms.stores.folder_tree import (
     LOCK,
     describe_file,
@@ -30,6 +31,7 @@ from transforms.stores.folder_tree import (
     walk,
 )
 from transforms.stores.store import (
+    CHUNK_BYTES,
     SCRATCH,
     LostRaceError,
     PutResult,
@@ -46,7 +48,7 @@ class FolderStore:
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
         self._scratch = self._root / SCRATCH
-        self._swept = False
+        self._ready = False
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the files whose key starts with `prefix`. A missing root is a `ConfigError`."""
@@ -78,6 +80,16 @@ class FolderStore:
         with self._present(key).open("rb") as file, new_file(path, durable=False) as copy:
             shutil.copyfileobj(file, copy)
 
+    def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
+        """The SHA-256 of the file; see `transforms.objects.ObjectReader`."""
+        digest = hashlib.sha256()
+        with self._present(info.key).open("rb") as file:
+            check_version(file.fileno(), info.version, self.describe(info.key))
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
+                advance(len(chunk))
+        return digest.hexdigest()
+
     def describe(self, key: str = "") -> str:
         """The file's path."""
         return f"{self._root}/{key}" if key else str(self._root)
@@ -99,6 +111,7 @@ class FolderStore:
         """Create the file, or find the same bytes there; see `transforms.stores.store.Store`."""
         target = self._path(key)
         if not target.exists():
+            self._make_scratch()
             with suppress(FileExistsError):  # another writer was faster: its bytes decide below
                 if take and isinstance(source, Path) and self._taken(source, target):
                     return PutResult.CREATED
@@ -120,6 +133,7 @@ class FolderStore:
     ) -> str:
         """Replace the file if it has `expected_version`; see `transforms.stores.store.Store`."""
         target = self._path(key)
+        self._make_scratch()
         with self._staged(data, sha256) as staged, self._locked():
             held = self.head(key)
             if (held and held.version) != expected_version:
@@ -174,7 +188,6 @@ class FolderStore:
     @contextmanager
     def _staged(self, content: Path | bytes, sha256: str | None) -> Iterator[Path]:
         """Copy `content` to a synced hidden file that is gone afterwards, whatever happens."""
-        self._make_scratch()
         staged = self._scratch / uuid.uuid4().hex
         digest = hashlib.sha256()
         try:
@@ -194,12 +207,13 @@ class FolderStore:
             staged.unlink(missing_ok=True)
 
     def _make_scratch(self) -> None:
-        """Make the hidden folder, or sweep from it, once, what killed writers left behind."""
+        """Make the hidden folder; once, try its file system and sweep what killed writers left."""
         if not self._scratch.is_dir():
             make_folder(self._scratch)
-        elif not self._swept:
+        if not self._ready:
+            check_file_system(self._scratch)
             sweep(self._scratch)
-        self._swept = True
+            self._ready = True
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -1,30 +1,37 @@
 """A bucket prefix as a store, with S3's conditional writes (`If-None-Match`, `If-Match`).
 
 Credentials, region and endpoint come from boto3's default chain (AWS_ACCESS_KEY_ID, AWS_PROFILE,
-AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, a machine's role) unless the options name them. Give the
-bucket a lifecycle rule for abandoned multipart uploads; its policy may enforce the conditions.
+AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, a machine's role) unless the options name them. Before the
+first write the service is tried (see `transforms.stores.probing`). Give the bucket a lifecycle rule
+for abandoned multipart uploads; its policy may enforce the conditions.
 """
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from http import HTTPStatus
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import ConfigError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
+from transforms.stores.facts import KeptFacts, StoreFacts
+from transforms.stores.probing import probe
 from transforms.stores.s3_errors import plain_errors, status_of
-from transforms.stores.s3_transfer import Upload, receive, send
+from transforms.stores.s3_listing import listed
+from transforms.stores.s3_reading import StoredObject
+from transforms.stores.s3_transfer import Upload
+from transforms.stores.s3_writing import NO_VERSION, ObjectWriter
 from transforms.stores.store import (
     CHUNK_BYTES,
+    SCRATCH,
     LostRaceError,
     PutResult,
     S3Options,
@@ -41,9 +48,10 @@ if TYPE_CHECKING:
 _CONNECTIONS = 32
 _CONNECT_SECONDS, _READ_SECONDS = 10, 60
 _RACES = 10
+_PROBES = 2
+_LARGE_BYTES = 64 * 2**20
 _FOREVER = "public, max-age=31536000, immutable"
 _A_MINUTE = "public, max-age=60"
-_LOST = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED)
 
 
 class S3Store:
@@ -53,11 +61,16 @@ class S3Store:
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
         self._options = options or S3Options()
+        self._probing = Lock()
+        self._facts: StoreFacts | None = None
         config = Config(
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_READ_SECONDS,
             retries={"mode": "standard", "total_max_attempts": self._options.attempts},
             max_pool_connections=_CONNECTIONS,
+            # Some services send the whole object's checksum with a range, too: only asked for where
+            # all of an object is.
+            response_checksum_validation="when_required",
         )
         endpoint = self._options.endpoint
         try:
@@ -72,17 +85,16 @@ class S3Store:
         self._client.close()
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects whose key starts with `prefix`, ascending, a page at a time."""
+        """Yield the objects whose key starts with `prefix`, in the service's order, by pages."""
         with self._plain_errors(prefix):
-            pages = self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=self._prefix + prefix
-            )
-            for page in pages:
-                for found in page.get("Contents", []):
-                    key = found["Key"][len(self._prefix) :]
-                    if key and not key.endswith("/"):  # a console's folder marker is no object
-                        modified = found["LastModified"].timestamp()
-                        yield ObjectInfo(key, found["Size"], found["ETag"], modified)
+            attempts = self._options.attempts
+            for found in listed(self._client, self._bucket, self._prefix + prefix, attempts):
+                key = found["Key"][len(self._prefix) :]
+                # A console's folder marker is no object.
+                if key and not key.endswith("/") and not key.startswith(f"{SCRATCH}/"):
+                    modified = found["LastModified"].timestamp()
+                    etag = found["ETag"].strip('"')  # some leave the quotes out here, and only here
+                    yield ObjectInfo(key, found["Size"], f'"{etag}"', modified)
 
     def head(self, key: str) -> ObjectInfo | None:
         """Describe one object, or None where it is absent."""
@@ -90,7 +102,8 @@ class S3Store:
         if found is None:
             return None
         modified = found["LastModified"].timestamp()
-        return ObjectInfo(key, found["ContentLength"], found["ETag"], modified)
+        sha256 = found["Metadata"].get("sha256", "")
+        return ObjectInfo(key, found["ContentLength"], found["ETag"], modified, sha256)
 
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
@@ -98,16 +111,20 @@ class S3Store:
         """Return `length` bytes from `start`; past the end there are none."""
         if length == 0:
             return b""
-        return self._read(key, start, length, {"IfMatch": version} if version else {})
+        condition = {"IfMatch": version} if version else {}
+        with self._plain_errors(key):
+            return self._object(key, condition).piece(start, length).data
 
     def fetch(self, key: str, path: Path) -> None:
         """Download the whole object to `path`, which stays as it was if that fails."""
-        held = self.head(key)
-        if held is None:
-            raise FileNotFoundError(errno.ENOENT, "There is no such object", self.describe(key))
-        with new_file(path, durable=False) as copy:
-            for start in range(0, held.size, CHUNK_BYTES):
-                copy.write(self._read(key, start, CHUNK_BYTES, {"IfMatch": held.version}))
+        with self._plain_errors(key), new_file(path, durable=False) as copy:
+            self._object(key, {}).copy(copy, CHUNK_BYTES)
+
+    def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
+        """The SHA-256 of the bytes that arrive now; see `transforms.objects.ObjectReader`."""
+        with self._plain_errors(info.key):
+            stored = self._object(info.key, {"IfMatch": info.version})
+            return stored.unchecked_digest(CHUNK_BYTES, lambda data: advance(len(data)))
 
     def describe(self, key: str = "") -> str:
         """The object's `s3://` address."""
@@ -120,6 +137,16 @@ class S3Store:
         """Remove the object; an absent one is no error."""
         with self._plain_errors(key):
             self._client.delete_object(Bucket=self._bucket, Key=self._key(key))
+
+    def facts(self) -> StoreFacts:
+        """What the service honours, tried unless this machine did so less than a day ago.
+
+        Raises `ConfigError` where nothing may be written, with the request that is not honoured.
+        """
+        with self._probing:
+            if self._facts is None:
+                self._facts = self._tried()
+            return self._facts
 
     def put_if_absent(
         self,
@@ -135,15 +162,15 @@ class S3Store:
         upload = self._upload(
             key, source, sha256, content_type, _FOREVER if immutable else _A_MINUTE
         )
+        writer = self._writer()
+        # A PUT that meets an object is refused before its body is sent, but not by all services.
+        look_first = upload.size > _LARGE_BYTES or not writer.facts.creates_once
         for attempt in range(_RACES):
-            # A PUT that meets an object is refused before its body is sent; parts are not.
-            if (attempt or upload.size > self._options.multipart_bytes) and (
-                held := self._head(key)
-            ):
+            if (attempt or look_first) and (held := self._head(key)):
                 return self._compared(key, held, upload)
-            if self._sent(key, upload, {"IfNoneMatch": "*"}):
-                self._confirm(key, upload)
-                return PutResult.CREATED
+            with self._plain_errors(key):
+                if writer.write(upload, NO_VERSION):
+                    return PutResult.CREATED
         raise LostRaceError(f"others keep writing {self.describe(key)}: try again later")
 
     def put_if_match(
@@ -157,16 +184,41 @@ class S3Store:
     ) -> str:
         """Replace the object if it has `expected_version`; see `transforms.stores.store.Store`."""
         upload = self._upload(key, data, sha256 or content_sha256(data), content_type, _A_MINUTE)
-        condition = {"IfMatch": expected_version} if expected_version else {"IfNoneMatch": "*"}
-        etag = self._sent(key, upload, condition)
+        with self._plain_errors(key):
+            etag = self._writer().write(upload, expected_version or NO_VERSION)
         if etag is None:
             raise LostRaceError(
                 f"{self.describe(key)} was changed by another writer: read it again"
             )
         return etag
 
+    def _tried(self) -> StoreFacts:
+        place, endpoint = self.describe(), self._client.meta.endpoint_url
+        kept = self._options.facts and KeptFacts(self._options.facts, f"{place} at {endpoint}")
+        single_writer = self._options.single_writer
+        facts = kept.read() if kept else None
+        tries = 0
+        while facts is None or not facts.is_usable(single_writer=single_writer):
+            # An answer that got lost looks like a condition that is not honoured: once is not seen.
+            if facts is not None and tries == _PROBES:
+                raise facts.refusal(place)
+            with self._plain_errors(""):
+                facts = probe(self._client, self._bucket, self._prefix)
+            if kept:
+                kept.write(facts)
+            tries += 1
+        return facts
+
+    def _writer(self) -> ObjectWriter:
+        options = self._options
+        return ObjectWriter(self._client, self._prefix, self.facts(), options)
+
     def _key(self, key: str) -> str:
         return self._prefix + checked_key(key)
+
+    def _object(self, key: str, condition: Mapping[str, Any]) -> StoredObject:
+        attempts = self._options.attempts
+        return StoredObject(self._client, self._bucket, self._key(key), attempts, condition)
 
     def _plain_errors(self, key: str) -> AbstractContextManager[None]:
         return plain_errors(self.describe(key), self._bucket, self._client.meta.endpoint_url)
@@ -180,21 +232,6 @@ class S3Store:
                     return None
                 raise
 
-    def _read(
-        self, key: str, start: int, length: int | None, condition: Mapping[str, Any]
-    ) -> bytes:
-        span = f"bytes={start}-" if length is None else f"bytes={start}-{start + length - 1}"
-        attempts = self._options.attempts
-        with self._plain_errors(key):
-            try:
-                return receive(
-                    self._client, self._bucket, self._key(key), span, condition, attempts
-                )
-            except ClientError as error:
-                if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                    return b""
-                raise
-
     def _upload(
         self, key: str, content: Path | bytes, sha256: str, content_type: str, caching: str
     ) -> Upload:
@@ -206,30 +243,18 @@ class S3Store:
         size = content_size(content)
         return Upload(self._bucket, self._key(key), content, size, sha256, headers)
 
-    def _sent(self, key: str, upload: Upload, condition: Mapping[str, str]) -> str | None:
-        """Upload and return the ETag, or None where the condition does not hold (any more)."""
-        with self._plain_errors(key):
-            try:
-                return send(self._client, upload, condition, self._options.multipart_bytes)
-            except ClientError as error:
-                no_bucket = error.response["Error"]["Code"] == "NoSuchBucket"
-                if status_of(error) in _LOST and not no_bucket:
-                    return None
-                raise
-
-    def _confirm(self, key: str, upload: Upload) -> None:
-        """Ask what was stored: not every S3-compatible service verifies what it is sent."""
-        held = self._head(key)
-        size = held["ContentLength"] if held else 0
-        if size != upload.size:
-            raise IntegrityError(
-                f"{self.describe(key)} holds {size} bytes after an upload of {upload.size}: "
-                "delete it and publish it again"
-            )
-
     def _compared(self, key: str, held: HeadObjectOutputTypeDef, upload: Upload) -> PutResult:
-        recorded = held["Metadata"].get("sha256") if held["ContentLength"] == upload.size else None
-        there = recorded or object_sha256(self, key)
-        if there != upload.sha256:
+        """What is there is what was offered, or a `ConflictError`."""
+        says = held["Metadata"].get("sha256")
+        # Where nobody verified the upload, what an object says of itself may not be so.
+        believed = self.facts().verifies and held["ContentLength"] == upload.size
+        there = (says if believed else None) or object_sha256(self, key)
+        if there == upload.sha256:
+            return PutResult.IDENTICAL
+        if says != upload.sha256:
             raise conflict(self.describe(key), there, upload.sha256)
-        return PutResult.IDENTICAL
+        # These very bytes, which arrived damaged from a writer that did not live to see it.
+        with self._plain_errors(key):
+            if self._writer().write(upload, held["ETag"]):
+                return PutResult.CREATED
+        raise LostRaceError(f"{self.describe(key)} was changed by another writer: try again")

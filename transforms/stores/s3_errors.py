@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 
-from botocore import exceptions
+from botocore import exceptions, parsers
 
 from transforms.errors import BusyError, ConfigError, IntegrityError
+from transforms.stores.store import DamagedObjectError
 
 _REFUSED = {"AccessDenied", "ExpiredToken", "InvalidToken", "InvalidAccessKeyId"}
 _SETTINGS = (
@@ -25,12 +26,41 @@ _NO_ANSWER = (
     exceptions.HTTPClientError,
     exceptions.IncompleteReadError,
 )
-_DAMAGED = {"BadDigest", "InvalidDigest", "XAmzContentChecksumMismatch"}
+_DAMAGED = {
+    "BadDigest",
+    "IncompleteBody",
+    "InvalidDigest",
+    "XAmzContentChecksumMismatch",
+    "XAmzContentSHA256Mismatch",
+}
+
+
+class DamagedError(Exception):
+    """A whole object arrived, as often as it was asked for, with bytes that are not its own.
+
+    `arrived` says what came each time: where that is always the same, it lies damaged in the store.
+    `data` is what came last, where that was kept.
+    """
+
+    def __init__(self, arrived: Sequence[str], data: bytes | None = None) -> None:
+        super().__init__(*arrived)
+        self.arrived = tuple(arrived)
+        self.data = data
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the same bytes came more than once, and no others."""
+        return len(self.arrived) > 1 and len(set(self.arrived)) == 1
 
 
 def status_of(error: exceptions.ClientError) -> int:
     """The HTTP status of an error that the service answered with."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def is_damage(error: exceptions.ClientError) -> bool:
+    """Whether the service says that a body did not arrive as it was sent."""
+    return error.response.get("Error", {}).get("Code", "") in _DAMAGED
 
 
 @contextmanager
@@ -57,10 +87,12 @@ def plain_errors(place: str, bucket: str, endpoint: str) -> Iterator[None]:
         ) from error
     except _SETTINGS as error:
         raise ConfigError(f"{place} cannot be opened: {error}") from error
-    except exceptions.FlexibleChecksumError as error:
-        raise IntegrityError(
-            f"{place} did not arrive as it was stored ({error}): read it again; if it stays so, "
-            "put it back from a backup"
+    except DamagedError as error:
+        raise _damage(place, error) from error
+    except parsers.ResponseParserError as error:
+        raise ConnectionError(
+            f"{endpoint} answered for {place} what cannot be read, so it was damaged on the way "
+            f"({error}): try it again; if it stays so, see what stands between"
         ) from error
     except exceptions.BotoCoreError as error:
         raise OSError(errno.EIO, f"{place} could not be used: {error}") from error
@@ -79,9 +111,11 @@ def _answered(error: exceptions.ClientError, place: str, bucket: str, endpoint: 
             "policy of the bucket; listing, reading and writing objects are all needed, and in a "
             "warehouse deleting them, too"
         )
-    if code in _DAMAGED:
+    if is_damage(error):
         return IntegrityError(
-            f"{place} was not written: the bytes that arrived do not match their checksum ({code})"
+            f"{place} was not written: each time it was sent, its bytes arrived damaged ({code}). "
+            "Try again later; if it stays so, look for what damages them: a proxy, a network card, "
+            "this machine's memory"
         )
     if status == HTTPStatus.NOT_FOUND:
         return FileNotFoundError(errno.ENOENT, "There is no such object", place)
@@ -90,3 +124,22 @@ def _answered(error: exceptions.ClientError, place: str, bucket: str, endpoint: 
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ConnectionError(f"{endpoint} is overloaded or failing ({error}): try {place} later")
     return OSError(errno.EIO, f"{endpoint} refused a request for {place}: {error}")
+
+
+def _damage(place: str, error: DamagedError) -> IntegrityError:
+    what, arrived = f"{place} does not match the SHA-256 or checksum that it carries", error.arrived
+    if error.is_lasting:
+        lies = (
+            f"{what}: the same other bytes arrived {len(arrived)} times ({arrived[0]}), so it lies "
+            "damaged in the store: put it back from a backup, or have it made and written anew"
+        )
+        return IntegrityError(lies) if error.data is None else DamagedObjectError(lies, error.data)
+    if len(arrived) == 1:
+        return IntegrityError(
+            f"{what} ({arrived[0]} arrived): it was damaged on the way or lies damaged in the "
+            "store; read it again, and if it stays so, put it back from a backup"
+        )
+    return IntegrityError(
+        f"{what}: other bytes arrived each of {len(arrived)} times, so they are damaged on the "
+        "way: try again later; if it stays so, look for what damages them: a proxy, a network card"
+    )

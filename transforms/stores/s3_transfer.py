@@ -1,4 +1,4 @@
-"""Bytes to and from a bucket: one conditional upload, one range. Raises botocore's errors."""
+"""Bytes to a bucket: one conditional upload. Raises botocore's errors."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
-_BROKEN_BODY = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
-_PART_BYTES = 16 * 2**20
+LOST = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED)
+"""The answers to a write whose condition does not hold (any more)."""
+
+_PART_BYTES = 64 * 2**20
 _MOST_PARTS = 10_000
 
 
@@ -33,14 +34,11 @@ class Upload:
     headers: Mapping[str, Any]
 
 
-def send(client: S3Client, upload: Upload, condition: Mapping[str, str], single_bytes: int) -> str:
-    """Upload under a condition (`IfNoneMatch` or `IfMatch`) and return the ETag.
+def send_whole(client: S3Client, upload: Upload, condition: Mapping[str, str]) -> str:
+    """Upload as one PUT under a condition (`IfNoneMatch` or `IfMatch`) and return the ETag.
 
-    Up to `single_bytes` it is one PUT, whose SHA-256 the service verifies; above, each part is
-    verified by its own, and the condition is put to the completion.
+    The service, where it does so at all, holds the body against its SHA-256.
     """
-    if upload.size > single_bytes:
-        return _send_parts(client, upload, condition)
     put: dict[str, Any] = {
         "Bucket": upload.bucket,
         "Key": upload.key,
@@ -54,21 +52,8 @@ def send(client: S3Client, upload: Upload, condition: Mapping[str, str], single_
         return client.put_object(Body=body, **put)["ETag"]
 
 
-def receive(
-    client: S3Client, bucket: str, key: str, span: str, condition: Mapping[str, Any], attempts: int
-) -> bytes:
-    """Return the bytes of a `Range`, asked for again where the connection breaks in its middle."""
-    while True:
-        attempts -= 1
-        answer = client.get_object(Bucket=bucket, Key=key, Range=span, **condition)
-        try:
-            return answer["Body"].read()
-        except _BROKEN_BODY:  # botocore tries again only until the answer begins
-            if attempts <= 0:
-                raise
-
-
-def _send_parts(client: S3Client, upload: Upload, condition: Mapping[str, Any]) -> str:
+def send_parts(client: S3Client, upload: Upload, condition: Mapping[str, Any]) -> str:
+    """Upload in parts, each with its own SHA-256; the condition is put to the completion."""
     begun = client.create_multipart_upload(
         Bucket=upload.bucket, Key=upload.key, ChecksumAlgorithm="SHA256", **upload.headers
     )

@@ -7,6 +7,7 @@ one contract test suite runs against both.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 from collections.abc import Callable, Iterator
@@ -15,20 +16,29 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from transforms.errors import BusyError, ConfigError, ConflictError
+from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
 from transforms.objects import ObjectReader
 
 CHUNK_BYTES = 8 * 2**20
 """How many bytes of an object or a file are held in memory at a time."""
 
 SCRATCH = ".strata-scratch"
-"""The hidden folder of a folder store; keys may not begin with it in any store."""
+"""The hidden folder of a store, for what is unfinished: no listing shows it, no key names it."""
 
+_READINGS = 4
 _KEY_PART = re.compile(r"[^/\\\x00-\x1f]+")
 
 
 class LostRaceError(BusyError):
     """Another writer changed the object first: read it again and try once more."""
+
+
+class DamagedObjectError(IntegrityError):
+    """An object lies there with other bytes than it says of itself: `data`, the same each time."""
+
+    def __init__(self, message: str, data: bytes) -> None:
+        super().__init__(message)
+        self.data = data
 
 
 class PutResult(Enum):
@@ -42,13 +52,18 @@ class PutResult(Enum):
 class S3Options:
     """How to reach a bucket; what is left out comes from boto3's default chain.
 
-    `multipart_bytes` is the size above which an object goes up in parts.
+    `multipart_bytes` is the size above which an object goes up in parts: the most that one PUT
+    takes. `single_writer` is the operator's word that never more than one process writes, so that
+    a service may be used that ignores conditions. `facts` is the folder where this machine keeps
+    for a day what it saw of services (None: only this process keeps it).
     """
 
     endpoint: str | None = None
     region: str | None = None
     attempts: int = 5
-    multipart_bytes: int = 256 * 2**20
+    multipart_bytes: int = 5 * 2**30
+    single_writer: bool = False
+    facts: Path | None = None
 
 
 class Store(ObjectReader, Protocol):
@@ -138,20 +153,41 @@ def content_sha256(content: Path | bytes) -> str:
     return digest.hexdigest()
 
 
+def read_as_is(reader: ObjectReader, key: str, start: int = 0, length: int | None = None) -> bytes:
+    """Read as `ObjectReader.read` does, also what lies damaged in the store.
+
+    That is for who holds the bytes against a hash that was recorded elsewhere, or in them.
+    """
+    try:
+        return reader.read(key, start, length)
+    except DamagedObjectError as error:
+        return error.data
+
+
 def object_sha256(
     reader: ObjectReader, key: str, advance: Callable[[int], None] = lambda _bytes: None
 ) -> str:
-    """Read a stored object to its end and hash it. Raises `FileNotFoundError`.
+    """Read a stored object to its end and hash it: the hash of what lies there, right or wrong.
 
-    `advance` is called with the bytes that were just read.
+    What does not match the object's own SHA-256 is read again, and believed when it stays so.
+    `advance` is called with the bytes that were just read. Raises `FileNotFoundError`, `BusyError`
+    where the object is replaced meanwhile, and `IntegrityError` where other bytes arrive each time.
     """
-    digest = hashlib.sha256()
-    start = 0
-    while chunk := reader.read(key, start, CHUNK_BYTES):
-        digest.update(chunk)
-        start += len(chunk)
-        advance(len(chunk))
-    return digest.hexdigest()
+    held = reader.head(key)
+    if held is None:
+        raise FileNotFoundError(errno.ENOENT, "There is no such object", reader.describe(key))
+    found = [reader.digest(held, advance)]
+    while held.sha256 and found[-1] != held.sha256:
+        if len(found) == _READINGS:
+            raise IntegrityError(
+                f"{reader.describe(key)} arrives with other bytes each time, so it is damaged on "
+                "the way: try again later; if it stays so, look for what damages it: a proxy, a "
+                "network card"
+            )
+        found.append(reader.digest(held, lambda _bytes: None))
+        if found[-1] == found[-2]:
+            break
+    return found[-1]
 
 
 def conflict(place: str, held: str, offered: str) -> ConflictError:

@@ -42,6 +42,12 @@ UNKNOWN_TYPE = "unknown"
 RESERVED_COLUMNS = frozenset({"_segment", "_row", "_raw", "_file", "_place", "file_index"})
 """Names of our own columns beside those of a CSV."""
 
+RESERVED_TABLES = frozenset({"spam_captures"})
+"""Names of our own views beside those of the tables."""
+
+MAX_COLUMNS = 1600
+"""How many columns a table of PostgreSQL, and so of the network, can have."""
+
 _QUOTING = frozenset('"\r')
 
 
@@ -166,7 +172,12 @@ def schema_of(table: str, version: int, header: Sequence[str]) -> TableSchema:
 
 
 def _check_names(table: str, header: Sequence[str]) -> None:
-    """Refuse names that are missing, repeated (DuckDB folds case), quoted, or our own columns'."""
+    """Refuse too many names, and missing, repeated (DuckDB folds case), quoted or our own ones."""
+    if len(header) > MAX_COLUMNS:
+        raise SegmentError(
+            f"table {table}: the header has {len(header)} columns, and PostgreSQL's tables have at "
+            f"most {MAX_COLUMNS}"
+        )
     folded = [name.lower() for name in header]
     repeated = sorted({name for name in folded if folded.count(name) > 1})
     if repeated:

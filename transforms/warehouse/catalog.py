@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,6 +56,18 @@ class Catalog:
         self.files.bring(records)
         found = (one for record in records for one in read_record(self.files.path(record)))
         return {segment.blocks: segment for segment in found}
+
+    def segment_at(self, block: int) -> LoadedSegment | None:
+        """The loaded segment that covers a block; reads the record of one volume."""
+        if block < 0:
+            return None
+        for volume in self.volumes_over(BlockRange(block, block)):
+            if volume.record:
+                self.files.bring([volume.record])
+                for segment in read_record(self.files.path(volume.record)):
+                    if segment.blocks.first <= block <= segment.blocks.last:
+                        return segment
+        return None
 
     def volumes_over(self, blocks: BlockRange) -> Iterator[Volume]:
         """The volumes of history that hold any of these blocks, ascending."""
@@ -120,7 +132,7 @@ class Catalog:
         if not self.lost:
             return self
         there = [volume for volume in self.volumes if volume not in self.lost]
-        return Catalog(self.document.with_volumes(there), self.store, self.files)
+        return self.of_volumes(there)
 
     def over(self, extent: Extent) -> Catalog:
         """The generation with no volumes of history but those that can hold rows of an extent.
@@ -131,8 +143,11 @@ class Catalog:
         if not volumes:
             where = self.store.describe()
             raise RangeError(f"{where} holds nothing of {extent}: strata status says what it holds")
-        volumes += self.states()
-        return Catalog(self.document.with_volumes(volumes), self.store, self.files)
+        return self.of_volumes([*volumes, *self.states()])
+
+    def of_volumes(self, volumes: Iterable[Volume]) -> Catalog:
+        """The generation with these of its volumes only."""
+        return Catalog(self.document.with_volumes(list(volumes)), self.store, self.files)
 
     def intact_segments(self) -> Mapping[BlockRange, LoadedSegment]:
         """The segments whose volumes are all there; the others must be loaded again."""

@@ -6,7 +6,9 @@ any time, and is replaced whole, so that who has it open keeps what was opened.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from transforms.duck import attached, quote_text, read_only_connection, working_connection
+from transforms.errors import BusyError
 from transforms.files import commit_file
 from transforms.scratch import scratch_folder
 from transforms.warehouse.catalog import Catalog
@@ -76,6 +79,8 @@ class CatalogFile:
         if found is not None:
             return found
         path = self.path()
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         with scratch_folder(self.cache / "scratch") as scratch:
             write_catalog(scratch / CURRENT, catalog, self.files)
             commit_file(scratch / CURRENT, path)
@@ -134,7 +139,11 @@ def _made_for(path: Path) -> tuple[str, str]:
 def _one(path: Path, query: str) -> tuple[Any, ...] | None:
     """The first row of a query, None where the file is absent, damaged or another release's."""
     if path.is_file():
-        with suppress(duckdb.Error), read_only_connection(path, threads=1) as con:
+        # Whatever is wrong with it: it is made again, and what hinders that is told then.
+        with (
+            suppress(duckdb.Error, OSError, BusyError),
+            read_only_connection(path, threads=1) as con,
+        ):
             return con.execute(query).fetchone()
     return None
 

@@ -49,7 +49,8 @@ class _Table:
             groups.setdefault(columns, []).append(path(volume.file))
         readers = (
             f"from read_duckdb({quote_files(files)}, hive_partitioning = false, "
-            f"table_name = {quote_text(self.name)})"
+            # A volume's own tables in `strata` may be named alike.
+            f"schema_name = 'main', table_name = {quote_text(self.name)})"
             for files in groups.values()
         )
         return f"({' union all by name '.join(readers)})"
@@ -89,6 +90,13 @@ def create_views(
             con.execute(f"create view strata.{view} as from {rows}")
     if captures is not None:
         _create_capture_views(con, path(captures))
+
+
+def create_stored_views(con: Connection, history: Sequence[Volume], path: PathOf) -> None:
+    """Create views of the tables of history with the columns that volumes store, and no more."""
+    for table in _tables(history, ()):
+        name = quote_name(table.name)
+        con.execute(f"create view main.{name} as select * from {table.source(path)}")  # noqa: S608
 
 
 def _create_capture_views(con: Connection, file: Path) -> None:

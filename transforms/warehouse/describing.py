@@ -150,8 +150,6 @@ def _opened(backing: Backing, file: StoredFile, advance: Advance) -> Iterator[Co
         try:
             with read_only_connection(backing.files.path(file), threads=1) as con:
                 yield con
-        except duckdb.OutOfMemoryException:
-            raise
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
             place = backing.store.describe(file.key)

@@ -5,15 +5,17 @@ A file is unfinished scratch until it is put into the store, and nothing until t
 
 from __future__ import annotations
 
+import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from transforms.blocks import BlockRange
 from transforms.errors import SegmentError
+from transforms.segments.id_chain import contradiction
 from transforms.segments.inventory import Refusal, SegmentFile
-from transforms.segments.prepare import PreparedSegment, PreviousId, prepare, prepare_state
+from transforms.segments.prepare import PreparedSegment, prepare, prepare_state
 from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.segments.source import Source
 from transforms.stores.store import content_sha256
@@ -32,6 +34,8 @@ from transforms.warehouse.volumes import (
     build_volume,
     loaded_segment,
 )
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -65,46 +69,80 @@ class Loader:
         self._settings = settings
         self._progress = progress
         self._refused: list[QuarantinedFile] = []
+        self._warned: set[str] = set()
         self.report = LoadReport()
 
     def load(self, files: Sequence[SegmentFile]) -> None:
         """Load segments that ascend and are not in the warehouse yet."""
-        previous_id = _previous_ids(files, self._newest().segments)
         group: list[PreparedSegment] = []
         for file in files:
             full = sum(segment.bytes for segment in group) >= self._settings.max_volume_bytes
             if group and (full or not group[-1].blocks.joins(file.blocks)):
                 self._load_group(group)
                 group = []
-            try:
-                folder = self._scratch / file.blocks.key
-                group.append(prepare(self._source, file, folder, previous_id))
-            except SegmentError as error:
-                self._refuse(file, error, folder / "segment.zip")
+            segment = self._prepared(file)
+            if segment is None:
+                continue
+            # Whether the one before it is loaded by then, which is not sure, decides about it.
+            if group and self._settings.require_id_chain and _contradictory(group[-1], segment):
+                self._load_group(group)
+                group = []
+            group.append(segment)
         if group:
             self._load_group(group)
         self._backing.log.commit(self._with_refused)
+
+    def _prepared(self, file: SegmentFile) -> PreparedSegment | None:
+        folder = self._scratch / file.blocks.key
+        try:
+            segment = prepare(self._source, file, folder)
+            self._judge((segment, sentence) for sentence in segment.index_contradictions())
+        except SegmentError as error:
+            self._refuse(file, error, folder / "segment.zip")
+            return None
+        return segment
+
+    def _judge(self, found: Iterable[tuple[PreparedSegment, str]]) -> None:
+        """Warn of contradictions of ids, or raise `SegmentError`, as the setting says."""
+        for segment, sentence in found:
+            if self._settings.require_id_chain:
+                raise SegmentError(sentence, segment.file.name.file_name)
+            if sentence not in self._warned:  # a group may be tried again
+                self._warned.add(sentence)
+                _log.warning(sentence)
 
     def _newest(self) -> Catalog:
         return self._backing.catalog(self._backing.log.begin())
 
     def _load_group(self, group: Sequence[PreparedSegment]) -> None:
-        """Load a group; where a segment of it fails, quarantine that one and load the others."""
+        """Load a group; where a segment of it fails, quarantine that one and load the others.
+
+        After a failure one segment is tried alone, after a success twice as many as before: few
+        volumes where few segments are bad, and never more than two tries of each where all are.
+        """
+        waiting, most = [*group], len(group)
         try:
-            self._load_volume(group)
-        except SegmentError as error:
-            bad = next((s for s in group if s.file.name.file_name == error.segment), None)
-            if bad is None:
-                raise
-            self._refuse(bad.file, error, bad.zip_path)
-            for rest in _contiguous(segment for segment in group if segment is not bad):
-                self._load_group(rest)
+            while waiting:
+                part = next(_contiguous(iter(waiting)))[:most]
+                try:
+                    self._load_volume(part)
+                except SegmentError as error:
+                    bad = next((s for s in part if s.file.name.file_name == error.segment), None)
+                    if bad is None:
+                        raise
+                    self._refuse(bad.file, error, bad.zip_path)
+                    waiting.remove(bad)
+                    most = 1
+                else:
+                    waiting = waiting[len(part) :]
+                    most *= 2
         finally:
             for segment in group:
                 shutil.rmtree(segment.zip_path.parent, ignore_errors=True)
 
     def _load_volume(self, group: Sequence[PreparedSegment]) -> None:
         newest = self._newest()
+        self._judge(_contradictions(newest, group))
         receipts, volume = self._build(newest, group)
         states = [self._build_state(newest, segment) for segment in _due_states(newest, group)]
         built = tuple(state for state in states if state is not None)
@@ -187,12 +225,26 @@ def _origin(newest: Catalog) -> Origin:
     return Origin(newest.document.warehouse, newest.generation)
 
 
-def _previous_ids(
-    files: Sequence[SegmentFile], held: Mapping[BlockRange, LoadedSegment]
-) -> PreviousId:
-    ids = {file.blocks.last: file.segment_id for file in files}
-    ids |= {blocks.last: known.segment_id for blocks, known in held.items()}
-    return lambda file: ids.get(file.blocks.first - 1, "")
+def _contradictory(before: PreparedSegment, segment: PreparedSegment) -> bool:
+    return contradiction(before.id_run, segment.id_run) is not None
+
+
+def _contradictions(
+    newest: Catalog, group: Sequence[PreparedSegment]
+) -> Iterator[tuple[PreparedSegment, str]]:
+    """Neighbours in a contiguous group, or of it, of which the second was not made after the first.
+
+    Nothing says which of the two is wrong: what is loaded stays, the newcomer is the one named.
+    """
+    earlier = newest.segment_at(group[0].blocks.first - 1)
+    before = [earlier.id_run] if earlier else []
+    for segment in group:
+        if before and (found := contradiction(before[0], segment.id_run)):
+            yield segment, str(found)
+        before = [segment.id_run]
+    later = newest.segment_at(group[-1].blocks.last + 1)
+    if later and (found := contradiction(before[0], later.id_run)):
+        yield group[-1], str(found)
 
 
 def _check_free(segment: PreparedSegment, held: Mapping[BlockRange, LoadedSegment]) -> None:

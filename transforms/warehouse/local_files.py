@@ -15,13 +15,17 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Lock
+from typing import BinaryIO
 
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import commit_file, new_file
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder, sweep_scratch
-from transforms.stores.store import CHUNK_BYTES, Store, checked_key, content_sha256
+from transforms.stores.store import CHUNK_BYTES, Store, checked_key, content_sha256, read_as_is
 from transforms.warehouse.leases import Leases
+
+CACHES = Path("~/.cache/strata")
+"""Where this machine's folders for buckets are unless something else is said."""
 
 MOST_CACHE_BYTES = 100 * 2**30
 """How many bytes of copies a cache holds unless a setting says otherwise."""
@@ -198,21 +202,31 @@ class LocalFiles:
                 pool.shutdown(cancel_futures=True)
 
     def _copy(self, file: StoredFile, scratch: Path, report: Callable[[int], None]) -> None:
-        digest, start = hashlib.sha256(), 0
         with new_file(self.path(file), scratch) as copy:
-            while chunk := self._store.read(file.key, start, CHUNK_BYTES):
-                digest.update(chunk)
-                copy.write(chunk)
-                start += len(chunk)
-                report(len(chunk))
-                if len(chunk) < CHUNK_BYTES:
-                    break  # the end, without asking for what lies behind it
-            if (start, digest.hexdigest()) != (file.size, file.sha256):
+            found = self._fetched(file, copy, report)
+            if found != (file.size, file.sha256):  # damaged on the way, perhaps: once more
+                copy.seek(0)
+                copy.truncate()
+                found = self._fetched(file, copy, _unreported)
+            if found != (file.size, file.sha256):
                 raise self._other_bytes(
                     file,
-                    f"{start} bytes that hash to {digest.hexdigest()}",
+                    f"{found[0]} bytes that hash to {found[1]}",
                     f"{file.size} bytes that hash to {file.sha256}",
                 )
+
+    def _fetched(
+        self, file: StoredFile, copy: BinaryIO, report: Callable[[int], None]
+    ) -> tuple[int, str]:
+        digest, start = hashlib.sha256(), 0
+        while chunk := read_as_is(self._store, file.key, start, CHUNK_BYTES):
+            digest.update(chunk)
+            copy.write(chunk)
+            start += len(chunk)
+            report(len(chunk))
+            if len(chunk) < CHUNK_BYTES:
+                break  # the end, without asking for what lies behind it
+        return start, digest.hexdigest()
 
     def _other_bytes(self, file: StoredFile, found: str, expected: str) -> IntegrityError:
         return IntegrityError(

@@ -13,10 +13,9 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
-from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
-from transforms.stores.store import Store
+from transforms.errors import BusyError, ConflictError, IntegrityError
+from transforms.stores.store import Store, read_as_is
 from transforms.warehouse.document import (
     Document,
     dump_document,
@@ -32,7 +31,6 @@ Change = Callable[[Document], Document | None]
 _FOLDER = "log/"
 _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
-_PROBES = "probes/"
 
 
 class Log:
@@ -69,7 +67,7 @@ class Log:
 
     def read(self, generation: int) -> Document:
         """One document. Raises `FileNotFoundError`, `IntegrityError`."""
-        return self._parsed(self._store.read(document_key(generation)), generation)
+        return self._parsed(read_as_is(self._store, document_key(generation)), generation)
 
     def last_seen(self) -> Document | None:
         """The newest generation that this machine has seen, whatever the store says now."""
@@ -151,15 +149,11 @@ class Log:
         It is there before any volume is: volumes without a log are one that was lost. Raises
         `ConfigError` where the store cannot keep a log.
         """
-        newest = self.newest()
-        if newest is None:
-            _check_creates_once(self._store)
-            newest = self.commit(lambda base: None if base.generation else base)
-        return newest
+        return self.newest() or self.commit(lambda base: None if base.generation else base)
 
     def _holds(self, key: str, data: bytes) -> bool:
         with suppress(OSError):
-            return self._store.read(key) == data
+            return read_as_is(self._store, key) == data
         return False
 
     def _find(self) -> tuple[Document, str] | None:
@@ -172,7 +166,7 @@ class Log:
             check_seen(seen, None, self._store.describe("log"))
             return None
         key = document_key(numbers[-1])
-        data = self._store.read(key)
+        data = read_as_is(self._store, key)
         sha256 = hashlib.sha256(data).hexdigest()
         if seen is not None and (sha256, numbers[-1]) == (seen_sha256, seen.generation):
             newest = (seen, sha256)  # the very bytes: there is nothing to parse or to compare
@@ -184,32 +178,11 @@ class Log:
         return newest
 
 
-def _check_creates_once(store: Store) -> None:
-    """Raise `ConfigError` where a store lets an object that is there be created again.
-
-    A folder does not: a hard link cannot replace a file. Services that only resemble S3 may ignore
-    the condition of a PUT, and each of two writers would believe that the number is its own.
-    """
-    if store.path("log") is not None:
-        return
-    key = f"{_PROBES}{uuid4().hex}"
-    try:
-        for data in (b"first", b"second"):
-            sha256 = hashlib.sha256(data).hexdigest()
-            store.put_if_absent(
-                key, data, content_type="text/plain", sha256=sha256, immutable=False
-            )
-    except ConflictError:
-        return
-    finally:
-        store.delete(key)
-    raise ConfigError(
-        f"{store.describe()} lets an object be overwritten by a PUT with If-None-Match: *, so that "
-        "of two machines that load at once one would lose its work: use a service that knows "
-        "conditional writes, or a folder"
-    )
-
-
 def document_key(generation: int) -> str:
     """Where a generation's document lies in the warehouse."""
     return f"{_FOLDER}{generation:020d}.json"
+
+
+def is_document_key(key: str) -> bool:
+    """Whether a file of the log's folder has the name of a document."""
+    return _NAME.fullmatch(key) is not None

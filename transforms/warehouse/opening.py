@@ -6,15 +6,14 @@ import hashlib
 import re
 from pathlib import Path
 
+from transforms.duck import check_folder
 from transforms.stores.folder import FolderStore
 from transforms.stores.opening import open_store
 from transforms.stores.store import S3Options
 from transforms.warehouse.backing import Backing
+from transforms.warehouse.local_files import CACHES
 from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
-
-CACHES = Path("~/.cache/strata")
-"""Where the folders for warehouses in buckets are unless something else is said."""
 
 
 def open_warehouse(
@@ -28,7 +27,8 @@ def open_warehouse(
     """The warehouse in a folder or at `s3://bucket/prefix`; nothing is read or created yet.
 
     `cache` is this machine's folder for it: by default the folder of the warehouse itself, for a
-    bucket one below the user's own. Raises `ConfigError` for any other address.
+    bucket one below the user's own. Raises `ConfigError` for any other address, and for a folder
+    in which DuckDB opens no files.
     """
     store = open_store(str(place), options)
     log = store.path("log")
@@ -36,8 +36,10 @@ def open_warehouse(
         # Views name files by path: one path, whatever the links on the way to it.
         store = FolderStore(log.parent.resolve())
         cache = cache or log.parent.resolve()
-    cache = cache or CACHES / _name(str(place))
-    backing = Backing(store, cache.expanduser().absolute(), cache_bytes)
+    cache = (cache or CACHES / _name(str(place))).expanduser().absolute()
+    for folder in [cache] if log is None else [log.parent.resolve(), cache.resolve()]:
+        check_folder(folder)
+    backing = Backing(store, cache, cache_bytes)
     return Warehouse(backing, settings)
 
 

@@ -1,24 +1,53 @@
-"""Queries over the current catalog, read-only: as Arrow, as CSV, as Parquet."""
+"""Queries over the current catalog, read-only: as rows, as Arrow, as CSV, as Parquet."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
-from transforms.duck import Connection, quote_text
-from transforms.errors import ConfigError
+from transforms.duck import Connection, plain_errors, quote_name, quote_text
 from transforms.open_files import is_open_files
 from transforms.tables.dialect import copy_sql, select_list
 from transforms.warehouse.shapes import Extent
+from transforms.warehouse.statements import query_error, readable
 from transforms.warehouse.warehouse import Warehouse
 
 _HUGE = re.compile(r"\bU?HUGEINT\b")
-_READING = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)  # the latter is a pivot
+_AS_TEXT = "VARCHAR"
+_PLAIN = frozenset(
+    (
+        *("boolean", "tinyint", "smallint", "integer", "bigint"),
+        *("utinyint", "usmallint", "uinteger", "ubigint", "float", "double", "decimal", "varchar"),
+    )
+)
+"""The types whose values Python and JSON have; others, like times, are shown as DuckDB's text."""
+
+Row = tuple[object, ...]
+
+
+@contextmanager
+def query_rows(
+    warehouse: Warehouse, query: str, extent: Extent | None = None
+) -> Iterator[tuple[Sequence[str], Iterator[Row]]]:
+    """Run a query for a person or for JSON: its columns, and its rows by their places.
+
+    Several columns may have one name. Whole numbers of any size are `int`; what neither Python nor
+    JSON has a value for is DuckDB's text for it. See `query_reader`.
+    """
+    with warehouse.connect(extent) as con, _query_errors():
+        asked = readable(con, query)
+        kinds = con.sql(asked).types
+        names = con.sql(asked).columns
+        casts = [(_shown_type(kind), name) for kind, name in zip(kinds, names, strict=True)]
+        makers = [_whole if kind.id in ("hugeint", "uhugeint") else _plain for kind in kinds]
+        reader = con.sql(_cast(asked, casts)).to_arrow_reader()
+        yield names, _rows(reader, makers)
 
 
 @contextmanager
@@ -29,8 +58,8 @@ def query_reader(
 
     With an `extent`, the tables of history are those of the volumes that can hold rows of it.
     """
-    with warehouse.connect(extent) as con, _plain_errors():
-        yield con.sql(_exact(con, _statement(con, query))).to_arrow_reader()
+    with warehouse.connect(extent) as con, _query_errors():
+        yield con.sql(_exact(con, readable(con, query))).to_arrow_reader()
 
 
 def copy_query(
@@ -44,61 +73,91 @@ def copy_query(
 
     See `query_reader` for `extent`. Raises `ConfigError` for wrong SQL.
     """
-    with warehouse.connect(extent) as con, _plain_errors():
-        exact = _exact(con, _statement(con, query))
+    with warehouse.connect(extent) as con, _query_errors():
+        exact = _exact(con, readable(con, query))
         if format_name == "csv":
             # Only text columns are written exactly as the dialect says.
-            texts = [(name, "VARCHAR") for name, _ in _columns(con, exact)]
+            texts = [(_AS_TEXT, name) for _, name in _columns(con, exact)]
             con.execute(copy_sql(_cast(exact, texts), path, header=True))
         else:
             con.execute(f"copy ({exact}\n) to {quote_text(path)} (format parquet)")
 
 
+def _rows(
+    reader: pa.RecordBatchReader, makers: Sequence[Callable[[object], object]]
+) -> Iterator[Row]:
+    for batch in reader:
+        columns = [
+            [None if value is None else make(value) for value in column.to_pylist()]
+            for make, column in zip(makers, batch.columns, strict=True)
+        ]
+        yield from zip(*columns, strict=True)
+
+
+def _whole(value: object) -> object:
+    return int(str(value))
+
+
+def _plain(value: object) -> object:
+    """A value with decimals without fraction as whole numbers, also inside of lists."""
+    if isinstance(value, Decimal):
+        return int(value) if value.as_tuple().exponent == 0 else value
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return value
+
+
+def _shown_type(kind: duckdb.sqltypes.DuckDBPyType) -> str:
+    """The type that a column is read as to be shown."""
+    if kind.id in ("list", "array", "struct", "map"):
+        inner = {name: _shown_type(child) for name, child in _children(kind)}
+        if kind.id == "struct":
+            listed = ", ".join(f"{quote_name(name)} {child}" for name, child in inner.items())
+            return f"STRUCT({listed})"
+        return (
+            f"MAP({inner['key']}, {inner['value']})" if kind.id == "map" else inner["child"] + "[]"
+        )
+    return str(kind) if kind.id in _PLAIN else _AS_TEXT
+
+
+def _children(
+    kind: duckdb.sqltypes.DuckDBPyType,
+) -> Iterator[tuple[str, duckdb.sqltypes.DuckDBPyType]]:
+    for name, child in kind.children:
+        if isinstance(child, duckdb.sqltypes.DuckDBPyType):  # otherwise an array's size
+            yield name, child
+
+
 @contextmanager
-def _plain_errors() -> Iterator[None]:
+def _query_errors() -> Iterator[None]:
     try:
-        yield
+        with plain_errors():
+            yield
     except (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError) as error:
-        raise _query_error(str(error)) from error
+        raise query_error(str(error)) from error
     except OSError as error:
         if error.errno is not None or is_open_files(error):
             raise
         # Arrow hands on what DuckDB says in the middle of a stream as an OSError without a number.
-        raise _query_error(str(error)) from error
-
-
-def _query_error(text: str) -> ConfigError:
-    # What follows LINE points into the query as it was wrapped, not as it was given.
-    message = " ".join(text.partition("\nLINE ")[0].split())
-    return ConfigError(f"the query cannot be run: {message}")
-
-
-def _statement(con: Connection, query: str) -> str:
-    """The text of the one statement that a query holds, without its end."""
-    found = con.extract_statements(query)
-    if len(found) != 1:
-        raise _query_error(f"it holds {len(found)} statements, not one")
-    if found[0].type not in _READING:
-        raise _query_error("the warehouse is only read, by `select` and the like")
-    text = query.encode()
-    ends = (at for at, _ in duckdb.tokenize(query) if text[at : at + 1] == b";")
-    return text[: next(ends, len(text))].decode()
+        raise query_error(str(error)) from error
 
 
 def _columns(con: Connection, query: str) -> list[tuple[str, str]]:
     relation = con.sql(query)
-    return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
+    return [(str(kind), name) for name, kind in zip(relation.columns, relation.types, strict=True)]
 
 
 def _exact(con: Connection, query: str) -> str:
     """The query with decimals for HUGEINT (any sum of integers), which Parquet would round."""
     columns = _columns(con, query)
-    if not any("HUGEINT" in kind for _, kind in columns):
+    if not any("HUGEINT" in kind for kind, _ in columns):
         return query
-    return _cast(query, [(name, _HUGE.sub("DECIMAL(38,0)", kind)) for name, kind in columns])
+    return _cast(query, [(_HUGE.sub("DECIMAL(38,0)", kind), name) for kind, name in columns])
 
 
 def _cast(query: str, columns: Sequence[tuple[str, str]]) -> str:
     # By place: a query may give several columns one name. The line feed ends a comment.
-    casts = [(f"#{place}::{kind}", name) for place, (name, kind) in enumerate(columns, 1)]
+    casts = [(f"#{place}::{kind}", name) for place, (kind, name) in enumerate(columns, 1)]
     return f"select {select_list(casts)} from ({query}\n)"  # noqa: S608 - the user's own SQL

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from transforms.blocks import BlockRange
 from transforms.objects import ObjectInfo
+from transforms.segments.id_chain import IdRun
 from transforms.segments.names import SegmentName
 from transforms.tables.registry import Column, TableSchema
 
@@ -44,7 +45,10 @@ class Receipt:
 class LoadedSegment:
     """A segment in the warehouse: its file as it was read, its ids, and its history's size.
 
-    `sha256` is that of the segment ZIP; `rows` and `bytes` sum over the history tables.
+    `sha256` is that of the segment ZIP, `segment_id` the network's id, computed from its bytes
+    (empty where an earlier release loaded it), `previous_id` the id of the segment it was made
+    after, by its own word, `index_id` its id by the word of its source's `index.json`; `rows` and
+    `bytes` sum over the history tables.
     """
 
     name: SegmentName
@@ -54,11 +58,17 @@ class LoadedSegment:
     previous_id: str
     rows: int
     bytes: int
+    index_id: str = ""
 
     @property
     def blocks(self) -> BlockRange:
         """The blocks that the segment covers."""
         return self.name.blocks
+
+    @property
+    def id_run(self) -> IdRun:
+        """The segment as the chain of ids has it."""
+        return IdRun(self.blocks, self.blocks, self.segment_id, self.previous_id)
 
 
 def dump_columns(schema: TableSchema) -> str:

@@ -87,8 +87,9 @@ def read_record(path: Path) -> tuple[LoadedSegment, ...]:
     Raises `IntegrityError` where it is damaged.
     """
     try:
-        table = pq.read_table(path, columns=SEGMENTS.names, page_checksum_verification=True)
-        return tuple(parse_segments(table))
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            columns = [name for name in SEGMENTS.names if name in file.schema_arrow.names]
+            return tuple(parse_segments(file.read(columns)))
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -96,9 +97,16 @@ def read_record(path: Path) -> tuple[LoadedSegment, ...]:
 
 
 def segments_source(records: Iterable[Path]) -> str:
-    """SQL for the rows of `strata.segments` in records."""
-    files = quote_files(records)
-    return f"(select * exclude receipts from read_parquet({files}))"  # noqa: S608 - quoted
+    """SQL for the rows of `strata.segments` in records, those of an earlier release among them."""
+    known = {
+        "segment_id": "case when index_id is null then '' else segment_id end",
+        "index_id": "coalesce(index_id, segment_id)",
+    }
+    columns = ", ".join(f"{known.get(name, name)} as {name}" for name in SEGMENTS.names)
+    return (
+        f"(select {columns} from (select null::varchar as index_id where false "  # noqa: S608
+        f"union all by name from read_parquet({quote_files(records)}, union_by_name = true)))"
+    )
 
 
 def receipts_source(records: Iterable[Path]) -> str:

@@ -29,8 +29,11 @@ SEGMENTS = pa.schema(
         ("previous_id", pa.string()),
         ("rows", pa.int64()),
         ("bytes", pa.int64()),
+        ("index_id", pa.string()),
     ]
 )
+"""A file of an earlier release has no `index_id`: its `segment_id` is the word of the index."""
+
 RECEIPTS = pa.schema(
     [
         ("chain_id", pa.string()),
@@ -142,18 +145,21 @@ def _segment_row(segment: LoadedSegment) -> dict[str, Any]:
         "previous_id": segment.previous_id,
         "rows": segment.rows,
         "bytes": segment.bytes,
+        "index_id": segment.index_id,
     }
 
 
 def _segment(row: Mapping[str, Any]) -> LoadedSegment:
+    index_id = row.get("index_id")
     return LoadedSegment(
         _name(row),
         ObjectInfo(row["source_key"], row["source_size"], row["source_version"]),
         row["zip_sha256"],
-        row["segment_id"],
+        row["segment_id"] if index_id is not None else "",
         row["previous_id"],
         row["rows"],
         row["bytes"],
+        row["segment_id"] if index_id is None else index_id,
     )
 
 

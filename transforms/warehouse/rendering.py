@@ -81,25 +81,35 @@ def volume_digests(volume: Path, scratch: Path) -> Iterator[tuple[Receipt, str]]
     """
     with _readable(volume, scratch) as con:
         receipts = read_receipts(con, "from strata.receipts order by table_name, first_block", {})
-        for _, group in groupby(receipts, key=lambda receipt: receipt.schema):
-            alike = list(group)
-            rendered = scratch / "table.csv"
-            header = _copy(con, alike, rendered, "")
-            with rendered.open("rb") as stream:
-                for receipt in alike:
-                    digest = hashlib.sha256(header)
-                    left = receipt.bytes - len(header)
-                    while left > 0 and (chunk := stream.read(min(_CHUNK, left))):
-                        digest.update(chunk)
-                        left -= len(chunk)
-                    yield receipt, digest.hexdigest()
-                if stream.read(1):
-                    raise IntegrityError(
-                        f"{volume} renders more rows of table {alike[-1].table} than were loaded: "
-                        f"{REMEDY}"
-                    )
+        yield from table_digests(con, receipts, scratch)
         if wrong := prove_lookups(con, "current"):
             raise IntegrityError(f"{volume}: {wrong}: {REMEDY}")
+
+
+def table_digests(
+    con: Connection, receipts: Sequence[Receipt], scratch: Path
+) -> Iterator[tuple[Receipt, str]]:
+    """Render tables of the volume in use; yields each receipt with the SHA-256 of what comes.
+
+    The receipts ascend by table, then by block. Raises `IntegrityError` where a table has more rows
+    than they say.
+    """
+    for _, group in groupby(receipts, key=lambda receipt: receipt.schema):
+        alike = list(group)
+        rendered = scratch / "table.csv"
+        header = _copy(con, alike, rendered, "")
+        with rendered.open("rb") as stream:
+            for receipt in alike:
+                digest = hashlib.sha256(header)
+                left = receipt.bytes - len(header)
+                while left > 0 and (chunk := stream.read(min(_CHUNK, left))):
+                    digest.update(chunk)
+                    left -= len(chunk)
+                yield receipt, digest.hexdigest()
+            if stream.read(1):
+                raise IntegrityError(
+                    f"table {alike[-1].table} renders more rows than were loaded: {REMEDY}"
+                )
 
 
 @contextmanager
@@ -109,9 +119,6 @@ def _readable(volume: Path, scratch: Path) -> Iterator[Connection]:
         with read_only_connection(volume, threads=1, scratch=scratch) as con:
             yield con
     except duckdb.Error as error:
-        # A full disk or memory is no fault of the volume's.
-        if isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error):
-            raise
         reason = str(error).splitlines()[0]
         raise IntegrityError(f"{volume} cannot be read ({reason}): {REMEDY}") from error
 

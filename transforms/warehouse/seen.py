@@ -19,7 +19,7 @@ class Seen:
     """The newest generation seen, in a file of the cache; where none can be written, in none."""
 
     def __init__(self, cache: Path) -> None:
-        self._path = cache / _NAME
+        self.path = cache / _NAME
         self._scratch = cache / "scratch"
         self._read: tuple[str, Document, str] | None = None
 
@@ -35,7 +35,7 @@ class Seen:
         with (
             suppress(OSError),
             scratch_folder(self._scratch) as scratch,
-            new_file(self._path, scratch, durable=False) as file,
+            new_file(self.path, scratch, durable=False) as file,
         ):
             file.write(data)
             file.flush()
@@ -50,12 +50,12 @@ class Seen:
     def newest(self) -> tuple[Document, str] | None:
         """The same, with the SHA-256 of its bytes."""
         with suppress(OSError, StrataError):
-            version = file_version(self._path.stat())
+            version = file_version(self.path.stat())
             read = self._read
             # A document of thousands of volumes takes longer to parse than to replace.
             if read is None or read[0] != version:
-                data = self._path.read_bytes()
-                document = parse_document(data, str(self._path))
+                data = self.path.read_bytes()
+                document = parse_document(data, str(self.path))
                 read = (version, document, hashlib.sha256(data).hexdigest())
                 self._read = read
             return read[1], read[2]

@@ -24,11 +24,12 @@ GRACE_SECONDS = 24 * 3600.0
 ORPHAN_SECONDS = 7 * 24 * 3600.0
 """How old a file that no generation ever named is before it is deleted: longer than any run."""
 
-FOLDERS = ("volumes", "state", "records", "spam", "quarantine", "probes")
+FOLDERS = ("volumes", "state", "records", "spam", "quarantine")
 _BLOCKS = re.compile(r"(?:volumes|state|records)/(\d+)-(\d+)\.")
-_OTHERS = re.compile(
-    r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip|probes/[0-9a-f]{32}"
+_OURS = re.compile(
+    r"(?:volumes|state|records)/\d+-\d+\.(?:[0-9a-f]{64}|[0-9a-f]{16}(?:\.sorted)?)\.(?:duckdb|parquet)"
 )
+_OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip")
 
 
 def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list[str]:
@@ -73,6 +74,11 @@ def unnamed(store: Store, document: Document) -> Iterator[ObjectInfo]:
     named = document.named_keys()
     for folder in FOLDERS:
         yield from (info for info in store.list(f"{folder}/") if info.key not in named)
+
+
+def is_ours(key: str) -> bool:
+    """Whether a file has a name that a warehouse gives."""
+    return bool(_OURS.fullmatch(key) or _OTHERS.fullmatch(key))
 
 
 class _Removable:

@@ -1,75 +1,247 @@
-"""Proving every table of every volume against its receipt."""
+"""Proving a warehouse: its log, every file that it names, every column of every table.
+
+Nothing is changed, and nothing that is damaged keeps the rest from being read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import attrgetter
-from pathlib import Path
 
+from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
-from transforms.stores.store import content_sha256
-from transforms.warehouse.catalog import Catalog
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import (
+    REPAIR,
+    REPAIR_AND_LOAD,
+    REPAIR_AND_LOAD_CAPTURES,
+    Finding,
+    Problem,
+    Remedy,
+    move_away,
+)
+from transforms.verifying.verification import Verification
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.document import Document
+from transforms.warehouse.file_check import NOT_READ, NOT_THERE, file_findings
+from transforms.warehouse.holding import Holding
+from transforms.warehouse.log_check import log_findings, orphan_findings, read_log, view_findings
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.record import recorded_receipts
-from transforms.warehouse.rendering import REMEDY, volume_digests
 from transforms.warehouse.shapes import Volume
+from transforms.warehouse.volume_check import VolumeCheck
+
+_ORDER = attrgetter("blocks", "table")
+_MOST_NAMED = 5
 
 
-def verify_volumes(
-    catalog: Catalog, scratch: Path, progress: Callable[[int, int], None]
-) -> Iterator[tuple[str, str]]:
-    """Prove every table of every volume against its receipt; yields (what, problem or "").
+class WarehouseCheck:
+    """One check of a warehouse. `holding` is what it holds, once `findings` has come to its end."""
 
-    Each table of each segment is rendered again and hashed; memory stays bounded. `progress` is
-    called with how many tables of volumes were read and how many there are.
-    """
-    done, total = 0, sum(len(volume.shapes) for volume in catalog.volumes)
-    for volume in catalog.volumes:
-        begun: set[str] = set()
-        for receipt, what, problem in _verified(catalog, volume, scratch):
-            if receipt and receipt.table not in begun:
-                progress(done + len(begun), total)
-                begun.add(receipt.table)
-            yield what, problem
-        done += len(volume.shapes)
-        progress(done, total)
+    def __init__(self, backing: Backing, verification: Verification) -> None:
+        self._backing = backing
+        self._verification = verification
+        self.holding = Holding()
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong; nothing, if all is well. Errors of the machine pass through."""
+        state = read_log(self._backing)
+        document = state.newest()
+        yield from log_findings(self._backing, state, self._verification)
+        if document is None:
+            return
+        self.holding.chain_id = document.chain_id
+        for volume in document.history():
+            if self._verification.scope.reaches(volume.blocks):
+                yield from self._record(volume)
+        yield from self._other_files(document)
+        if self._verification.scope.is_whole:
+            yield from view_findings(self._backing, document)
+            yield from orphan_findings(self._backing, document)
+        yield from self._volumes(document)
+
+    def _record(self, volume: Volume) -> Iterator[Finding]:
+        """Hash the record of a volume, and believe it only then."""
+        if settle := self._verification.settle_seconds:
+            info = self._backing.store.head(volume.key)
+            if info is not None and time.time() - info.modified < settle:
+                self.holding.unsettled.append(volume.blocks)
+        if volume.record is None:
+            return
+        found = list(self._file(volume.record, REPAIR))
+        yield from found
+        if not found:
+            self._backing.files.bring([volume.record])
+            try:
+                self.holding.add_record(volume, self._backing.files.path(volume.record))
+            except IntegrityError as error:
+                place = self._backing.store.describe(volume.record.key)
+                yield Finding(Problem.DAMAGED, place, str(error), REPAIR)
+
+    def _other_files(self, document: Document) -> Iterator[Finding]:
+        if not self._verification.scope.is_whole:
+            return
+        for refused in document.quarantine:
+            if refused.copy:
+                yield from self._file(refused.copy, REPAIR)
+        if document.captures:
+            found = list(self._file(document.captures, REPAIR_AND_LOAD_CAPTURES))
+            yield from found or self._captures(document.captures)
+
+    def _file(self, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
+        """A small file, which is read whatever is chosen otherwise."""
+        counts = self._verification.counts
+        counts.expect(Kind.DOCUMENTS)
+        found = list(file_findings(self._backing, file, remedy, lambda _: None))
+        if not any(one.problem in NOT_READ for one in found):
+            counts.read(Kind.DOCUMENTS)
+        yield from found
+
+    def _captures(self, captures: StoredFile) -> Iterator[Finding]:
+        place = self._backing.store.describe(captures.key)
+        with scratch_folder(self._backing.scratch) as scratch:
+            check = VolumeCheck(self._backing.files.path(captures), scratch)
+            try:
+                tables = check.tables([], self._verification.scope)
+                problems = [f"{one.table}: {one.problem}" for one in tables if one.problem]
+            finally:
+                check.close()
+        for problem in (*check.problems, *problems):
+            yield Finding(Problem.DAMAGED, place, problem, move_away(place))
+
+    def _volumes(self, document: Document) -> Iterator[Finding]:
+        verification = self._verification
+        volumes = [one for one in document.volumes if verification.scope.reaches(one.blocks)]
+        chosen = verification.sampled(volumes)
+        for volume in volumes:
+            self._expect(volume, is_chosen=volume.key in chosen)
+        for volume in volumes:
+            if verification.is_over():
+                return
+            if volume.key in chosen:
+                yield from self._volume(volume)
+            else:
+                yield from self._present(volume)
+
+    def _expect(self, volume: Volume, *, is_chosen: bool) -> None:
+        counts, is_read = self._verification.counts, not self._verification.is_quick
+        tables = sum(map(self._verification.scope.has_table, volume.shapes))
+        counts.expect(Kind.VOLUMES, is_chosen=is_chosen)
+        counts.expect(Kind.BYTES, volume.size, is_chosen=is_chosen)
+        counts.expect(Kind.TABLES, tables, is_chosen=is_read)
+        counts.expect(Kind.SEGMENTS, len(self._segments(volume)), is_chosen=is_read)
+
+    def _segments(self, volume: Volume) -> set[BlockRange]:
+        """The segments of a volume that are checked, as far as its record says them."""
+        scope = self._verification.scope
+        return {blocks for blocks in self.holding.of_volume(volume) if scope.reaches(blocks)}
+
+    def _present(self, volume: Volume) -> Iterator[Finding]:
+        """A volume that a sample leaves out is there, at least, with all its bytes."""
+        info = self._backing.store.head(volume.key)
+        place = self._backing.store.describe(volume.key)
+        if info is None:
+            yield Finding(Problem.MISSING, place, NOT_THERE, REPAIR_AND_LOAD)
+        elif info.size != volume.size:
+            what = f"it has {info.size} bytes, not {volume.size} as when it was written"
+            yield Finding(Problem.DAMAGED, place, what, REPAIR_AND_LOAD)
+
+    def _volume(self, volume: Volume) -> Iterator[Finding]:
+        verification, counts = self._verification, self._verification.counts
+        place = self._backing.store.describe(volume.key)
+        info = self._backing.store.head(volume.key)
+        state = info.version if info else ""
+        recorded = f"{volume.file.sha256} {volume.record.sha256 if volume.record else ''}"
+        is_earlier = verification.proven.has(place, state, recorded)
+        if is_earlier:
+            found = []
+            counts.read(
+                Kind.TABLES, sum(map(verification.scope.has_table, volume.shapes)), is_earlier=True
+            )
+            counts.read(Kind.SEGMENTS, len(self._segments(volume)), is_earlier=True)
+        else:
+            found = list(file_findings(self._backing, volume.file, REPAIR_AND_LOAD, lambda _: None))
+            if any(one.problem in NOT_READ for one in found):
+                yield from found
+                return
+            if not verification.is_quick:
+                found = list(self._tables(volume, found))
+        yield from found
+        counts.read(Kind.VOLUMES, is_earlier=is_earlier)
+        counts.read(Kind.BYTES, volume.size, is_earlier=is_earlier)
+        verification.report(Kind.VOLUMES if verification.is_quick else Kind.TABLES)
+        if not found and not verification.is_quick:
+            verification.proven.keep(place, state, recorded)
+
+    def _tables(self, volume: Volume, found: list[Finding]) -> Iterator[Finding]:
+        """Read what a volume holds; what is wrong goes to what was found of its file."""
+        path = self._backing.files.path(volume.file)
+        place = self._backing.store.describe(volume.key)
+        if not path.exists():  # of a bucket, and what it gives cannot be used
+            yield from found
+            return
+        with scratch_folder(self._backing.scratch) as scratch:
+            check = VolumeCheck(path, scratch)
+            try:
+                receipts = check.receipts()
+                problems = list(self._read(volume, check, receipts))
+            finally:
+                check.close()
+        problems = [*check.problems, *problems]
+        for one in found:
+            if one.place == place:
+                yield replace(one, what="; ".join([one.what, *_shortened(problems)]))
+            else:
+                yield one
+        if not found:
+            away = move_away(place).commands
+            remedy = Remedy((*away, *REPAIR_AND_LOAD.commands), REPAIR_AND_LOAD.note)
+            for problem in problems:
+                yield Finding(Problem.DAMAGED, place, problem, remedy)
+        if volume.kind == "history" and receipts:
+            yield from self._agreement(volume, receipts)
+
+    def _read(
+        self, volume: Volume, check: VolumeCheck, receipts: Sequence[Receipt]
+    ) -> Iterator[str]:
+        """Read all tables of a volume; yields what is wrong."""
+        counts, scope = self._verification.counts, self._verification.scope
+        rendered: set[BlockRange] = set()
+        for table in check.tables(receipts, scope):
+            rendered.update(table.rendered)
+            if table.table in volume.shapes:
+                counts.read(Kind.TABLES)
+                self._verification.report(Kind.TABLES)
+            if table.problem:
+                yield f"{table.table}: {table.problem}"
+        if volume.kind == "history":
+            if not self._segments(volume) and rendered:  # it has no sound record
+                counts.expect(Kind.SEGMENTS, len(rendered))
+            held = self._segments(volume) or rendered
+            bare = held - {receipt.blocks for receipt in receipts if scope.has_table(receipt.table)}
+            counts.read(Kind.SEGMENTS, len(held & rendered) + len(bare if receipts else ()))
+
+    def _agreement(self, volume: Volume, receipts: Sequence[Receipt]) -> Iterator[Finding]:
+        """Hold a volume's receipts against its record, or take them in where that is not sound."""
+        if not self.holding.of_volume(volume):
+            self.holding.add_receipts(receipts)
+        elif volume.record is not None:
+            path = self._backing.files.path(volume.record)
+            if list(recorded_receipts([path])) != sorted(receipts, key=_ORDER):
+                place = self._backing.store.describe(volume.record.key)
+                what = "its receipts are not those of its volume"
+                yield Finding(
+                    Problem.DISAGREEMENT,
+                    place,
+                    what,
+                    Remedy((*move_away(place).commands, *REPAIR.commands)),
+                )
 
 
-def _verified(
-    catalog: Catalog, volume: Volume, scratch: Path
-) -> Iterator[tuple[Receipt | None, str, str]]:
-    if volume in catalog.lost:
-        yield (
-            None,
-            volume.key,
-            "the volume is missing, or has another size: load its segments again",
-        )
-        return
-    try:
-        catalog.files.bring([volume.file])
-        path = catalog.files.path(volume.file)
-        if (found := content_sha256(path)) != volume.file.sha256:
-            yield None, volume.key, f"it hashes to {found}, not as when it was written: {REMEDY}"
-        with scratch_folder(scratch) as folder:
-            held: list[Receipt] = []
-            for receipt, digest in volume_digests(path, folder):
-                held.append(receipt)
-                what = f"{volume.key}: {receipt.table} of segment {receipt.blocks}"
-                same = digest == receipt.sha256
-                problem = "" if same else f"renders to SHA-256 {digest}, not {receipt.sha256}"
-                yield receipt, what, problem
-            if volume.record is not None and not _agrees(catalog, volume.record, held):
-                yield None, volume.record.key, "it is not what its volume says: run strata repair"
-    except (FileNotFoundError, IntegrityError) as error:
-        yield None, volume.key, str(error)
-
-
-def _agrees(catalog: Catalog, record: StoredFile, held: Iterable[Receipt]) -> bool:
-    """Whether a record has the receipts of its volume, and the bytes that the log names."""
-    catalog.files.bring([record])
-    path = catalog.files.path(record)
-    order = attrgetter("blocks", "table")
-    same = sorted(held, key=order) == list(recorded_receipts([path]))
-    return same and content_sha256(path) == record.sha256
+def _shortened(problems: Sequence[str]) -> list[str]:
+    more = len(problems) - _MOST_NAMED
+    return [*problems[:_MOST_NAMED], *([f"and {more} more of its tables"] if more > 0 else [])]

@@ -30,11 +30,15 @@ _GROUP_BYTES = 128 * 10**6
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """What a load may use: DuckDB threads, DuckDB memory, CSV bytes per volume."""
+    """What a load may use: DuckDB threads, DuckDB memory, CSV bytes per volume.
+
+    `require_id_chain` lets it refuse a segment that contradicts the chain of the network's ids.
+    """
 
     threads: int = 1
     memory_limit: str = MEMORY_LIMIT
     max_volume_bytes: int = 2 * 2**30
+    require_id_chain: bool = False
 
 
 Progress = Callable[[int], None]
@@ -116,8 +120,9 @@ def loaded_segment(segment: PreparedSegment, receipts: Iterable[Receipt]) -> Loa
         segment.file.name,
         segment.file.info,
         segment.sha256,
-        segment.file.segment_id,
+        segment.segment_id,
         segment.previous_id,
         sum(receipt.rows for receipt in mine),
         sum(receipt.bytes for receipt in mine),
+        segment.file.index_id,
     )

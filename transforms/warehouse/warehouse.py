@@ -12,8 +12,8 @@ current.duckdb   what an analyst opens                scratch/           unfinis
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -29,6 +29,8 @@ from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.spam.captures import CaptureReport, new_captures, refused_lines
 from transforms.spam.files import RefusedLine
+from transforms.verifying.findings import Finding
+from transforms.verifying.verification import Verification
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.captures import captures_path, load_captures
 from transforms.warehouse.catalog import Catalog
@@ -41,11 +43,12 @@ from transforms.warehouse.older_log import check_not_older
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import RenderedTable, rendered_table
 from transforms.warehouse.shapes import Extent
+from transforms.warehouse.stored_tables import stored_tables
 from transforms.warehouse.surveying import Survey, survey
 from transforms.warehouse.sweeping import GRACE_SECONDS, ORPHAN_SECONDS, sweep
 from transforms.warehouse.table_load import PartSink
 from transforms.warehouse.taking_over import remove_leftovers, take_over
-from transforms.warehouse.verifying import verify_volumes
+from transforms.warehouse.verifying import WarehouseCheck
 from transforms.warehouse.volumes import LoadSettings, Progress
 
 _log = logging.getLogger(__name__)
@@ -269,6 +272,10 @@ class Warehouse:
             kept.enter_context(self._backing.files.hold(catalog.document.attachable()))
             yield kept.enter_context(read_only_connection(path))
 
+    def stored_tables(self, blocks: BlockRange) -> AbstractContextManager[Connection]:
+        """Open the tables of history as they are stored over these blocks; see `stored_tables`."""
+        return stored_tables(self._backing, self.loaded_catalog().intact(), blocks)
+
     def volume_path(self, blocks: BlockRange) -> Path:
         """The volume file that holds a segment's history. Raises `RangeError` where none does."""
         return self.loaded_catalog().volume_path(blocks)
@@ -283,15 +290,9 @@ class Warehouse:
         ):
             yield rendered
 
-    def verify(
-        self, progress: Callable[[int, int], None] = lambda _done, _total: None
-    ) -> Iterator[tuple[str, str]]:
-        """Prove every table of every volume against its receipt; yields (what, problem or "").
-
-        See `verify_volumes`.
-        """
-        catalog = self.catalog()
-        return verify_volumes(catalog, self._backing.scratch, progress) if catalog else iter(())
+    def verify(self, verification: Verification | None = None) -> Iterator[Finding]:
+        """Prove the log, all files and every table; yields what is wrong. See `WarehouseCheck`."""
+        return WarehouseCheck(self._backing, verification or Verification()).findings()
 
     def compact(self, most_partial: int = MOST_PARTIAL) -> CompactionReport:
         """Merge neighbouring volumes until few are left; see `plan_merges`."""

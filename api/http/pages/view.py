@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
 from exporters.archive.coverage import Coverage, union
-from exporters.archive.documents import chains
+from exporters.archive.documents import chains, sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.shards import shard_number
@@ -52,7 +52,7 @@ def view_archive(catalog: Catalog | None, store: Store, block: int | None) -> Ar
     segments = list(catalog.segments.values()) if catalog else []
     chain_id = catalog.chain_id if catalog else next(iter(chains(store)), "")
     archive = Archive(store, chain_id)
-    index = archive.index() if chain_id else ArchiveIndex("")
+    index = sound_index(archive) if chain_id else ArchiveIndex("")
     stop = len(segments)
     if block is not None:
         stop = sum(1 for segment in segments if segment.blocks.first <= block)
@@ -76,7 +76,7 @@ def view_archive(catalog: Catalog | None, store: Store, block: int | None) -> Ar
 def _files(
     archive: Archive, index: ArchiveIndex, shown: Sequence[BlockRange]
 ) -> dict[BlockRange, dict[str, Entry]]:
-    held = {summary.number for summary in index.shards}
+    held = set(index.lines)
     files: dict[BlockRange, dict[str, Entry]] = {blocks: {} for blocks in shown}
     for number in sorted({shard_number(blocks) for blocks in shown} & held):
         for entry in archive.shard(number).entries:

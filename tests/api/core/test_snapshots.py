@@ -20,6 +20,7 @@ from tests.api.answers_kit import ask, load, page
 from tests.api.chain_kit import ORDER, bytea, chain_folder
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
+from transforms.segments.cid import cid_of
 from transforms.sessions import InterruptedQueryError
 from transforms.warehouse.opening import open_warehouse
 
@@ -187,14 +188,17 @@ def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
 
 def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
-    load(chain_folder(tmp_path / "source", 0, 1), root)
+    source = chain_folder(tmp_path / "source", 0, 1)
+    load(source, root)
+    sources = [source / f"kit-chain-1-{blocks}.zip" for blocks in ("1-10", "11-20")]
     with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
         newest, oldest = list_segments(reading.snapshot)
         assert (newest[:2], oldest[:2]) == ((11, 20), (1, 10))
         assert newest[4:] == (1, "kit-chain")
         assert oldest[3] == ""
-        assert newest[3] == oldest[2]  # without an index, the hash of the ZIP is the id
-        assert len(oldest[2]) == 64
+        assert [newest[2], oldest[2]] == [cid_of(path) for path in reversed(sources)]
+        # Where it names no predecessor: the id of the one that is there.
+        assert newest[3] == oldest[2]
         assert list_segments(reading.snapshot) is list_segments(reading.snapshot)
         assert vega_time(reading.snapshot) == ((1672531200 + 20) * 10**9,)
         status, body = ask(reading, "/api/v2/networkhistory/segments")

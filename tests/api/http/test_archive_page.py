@@ -25,7 +25,7 @@ def hostile_view() -> ArchiveView:
     member = Csv(HOSTILE, 1, _BLOCKS, 3, 9, HOSTILE, known.schema)
     source = SegmentSource(_BLOCKS, 1, HOSTILE, HOSTILE)
     entry = Entry("orders", f"orders/{_FILE}", 9, HOSTILE, (source,), (member,))
-    index = ArchiveIndex(HOSTILE, (ShardSummary.of(Shard(HOSTILE, 0, (entry,)), b""),))
+    index = ArchiveIndex(HOSTILE).including([ShardSummary.of(Shard(HOSTILE, 0, (entry,)), b"")])
     info = ObjectInfo(HOSTILE, 9, HOSTILE)
     name = SegmentName(HOSTILE, 1, _BLOCKS)
     segment = LoadedSegment(name, info, HOSTILE, HOSTILE, HOSTILE, 3, 9)

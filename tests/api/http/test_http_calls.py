@@ -322,8 +322,8 @@ def test_an_answer_carries_the_id_that_a_proxy_gave_unless_it_is_odd(served: Ser
 def test_an_unexpected_failure_leaks_nothing_but_its_id(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (index,) = (site.root / "archive").glob("*/index.json")
-    index.write_text("no json")
+    (shard,) = (site.root / "archive").glob("*/index/000000000.json")
+    shard.write_text("no json")
     with serving(settings(site.locations)) as served, served.client() as client:
         answer = client.get("/", headers={"X-Request-Id": "failing", "Origin": "http://a"})
     assert answer.status_code == 500
@@ -332,7 +332,7 @@ def test_an_unexpected_failure_leaks_nothing_but_its_id(
     assert body["details"][0]["inner"] == "request failing"
     assert str(site.root) not in answer.text
     assert answer.headers["access-control-allow-origin"] == "http://a"
-    assert any("index.json is no index" in (record.exc_text or "") for record in caplog.records)
+    assert any("is no whole document" in (record.exc_text or "") for record in caplog.records)
 
 
 def test_without_data_the_server_says_so_and_serves_it_once_it_is_there(

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from exporters.archive.archive import Archive, update
 from exporters.archive.documents import chains
+from exporters.archive.entries import Entry, SegmentSource
+from exporters.archive.shards import Shard
 from exporters.exports.proofs import Proofs
 from exporters.exports.splice import cover
+from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.windows import due_windows, window_request, windows_over
 from exporters.zips.parts import read_parts
-from tests.archive_kit import CHAIN, THREE, KillingStore, contents, copied_archive, segment_requests
+from tests.archive_kit import (
+    CHAIN,
+    THREE,
+    KillingStore,
+    contents,
+    copied_archive,
+    resealed,
+    segment_requests,
+)
 from transforms.blocks import BlockRange
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import ConfigError
 from transforms.stores.folder import FolderStore
 from transforms.stores.store import LostRaceError
 
@@ -107,17 +119,68 @@ def test_sha256sum_checks_what_was_published(archive: Archive, tmp_path: Path) -
 
 
 def test_chains_share_a_store(archive: Archive, tmp_path: Path) -> None:
-    update(archive.store, "chains.json", lambda old: (old or b"").replace(b"net-1", b"net-0"), "")
+    update(
+        archive.store,
+        "chains.json",
+        lambda old: resealed((old or b"").replace(b"net-1", b"net-0")),
+        "",
+    )
     publish_zips(archive, segment_requests(tmp_path, 41, 50, THREE))
     assert chains(archive.store) == ("net-0", "net-1")
 
 
-def test_a_damaged_index_is_never_overwritten(archive: Archive, tmp_path: Path) -> None:
-    update(archive.store, f"{CHAIN}/index/000000000.json", lambda _: b"{broken", "")
+@pytest.mark.parametrize(
+    "key",
+    [f"{CHAIN}/index/000000000.json", f"{CHAIN}/index.json", "chains.json", "index.html"]
+    + [f"{CHAIN}/index/000000000.{kind}" for kind in ("sha256", "html")],
+)
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
+def test_a_damaged_document_is_made_again_from_what_is_there(
+    archive: Archive, tmp_path: Path, key: str, damage: str
+) -> None:
     before = contents(archive.store)
-    with pytest.raises(IntegrityError, match=r"000000000\.json is no index"):
-        publish_zips(archive, segment_requests(tmp_path, 1, 10, THREE))
+    data = before[key]
+    if damage == "gone":
+        archive.store.delete(key)
+    else:
+        middle = len(data) // 2
+        flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        bad = flipped if damage == "flip" else data[:middle]
+        update(archive.store, key, lambda _: bad, "")
+    known = {entry.blocks: entry.segments for entry in entries_of(before)}
+    again = segment_requests(tmp_path, 1, 10, THREE)
+    recovery = Recovery(lambda blocks: known.get(blocks, ()))
+    assert publish_zips(archive, again, recovery=recovery).identical == 3
     assert contents(archive.store) == before
+
+
+def entries_of(held: dict[str, bytes]) -> list[Entry]:
+    shard = Shard.parse(held[f"{CHAIN}/index/000000000.json"], "")
+    return [entry for entry in shard.entries if not entry.is_window]
+
+
+def test_a_shard_is_made_again_without_a_warehouse_but_for_what_it_alone_knows(
+    archive: Archive, tmp_path: Path
+) -> None:
+    before = archive.shard(0)
+    archive.store.delete(f"{CHAIN}/index/000000000.json")
+    found = Shard(CHAIN, 0, tuple(shard_from_zips(archive, 0, NO_WAREHOUSE)))
+    plain = [replace(one, segments=tuple(map(_plain, one.segments))) for one in before.entries]
+    assert found == Shard(CHAIN, 0, tuple(plain))
+
+
+def _plain(segment: SegmentSource) -> SegmentSource:
+    return SegmentSource(segment.blocks, segment.version)
+
+
+def test_a_zip_that_its_hash_file_contradicts_is_not_taken_into_a_shard(
+    archive: Archive, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = archive.shard(0).entries[0].path
+    update(archive.store, archive.key(f"{path}.sha256"), lambda _: b"00  x\n", "")
+    found = list(shard_from_zips(archive, 0, NO_WAREHOUSE))
+    assert len(found) == len(archive.shard(0).entries) - 1
+    assert "the hash file beside it says otherwise" in caplog.text
 
 
 def test_an_update_that_lost_the_race_starts_from_what_won(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
-from exporters.archive.ledger import Replacement, record, replacements
+from exporters.archive.ledger import Replacement, mend_ledger, record, replacements
 from tests.archive_kit import CHAIN
 from transforms.errors import ConfigError, IntegrityError
 from transforms.stores.folder import FolderStore
@@ -75,5 +75,30 @@ def test_a_replacement_says_why_and_when(change: dict[str, object], words: str) 
 
 def test_a_damaged_ledger_stops_a_replacement(archive: Archive) -> None:
     archive.store.put_if_match(f"{CHAIN}/ledger.json", b"{", None, "")
-    with pytest.raises(IntegrityError, match=r"ledger\.json is no index"):
+    with pytest.raises(IntegrityError, match=r"ledger\.json is no whole document"):
         record(archive, event("aa", "bb"))
+
+
+@pytest.mark.parametrize("name", ["ledger.json", "ledger.copy.json"])
+@pytest.mark.parametrize("damage", [b"", b"{", None])
+def test_of_ledger_and_copy_one_may_be_lost(
+    archive: Archive, name: str, damage: bytes | None
+) -> None:
+    record(archive, event("aa", "bb"))
+    whole = archive.read("ledger.json")
+    assert whole == archive.read("ledger.copy.json")
+    archive.store.delete(f"{CHAIN}/{name}")
+    if damage is not None:
+        archive.store.put_if_match(f"{CHAIN}/{name}", damage, None, "")
+    assert list(replacements(archive)) == [event("aa", "bb")]
+    assert mend_ledger(archive) == 1
+    assert archive.read("ledger.json") == archive.read("ledger.copy.json") == whole
+    assert mend_ledger(archive) == 0
+
+
+def test_a_ledger_of_another_chain_is_none(archive: Archive) -> None:
+    record(replace(archive, chain_id="net-2"), event("aa", "bb"))
+    stray = archive.store.read("net-2/ledger.json")
+    archive.store.put_if_match(f"{CHAIN}/ledger.json", stray, None, "")
+    with pytest.raises(IntegrityError, match="it is that of chain net-2"):
+        replacements(archive)

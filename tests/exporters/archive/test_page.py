@@ -57,7 +57,7 @@ def test_every_link_leads_to_something_that_is_there(archive: Archive) -> None:
     held = contents(archive.store)
     assert b"ledger.json" in held[f"{CHAIN}/index.html"]
     pages = [key for key in held if key.endswith(".html")]
-    assert len(pages) == 4
+    assert len(pages) == 5
     for key in pages:
         parsed = Page(held[key])
         assert len(parsed.links) > 0
@@ -92,6 +92,27 @@ def test_a_shard_page_lists_every_zip_with_its_hash(archive: Archive) -> None:
         assert f"../{entry.path}" in parsed.links
         assert f"../{entry.path}.sha256" in parsed.links
         assert entry.sha256 in parsed.text
+
+
+def test_a_long_history_has_a_page_for_every_million_blocks(tmp_path: Path) -> None:
+    archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
+    publish_zips(archive, segment_requests(tmp_path, 1, 1000, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 980_001, 981_000, THREE))
+    publish_zips(archive, segment_requests(tmp_path, 1_000_001, 1_000_500, THREE))
+    top = page(archive, "index.html")
+    assert "index/001000000.html" in top.links
+    assert "index/000000000.html" not in top.links
+    assert "index/blocks-000000000.html" in top.links
+    assert "0 to 999,9996" in top.text  # six ZIPs
+    earlier = page(archive, "index/blocks-000000000.html")
+    assert {"../index/000000000.html", "../index/000980000.html"} <= set(earlier.links)
+    assert "../index/001000000.html" not in earlier.links
+
+
+def test_a_ledger_that_cannot_be_read_is_no_reason_to_write_no_page(archive: Archive) -> None:
+    archive.store.put_if_match(f"{CHAIN}/ledger.json", b"{", None, "")
+    refresh(archive, [0])
+    assert "is damaged and cannot be shown" in page(archive, "index.html").text
 
 
 def test_the_home_page_lists_the_chains(archive: Archive) -> None:
@@ -130,7 +151,7 @@ def test_everything_is_escaped(archive: Archive) -> None:
     hostile: Entry = replace(entry, table=HOSTILE, path=f"{HOSTILE}/x.zip", sha256=HOSTILE)
     shard = Shard(HOSTILE, 0, (hostile,))
     summary = replace(ShardSummary.of(shard, b""), sha256=HOSTILE)
-    index = ArchiveIndex(HOSTILE, (summary,))
+    index = ArchiveIndex(HOSTILE).including([summary])
     replaced = Replacement(f"{HOSTILE}/x.zip", HOSTILE, HOSTILE, HOSTILE, NOON)
     for data in (home_page([index]), chain_page(index, [replaced]), shard_page(shard)):
         parsed = Page(data)
@@ -141,7 +162,7 @@ def test_everything_is_escaped(archive: Archive) -> None:
 def test_thousands_of_gaps_make_a_page_that_still_loads() -> None:
     runs = tuple(BlockRange(start, start + 4) for start in range(0, 100_000, 10))
     sums = {"orders": TableSums(zips=9, covered=runs)}
-    index = ArchiveIndex(CHAIN, (ShardSummary(0, 1, "aa", sums),))
+    index = ArchiveIndex(CHAIN).including([ShardSummary(0, 1, "aa", sums)])
     data = chain_page(index, ())
     assert len(data) < 200_000
     assert Page(data).elements.count("rect") < 2_000
@@ -150,14 +171,17 @@ def test_thousands_of_gaps_make_a_page_that_still_loads() -> None:
 def test_of_many_gaps_the_first_are_listed_and_the_rest_counted() -> None:
     runs = tuple(BlockRange(start, start + 4) for start in range(10, 3_010, 10))
     sums = dict.fromkeys(HISTORY_TABLES, TableSums(covered=runs))
-    text = Page(chain_page(ArchiveIndex(CHAIN, (ShardSummary(0, 1, "aa", sums),)), ())).text
+    text = Page(
+        chain_page(ArchiveIndex(CHAIN).including([ShardSummary(0, 1, "aa", sums)]), ())
+    ).text
     assert "missing for blocks 15 to 19, 25 to 29, " in text
     assert "2,005 to 2,009 and 99 more: see index.json." in text
 
 
 def test_one_missing_block_in_millions_can_be_seen() -> None:
     runs = (BlockRange(1, 5_000_000), BlockRange(5_000_002, 9_000_000))
-    index = ArchiveIndex(CHAIN, (ShardSummary(0, 1, "aa", {"orders": TableSums(covered=runs)}),))
+    sums = {"orders": TableSums(covered=runs)}
+    index = ArchiveIndex(CHAIN).including([ShardSummary(0, 1, "aa", sums)])
     assert b'<rect class="gap" x="555" width="3" height="10">' in chain_page(index, ())
 
 

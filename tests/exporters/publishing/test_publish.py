@@ -33,7 +33,7 @@ from tests.archive_kit import (
     part_request,
     segment_requests,
 )
-from tests.s3_kit import BucketServer, bucket_server
+from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from tests.transforms.stores.test_folder_store import no_file_above
 from transforms.errors import BusyError, IntegrityError
 from transforms.stores.folder import FolderStore
@@ -127,6 +127,7 @@ def test_publishing_one_more_segment_rewrites_its_shard_and_the_root_alone(tmp_p
         "index.html",
         f"{CHAIN}/index.html",
         f"{CHAIN}/index.json",
+        f"{CHAIN}/index/blocks-000000000.html",
         *(f"{CHAIN}/index/000020000.{kind}" for kind in ("json", "html", "sha256")),
     }
 
@@ -147,14 +148,14 @@ def test_a_publisher_killed_before_any_write_is_made_good_by_the_next_run(tmp_pa
     new = segment_requests(tmp_path, 10, 12, THREE) + segment_requests(
         tmp_path, 20001, 20005, THREE[:1]
     )
-    # ZIPs and hash files; the three files of two shards; the index, the chain's page, the home page
-    assert kills_recovered_from(tmp_path, new, None) == 4 * 2 + 2 * 3 + 3
+    # ZIPs and hash files; the three files of two shards; the index, and three pages
+    assert kills_recovered_from(tmp_path, new, None) == 4 * 2 + 2 * 3 + 4
 
 
 def test_a_replacement_killed_before_any_write_is_made_good_by_the_next_run(tmp_path: Path) -> None:
     new = [part_request(tmp_path, "orders", 1, 9, salt="corrected")]
-    # refused creation, ledger, ZIP, refused creation and swap of the hash file; then as above
-    assert kills_recovered_from(tmp_path, new, TYPO) == 5 + 3 + 3
+    # refused creation, ledger and copy, ZIP, refused creation and swap of the hash file; as above
+    assert kills_recovered_from(tmp_path, new, TYPO) == 6 + 3 + 4
 
 
 def kills_recovered_from(
@@ -350,6 +351,20 @@ def test_a_connection_lost_at_any_write_is_made_good_by_the_next_run(
             assert server.door.faults == []
             assert_no_entry_without_its_object(archive)
             publish_zips(archive, requests)
+        assert list(verify_archive(archive)) == []
+
+
+def test_a_document_that_lies_damaged_in_a_bucket_is_mended(
+    tmp_path: Path, server: BucketServer
+) -> None:
+    with server.store(attempts=3) as store:
+        archive = Archive(store, CHAIN)
+        publish_zips(archive, segment_requests(tmp_path, 1, 1, THREE[:1]))
+        bucket, key = bucket_and_key(store, archive.key("index.json"))
+        held = server.client.get_object(Bucket=bucket, Key=key)
+        damaged = held["Body"].read().replace(CHAIN.encode(), b"?" * len(CHAIN), 1)
+        server.client.put_object(Bucket=bucket, Key=key, Body=damaged, Metadata=held["Metadata"])
+        publish_zips(archive, segment_requests(tmp_path, 2, 2, THREE[:1]))
         assert list(verify_archive(archive)) == []
 
 

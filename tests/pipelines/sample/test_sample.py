@@ -18,6 +18,7 @@ from tests import zip_readers
 from tests.segments_kit import Cell, decode, pg_csv
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
+from transforms.segments.cid import cid_of
 from transforms.segments.names import SegmentName
 from transforms.tables.registry import known_table, known_tables
 
@@ -143,8 +144,7 @@ def test_every_segment_names_the_one_before_it(sample: list[Path]) -> None:
         assert {**metadata, **entry} == entry
         assert entry["File"] == path.name
         previous = entry["HistorySegmentID"]
-        assert len(previous) == 46
-        assert previous.startswith("Qm")
+        assert previous == cid_of(path)
 
 
 def test_every_table_of_the_version_is_there_under_its_header(sample: list[Path]) -> None:

@@ -14,11 +14,13 @@ import pytest
 from exporters.zips.container import Member
 from exporters.zips.inflate import read_csv
 from exporters.zips.sources import ByteSource
-from pipelines.checks import AUDITS, check_specs
+from pipelines.checks import check_specs
 from pipelines.settings import Settings
 from pipelines.site.audits import (
+    CHECKS,
     Audit,
     Evidence,
+    Problem,
     byte_problems,
     gap_problems,
     gather,
@@ -46,7 +48,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 def problems(site: Site, audit: Audit, table: str) -> list[str]:
     with gather(site, None) as evidence:
-        return list(audit(evidence, table))
+        return [problem.what for problem in audit(evidence, table)]
 
 
 @pytest.mark.parametrize("audit", [row_problems, byte_problems, key_problems, height_problems])
@@ -61,7 +63,8 @@ def test_a_receipt_that_says_other_rows_is_found(loaded: Site) -> None:
         receipts = [replace(first, rows=first.rows + 1), *rest]
         found = list(row_problems(replace(evidence, receipts={"blocks": receipts}), "blocks"))
 
-    assert found == ["segment 1-10: blocks shows 10 rows, its receipt 11"]
+    what = "segment 1-10: blocks shows 10 rows, its receipt 11"
+    assert found == [Problem(first.blocks, what)]
 
 
 def test_a_part_that_was_damaged_while_it_waited_is_rendered_again(
@@ -142,7 +145,7 @@ def test_a_primary_key_of_several_rows_is_found(settings: Settings, site: Site) 
 
     (found,) = problems(site, key_problems, "orders")
 
-    assert found.startswith("blocks 1-10: orders has several rows for vega_time 2023-01-01")
+    assert found.startswith("segment 1-10: orders has several rows for vega_time 2023-01-01")
     assert "seq_num 1" in found
 
 
@@ -171,7 +174,7 @@ def test_heights_that_are_not_the_segments_are_found(
 def test_a_gap_is_reported_for_the_segment_behind_it_only(loaded: Site) -> None:
     def gaps(*numbers: int) -> Iterator[str]:
         with gather(loaded, frozenset(blocks(*numbers))) as evidence:
-            yield from gap_problems(evidence, "blocks")
+            yield from (problem.what for problem in gap_problems(evidence, "blocks"))
 
     assert list(gaps(0, 1)) == []
     assert list(gaps(3)) == ["no segment holds blocks 21-30, before block 31"]
@@ -181,11 +184,11 @@ def test_only_a_gap_does_not_block_publishing() -> None:
     specs = check_specs()
 
     assert {spec.name for spec in specs if not spec.blocking} == {"no_gap_before"}
-    assert {spec.name for spec in specs} == set(AUDITS)
+    assert {spec.name for spec in specs} == {check.name for check in CHECKS}
     assert len(specs) == 3 * len(HISTORY_TABLES) + 2
 
 
 def test_evidence_without_segments_shows_nothing(loaded: Site) -> None:
     with gather(loaded, frozenset()) as evidence:
         assert isinstance(evidence, Evidence)
-        assert [problem for audit in AUDITS.values() for problem in audit(evidence, "blocks")] == []
+        assert [found for check in CHECKS for found in check.audit(evidence, "blocks")] == []

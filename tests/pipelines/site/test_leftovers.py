@@ -12,6 +12,7 @@ from pipelines.settings import Settings
 from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
+from tests.archive_kit import resealed
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, load
 from tests.segments_kit import KIT_CHAIN
@@ -58,7 +59,7 @@ def test_a_part_stays_where_the_archive_has_another_text(machines: tuple[Site, S
     shard = Path(first.settings.archive, KIT_CHAIN, "index", "000000000.json")
     (entry,) = first.archive(KIT_CHAIN).shard(0).entries
     text = shard.read_text()
-    shard.write_text(text.replace(entry.members[0].sha256, "0" * 64))
+    shard.write_bytes(resealed(text.replace(entry.members[0].sha256, "0" * 64).encode()))
 
     assert remove_published_parts(Site(first.settings)) == 0
     assert ("orders", "1-10") in waiting(first)
@@ -69,10 +70,10 @@ def test_an_archive_that_cannot_be_read_is_named_and_the_parts_stay(
 ) -> None:
     first, second = machines
     publish_segments(second, blocks(0), ("orders",))
-    index = Path(first.settings.archive, KIT_CHAIN, "index.json")
-    index.write_text("no JSON")
+    shard = Path(first.settings.archive, KIT_CHAIN, "index", "000000000.json")
+    shard.write_text("no JSON")
     before = waiting(first)
 
     assert remove_published_parts(first) == 0
     assert waiting(first) == before
-    assert str(index) in caplog.text
+    assert str(shard) in caplog.text

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from exporters.publishing.publish import Outcome
 from exporters.zips.layout import Layout
 from pipelines.settings import Settings
 from pipelines.site.journal import journaled
@@ -19,10 +20,10 @@ from pipelines.site.publishing import (
     published_tables,
 )
 from pipelines.site.site import Site
-from pipelines.site.status import site_status, unpublished_segments
+from pipelines.site.status import site_status
 from pipelines.site.verifying import verify_site
 from tests.pg_csv import decode, pg_csv
-from tests.pipelines.kit import blocks, load, make_segment, site_settings
+from tests.pipelines.kit import blocks, damages, load, make_segment, site_settings
 from tests.segments_kit import (
     KIT_CHAIN,
     block_rows,
@@ -32,7 +33,10 @@ from tests.segments_kit import (
     table_rows,
 )
 from tests.transforms.warehouse_kit import relist
-from transforms.errors import ConfigError, IntegrityError, RangeError
+from transforms.errors import ConfigError, RangeError
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import Problem
+from transforms.verifying.verification import Verification
 from transforms.warehouse.holdings import CatalogHoldings
 
 FEW = ("blocks", "orders")  # most tests need no more of the 15 tables
@@ -94,11 +98,11 @@ def exported_with_null(
 
 def test_a_segment_is_published_when_all_its_tables_are(site: Site) -> None:
     publish_segments(site, ALL[:1], FEW)
-    assert unpublished_segments(site) == list(ALL)
+    assert site_status(site).unpublished == ALL
 
     publish_segments(site, ALL[:1])
 
-    assert unpublished_segments(site) == list(ALL[1:])
+    assert site_status(site).unpublished == ALL[1:]
     assert site_status(site).to_do == ALL[1:]
 
 
@@ -161,7 +165,7 @@ def test_a_part_that_lost_a_bit_while_it_waited_is_rendered_again(
     (warning,) = caplog.messages
     assert part.name in warning
     assert "rendered from the warehouse again" in warning
-    assert list(verify_site(site)) == []
+    assert damages(site) == []
 
 
 def test_a_part_of_another_text_or_without_its_hash_is_rendered_again(
@@ -180,10 +184,10 @@ def test_a_part_of_another_text_or_without_its_hash_is_rendered_again(
     assert (report.created, report.failed) == (2, ())
     for span, source in zip(("1-10", "11-20"), loaded.sources[:2], strict=True):
         assert only_member(archived(site, "blocks", span)) == expected_member([source], "blocks")
-    assert list(verify_site(site)) == []
+    assert damages(site) == []
 
 
-def test_a_part_that_neither_disk_nor_warehouse_holds_is_an_error(tmp_path: Path) -> None:
+def test_a_part_that_neither_disk_nor_warehouse_holds_is_not_published(tmp_path: Path) -> None:
     site = Site(site_settings(tmp_path))
     make_segment(site.settings, 0)
     load(site)
@@ -193,11 +197,11 @@ def test_a_part_that_neither_disk_nor_warehouse_holds_is_an_error(tmp_path: Path
         con.execute("delete from blocks where _row = 2")
     relist(site.warehouse)
 
-    with pytest.raises(IntegrityError, match="run strata repair and load its segments again"):
-        publish_segments(site, ALL[:1], FEW)
-
+    (refused,) = publish_segments(site, ALL[:1], FEW).report.failed
+    assert refused.outcome is Outcome.REFUSED
+    assert "its table blocks has 9 rows" in refused.reason
     assert not archived(site, "blocks", "1-10").exists()
-    assert archived(site, "orders", "1-10").exists()
+    assert not archived(site, "orders", "1-10").exists()
 
 
 def test_a_publication_that_was_killed_before_the_pages_is_finished_by_the_next(site: Site) -> None:
@@ -316,7 +320,7 @@ def test_nothing_can_be_published_from_an_empty_warehouse(site: Site, tmp_path: 
 
     with pytest.raises(ConfigError, match="load segments first"):
         publish_segments(empty, ALL)
-    assert unpublished_segments(empty) == []
+    assert site_status(empty).unpublished == ()
     assert finish_interrupted(empty) == 0
 
 
@@ -324,13 +328,13 @@ def test_verifying_finds_nothing_where_all_is_well_and_a_zip_that_was_altered(
     site: Site,
 ) -> None:
     publish_segments(site, ALL[:1], FEW)
-    assert list(verify_site(site)) == []
+    assert damages(site) == []
     path = archived(site, "blocks", "1-10")
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
-    found = list(verify_site(site))
+    found = damages(site)
 
     assert found
     assert all(path.name in str(mismatch) for mismatch in found)
@@ -343,13 +347,14 @@ def test_verifying_counts_the_tables_and_zips_that_it_reads(site: Site) -> None:
     tables = sum(len(volume.shapes) for volume in catalog.volumes)
     seen: dict[str, list[tuple[int, int]]] = {}
 
-    found = verify_site(site, lambda what, *step: seen.setdefault(what, []).append(step))
+    check = Verification(progress=lambda what, *step: seen.setdefault(what, []).append(step))
+    found = verify_site(site, check)
 
-    assert list(found) == []
+    assert {one.problem for one in found} == {Problem.NOT_PUBLISHED}
     assert list(seen) == ["tables", "ZIPs"]
-    assert sorted(set(seen["tables"])) == [(done, tables) for done in range(tables + 1)]
+    assert sorted(set(seen["tables"])) == [(done, tables) for done in range(1, tables + 1)]
     assert seen["tables"] == sorted(seen["tables"])
-    assert seen["ZIPs"] == [(done, 4) for done in range(1, 5)]
+    assert seen["ZIPs"] == [(done, 60) for done in range(1, 5)]
 
 
 def test_verifying_finds_what_archive_and_warehouse_disagree_about(
@@ -363,7 +368,7 @@ def test_verifying_finds_what_archive_and_warehouse_disagree_about(
     other = Site(settings)
     load(other)
 
-    (found,) = verify_site(other)
+    (found,) = damages(other)
 
     assert found.place.endswith(f"{KIT_CHAIN}-blocks-1-10.zip")
     assert "10 rows" in found.what
@@ -376,9 +381,9 @@ def test_verifying_finds_a_volume_that_is_gone(tmp_path: Path) -> None:
     load(site)
     (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
     volume.unlink()
-    steps: list[tuple[int, int]] = []
+    check = Verification()
+    found = list(verify_site(site, check))
 
-    found = list(verify_site(site, lambda _what, *step: steps.append(step)))
-
-    assert any("the volume is missing, or has another size" in str(one) for one in found)
-    assert steps[-1][0] == steps[-1][1] > 0
+    assert found[0].problem is Problem.MISSING
+    assert found[0].place.endswith(volume.name)
+    assert check.counts[Kind.VOLUMES].read == check.counts[Kind.VOLUMES].expected - 1

@@ -12,12 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from exporters.publishing.replace import Correction
-from pipelines.cli import strata
+from pipelines.commands.group import strata
 from pipelines.settings import Settings
 from pipelines.site.publishing import publish_segments, publish_windows, replace_published
 from pipelines.site.site import Site
-from pipelines.site.verifying import verify_site
-from tests.pipelines.kit import blocks, load, make_segment, site_settings
+from tests.pipelines.kit import blocks, damages, load, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, table_rows
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -67,7 +66,7 @@ def ledger(site: Site) -> list[dict[str, str]]:
 def test_a_damaged_file_is_replaced_and_the_ledger_says_why(site: Site) -> None:
     path = zip_file(site, "11-20")
     good = damage(path)
-    assert list(verify_site(site)) != []
+    assert damages(site) != []
 
     reports = replace_published(site, ALL[1:], ["orders"], WHY)
 
@@ -76,7 +75,7 @@ def test_a_damaged_file_is_replaced_and_the_ledger_says_why(site: Site) -> None:
     assert [(row["path"].rpartition("/")[2], row["reason"]) for row in ledger(site)] == [
         (path.name, WHY.reason)
     ]
-    assert list(verify_site(site)) == []
+    assert damages(site) == []
 
 
 def test_a_window_over_damaged_blocks_is_replaced_too(site: Site) -> None:
@@ -86,7 +85,7 @@ def test_a_window_over_damaged_blocks_is_replaced_too(site: Site) -> None:
 
     assert {span: zip_file(site, span).read_bytes() for span in good} == good
     assert len(ledger(site)) == 2
-    assert list(verify_site(site)) == []
+    assert damages(site) == []
 
 
 def test_an_object_that_was_removed_comes_back(site: Site) -> None:
@@ -98,7 +97,7 @@ def test_an_object_that_was_removed_comes_back(site: Site) -> None:
 
     assert reports[0].created == 1
     assert path.read_bytes() == good
-    assert list(verify_site(site)) == []
+    assert damages(site) == []
 
 
 def test_what_is_right_already_stays_and_is_not_in_the_ledger(site: Site) -> None:

@@ -175,8 +175,8 @@ def test_the_index_gives_ids_by_file_name() -> None:
     infos = [ObjectInfo(key, 1, "v") for key in ("c-1-1-10.zip", "c-1-11-20.zip")]
     index = SourceIndex({"c-1-11-20.zip": "Qm2"}, {"c-1-11-20.zip": "Qm1"})
     first, second = take_inventory(infos, index).segments
-    assert (first.segment_id, first.previous_id) == ("", "")
-    assert (second.segment_id, second.previous_id) == ("Qm2", "Qm1")
+    assert (first.index_id, first.index_previous_id) == ("", "")
+    assert (second.index_id, second.index_previous_id) == ("Qm2", "Qm1")
 
 
 def test_a_whole_network_is_listed_at_once() -> None:

@@ -63,6 +63,8 @@ def test_padded_numbers_are_read_and_written_plain() -> None:
         ("chaîne-1-1-1000.zip", "chain id 'chaîne'"),
         ("chain-1-1000-1.zip", "1000 to 1 is not a run of blocks"),
         (f"chain-1-1-{2**63}.zip", "is not a run of blocks"),
+        (f"chain-1-1-{2**63 - 1}.zip", "the greatest that can be loaded is 999999999"),
+        (f"chain-1-1-{10**9}.zip", "the greatest that can be loaded is 999999999"),
         (f"chain-{2**31}-1-1000.zip", "is not named"),
         (f"chain-1-1-{'9' * 5000}.zip", "is not named"),
     ],

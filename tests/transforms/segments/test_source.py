@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 def _ids(folder: Path) -> list[tuple[str, str]]:
     inventory = Source(FolderStore(folder)).inventory()
-    return [(segment.segment_id, segment.previous_id) for segment in inventory.segments]
+    return [(segment.index_id, segment.index_previous_id) for segment in inventory.segments]
 
 
 def _write_index(folder: Path, index: object) -> None:

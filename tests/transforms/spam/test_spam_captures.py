@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -220,6 +221,16 @@ def test_a_file_of_another_name_or_chain_is_refused_whole(source: _Source, name:
     (refused,) = source.warehouse.refused_captures()
     assert (refused.file, refused.line) == (f"spam/{name}", 0)
     assert "it is not named spam/kit-chain-<height>.ndjson" in refused.reason
+
+
+def test_a_file_whose_name_is_no_utf_8_is_refused_once(source: _Source) -> None:
+    source.write(os.fsdecode(b"kit-chain-\xff7.ndjson"), _line())
+    assert source.load() == CaptureReport(files=1, captures=0, refused=1)
+    (refused,) = source.warehouse.refused_captures()
+    assert refused.file == "spam/kit-chain-\\xff7.ndjson"
+    assert source.load() == CaptureReport()
+    source.write("kit-chain-8.ndjson", _line())
+    assert source.load() == CaptureReport(files=1, captures=1)
 
 
 def test_a_damaged_archive_gives_what_can_be_unpacked(source: _Source) -> None:

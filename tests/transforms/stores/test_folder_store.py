@@ -186,7 +186,8 @@ def test_no_swap_is_lost_however_many_writers_contend(
 def test_a_file_is_on_the_disk_before_it_gets_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(FolderStore(tmp_path), "x", b"1")
+    store = FolderStore(tmp_path)
+    put(store, "x", b"1")
     steps: list[str] = []
 
     def recorded(name: str, does: Callable[..., None]) -> None:
@@ -198,7 +199,7 @@ def test_a_file_is_on_the_disk_before_it_gets_its_name(
 
     recorded("fsync", os.fsync)
     recorded("link", os.link)
-    put(FolderStore(tmp_path), "y", b"2")
+    put(store, "y", b"2")
     assert steps == ["fsync", "link", "fsync"]  # the bytes, the name, the folder
 
 

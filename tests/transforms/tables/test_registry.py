@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from transforms.errors import SegmentError
 from transforms.tables.registry import (
     HISTORY_TABLES,
+    MAX_COLUMNS,
     RESERVED_COLUMNS,
     UNKNOWN_TYPE,
     Column,
@@ -154,6 +155,13 @@ def test_a_header_that_contradicts_its_version_is_refused(
 def test_a_header_may_not_use_the_names_of_our_own_columns(name: str) -> None:
     with pytest.raises(SegmentError, match=f"table orders: the header uses the name {name}"):
         schema_of("orders", 1, [*_orders(), name.upper()])
+
+
+def test_a_header_has_no_more_columns_than_a_table_can_have() -> None:
+    names = [f"c{number}" for number in range(MAX_COLUMNS + 1)]
+    assert len(schema_of("another", 1, names[1:]).columns) == MAX_COLUMNS
+    with pytest.raises(SegmentError, match="table another: the header has 1601 columns"):
+        schema_of("another", 1, names)
 
 
 @given(st.data())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -29,8 +31,10 @@ from transforms.errors import RangeError
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables
+from transforms.warehouse import load
 from transforms.warehouse.opening import open_warehouse
-from transforms.warehouse.volumes import LoadSettings
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.volumes import LoadSettings, build_volume
 from transforms.warehouse.warehouse import Warehouse
 
 _FIRST, _SECOND, _THIRD = BlockRange(1, 10), BlockRange(11, 20), BlockRange(21, 30)
@@ -199,7 +203,7 @@ def test_any_rows_at_all_are_loaded_and_come_back(
     for segment in (root / "s").glob("*.zip"):
         for table in _TABLES:
             assert sink.csvs[blocks_of(segment), table] == entry_bytes(segment, table)
-    assert [problem for _, problem in warehouse.verify() if problem] == []
+    assert list(warehouse.verify()) == []
 
 
 # --- the catalog ---------------------------------------------------------------------------------
@@ -344,7 +348,7 @@ def test_a_warehouse_may_lie_at_any_path(tmp_path: Path) -> None:
         assert load_folder(place, folder).failures == []
     assert query(open_warehouse(root), "select height from blocks") == [(1,), (2,), (3,)]
     assert all(exact_tables(open_warehouse(root), segment).values())
-    assert [problem for _, problem in open_warehouse(root).verify() if problem] == []
+    assert list(open_warehouse(root).verify()) == []
 
 
 # --- current state -------------------------------------------------------------------------------
@@ -418,3 +422,28 @@ def test_a_segment_without_current_state_has_only_history(tmp_path: Path) -> Non
     assert catalog is not None
     assert catalog.states() == []
     assert all(exact_tables(warehouse, segment).values())
+
+
+@pytest.mark.parametrize("bad", [range(12), [5], [0, 1, 4, 5, 11], [*range(0, 12, 2)]])
+def test_bad_segments_of_a_batch_do_not_cost_many_tries_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: Iterable[int]
+) -> None:
+    bad = set(bad)
+    for number in range(12):
+        wrong = {"rewards": (columns("rewards"), [["1"]])} if number in bad else {}
+        first = 2 * number + 1
+        history_segment(tmp_path / "s", first=first, last=first + 1, tables=wrong)
+    tries: list[int] = []
+
+    def counting(*args: Any) -> list[Receipt]:
+        tries.append(len(args[2]))
+        return build_volume(*args)
+
+    monkeypatch.setattr(load, "build_volume", counting)
+    report = load_folder(tmp_path / "w", tmp_path / "s")
+    assert len(report.failures) == len(bad)
+    assert len({known.blocks for known in report.receipts}) == 12 - len(bad)
+    # The whole once, each segment once more, and what was tried in vain with a bad one.
+    assert sum(tries) <= (24 if len(bad) == 12 else 36)
+    if len(bad) == 1:
+        assert len(report.volumes) <= 5

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.s3_kit import BucketServer, bucket_server
+from tests.rclone_kit import rclone_server
+from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.segments.inventory import Refusal
@@ -285,17 +286,12 @@ def test_a_clock_that_goes_back_makes_no_generation_older(tmp_path: Path) -> Non
     assert log.commit(adding("a")).time == first.time + 1e6
 
 
-def test_a_store_that_overwrites_keeps_no_log(server: BucketServer, tmp_path: Path) -> None:
-    whole = server.door.app
-    with server.store() as store:
-        server.door.app = lambda environ, start: whole(
-            {name: value for name, value in environ.items() if name != "HTTP_IF_NONE_MATCH"}, start
-        )
-        try:
-            with pytest.raises(ConfigError, match="If-None-Match"):
-                Log(store, tmp_path).begin()
-        finally:
-            server.door.app = whole
+def test_a_store_that_overwrites_keeps_no_log(tmp_path: Path) -> None:
+    (tmp_path / "service" / "bucket").mkdir(parents=True)
+    with rclone_server(tmp_path / "service") as url:
+        with pytest.raises(ConfigError, match="If-None-Match"):
+            Log(S3Store("bucket", "w", S3Options(url)), tmp_path).begin()
+        store = S3Store("bucket", "w", S3Options(url, single_writer=True))
         assert list(store.list()) == []
         Log(store, tmp_path).begin()
         assert [info.key for info in store.list()] == [document_key(1)]
@@ -344,3 +340,16 @@ def test_an_older_generation_does_not_replace_what_was_seen(tmp_path: Path) -> N
     Log(store, tmp_path / "cache").commit(adding("a"))
     slow._seen.keep(slow.read(1), store.read(document_key(1)))
     assert names(slow.last_seen()) == ["a"]
+
+
+def test_a_document_that_lies_damaged_in_a_bucket_is_for_repair(
+    server: BucketServer, tmp_path: Path
+) -> None:
+    with server.store(attempts=3) as store:
+        Log(store, tmp_path / "writer").begin()
+        bucket, key = bucket_and_key(store, document_key(1))
+        held = server.client.get_object(Bucket=bucket, Key=key)
+        damaged = held["Body"].read().replace(b"1", b"2", 1)
+        server.client.put_object(Bucket=bucket, Key=key, Body=damaged, Metadata=held["Metadata"])
+        with pytest.raises(IntegrityError, match="run strata repair"):
+            Log(store, tmp_path / "reader").newest()

@@ -164,6 +164,13 @@ _WRONG = [
     "insert into strata.segments from strata.segments",
     "create table mine as select 1",
     "drop view orders",
+    "explain analyze create table mine as select 1",
+    "explain (analyze) insert into strata.segments from strata.segments",
+    "explain (analyze, format json) copy (select 1) to 'written.csv'",
+    "explain analyze /* select */ copy (select 1) to 'written.csv'",
+    "pragma threads = 1",
+    "pragma enable_profiling",
+    "pragma import_database('.')",
 ]
 
 
@@ -175,6 +182,7 @@ def test_a_wrong_query_is_one_sentence(held: Held, tmp_path: Path, query: str) -
         assert "\n" not in str(caught.value)
     with pytest.raises(ConfigError, match="the query cannot be run: "):
         _read(held, query)
+    assert not Path("written.csv").exists()
 
 
 def test_a_wrong_query_changes_nothing(held: Held, tmp_path: Path) -> None:
@@ -222,6 +230,12 @@ def test_an_error_of_the_one_who_reads_passes_through(held: Held) -> None:
         "values (1, 2)",
         "with b as (from blocks) select * from b",
         "pivot orders on side_name using count(*) group by _segment",
+        "explain select 1",
+        "explain (format json) select 1; -- the end",
+        "explain (select 1)",
+        "explain /* really */ analyze from blocks",
+        "pragma table_info('orders')",
+        "PRAGMA show_tables;",
     ],
 )
 def test_whatever_reads_may_be_asked(held: Held, tmp_path: Path, query: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fault_proxy import PASS, Request
 from tests.s3_kit import BucketServer, bucket_server
 from tests.transforms.kill_process import act
 from tests.transforms.warehouse_kit import (
@@ -81,7 +82,7 @@ def _check_sound(folder: Path, blocks: list[str] | None = None) -> None:
     assert report.findings == []
     assert _blocks(folder) == (blocks or ["1-2", "3-4", "5-6"])
     warehouse = open_warehouse(folder / "w")
-    assert not [problem for _, problem in warehouse.verify() if problem]
+    assert list(warehouse.verify()) == []
     for segment in sorted((folder / "s").glob("*.zip")):
         if "-21-" not in segment.name:
             assert set(exact_tables(warehouse, segment).values()) <= {True}
@@ -586,21 +587,19 @@ def test_a_store_that_cannot_be_reached_lacks_nothing(sound: Path, server: Bucke
     assert repair(warehouse.backing).findings == []
     requests = list(server.door.requests)
     try:
-        for place, request in enumerate(requests):
+        for place in range(len(requests)):
             server.door.requests.clear()
-            server.door.on_request = _failing(server, place, request.partition(" ")[0])
+            server.door.on_request = _failing(server, place)
             with pytest.raises(OSError, match=r"SlowDown|503"):
                 repair(warehouse.backing)
     finally:
         server.door.on_request = lambda _: None
-        server.door.faults.clear()
     report = repair(warehouse.backing)
     assert (report.findings, report.generation) == ([], generation)
 
 
-def _failing(server: BucketServer, place: int, method: str) -> Callable[[str], None]:
-    def on_request(_: str) -> None:
-        if len(server.door.requests) == place + 1:
-            server.door.faults.append((method, "503 SlowDown"))
+def _failing(server: BucketServer, place: int) -> Callable[[Request], str]:
+    def on_request(_: Request) -> str:
+        return "503 SlowDown" if len(server.door.requests) == place + 1 else PASS
 
     return on_request

@@ -28,6 +28,9 @@ from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import Problem
+from transforms.verifying.verification import Verification
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.surveying import Survey
 from transforms.warehouse.warehouse import Warehouse
@@ -77,7 +80,7 @@ def test_a_warehouse_that_was_never_used_touches_nothing(tmp_path: Path) -> None
     assert warehouse.catalog() is None
     assert list(warehouse.quarantined()) == []
     assert warehouse.receipts() == []
-    assert list(warehouse.verify()) == []
+    assert [finding.problem for finding in warehouse.verify()] == [Problem.NOTHING]
     assert warehouse.sweep() == []
     assert len(_survey(warehouse, tmp_path / "s").pending) == 1
     assert not warehouse.cache.exists()
@@ -200,13 +203,14 @@ def test_rendering_leaves_no_scratch(small: Warehouse) -> None:
 
 
 def test_a_whole_warehouse_verifies_table_by_table(held: Held) -> None:
-    results = list(held.warehouse.verify())
-    assert [problem for _, problem in results if problem] == []
-    for segment in ("1-10", "11-20", "21-30"):
-        named = [what for what, _ in results if f" of segment {segment}" in what]
-        assert {
-            table for table in HISTORY_TABLES if any(f": {table} of" in w for w in named)
-        } == set(HISTORY_TABLES)
+    verification = Verification()
+    assert list(held.warehouse.verify(verification)) == []
+    catalog = held.warehouse.loaded_catalog()
+    counts = verification.counts
+    assert counts[Kind.TABLES].read == sum(len(volume.shapes) for volume in catalog.volumes)
+    assert counts[Kind.SEGMENTS].read == len(catalog.segments) == 3
+    assert counts[Kind.VOLUMES].read == len(catalog.volumes)
+    assert list(counts.unread()) == []
 
 
 def _volume(warehouse: Warehouse) -> Path:
@@ -239,11 +243,11 @@ _DAMAGES: dict[str, Callable[[Path], None]] = {
 def test_a_damaged_volume_is_found_and_named(small: Warehouse, damage: str) -> None:
     volume = _volume(small)
     _DAMAGES[damage](volume)
-    problems = [(what, problem) for what, problem in small.verify() if problem]
-    assert problems
-    for what, problem in problems:
-        assert volume.name in what
-        assert "\n" not in problem
+    findings = list(small.verify())
+    assert findings
+    for finding in findings:
+        assert volume.name in finding.place
+        assert "\n" not in str(finding)
     assert list((small.cache / "scratch").iterdir()) == []
 
 
@@ -260,9 +264,8 @@ def test_rows_that_were_changed_no_longer_render(small: Warehouse) -> None:
     relist(small)
     with pytest.raises(IntegrityError, match="table orders of segment 1-2 no longer renders"):
         render(small, BlockRange(1, 2), "orders")
-    problems = [what for what, problem in small.verify() if problem]
-    assert len(problems) == 1
-    assert "orders of segment 1-2" in problems[0]
+    (finding,) = small.verify()
+    assert "orders of segment 1-2" in finding.what
 
 
 @pytest.mark.parametrize(
@@ -279,7 +282,7 @@ def test_any_change_of_the_rows_is_found(small: Warehouse, change: str) -> None:
     with duckdb.connect(_volume(small)) as con:
         con.execute(change)
     relist(small)
-    assert any("orders of segment" in what for what, problem in small.verify() if problem)
+    assert any(finding.what.startswith("orders: ") for finding in small.verify())
 
 
 @pytest.mark.parametrize("damage", ["removed", "cut in half", "flipped at 25.0%"])
@@ -287,9 +290,8 @@ def test_a_damaged_record_is_found_and_named(small: Warehouse, damage: str) -> N
     record = small.loaded_catalog().history()[0].record
     assert record is not None
     _DAMAGES[damage](small.cache / record.key)
-    ((what, problem),) = [(what, problem) for what, problem in small.verify() if problem]
-    assert record.key.partition(".")[0].rpartition("/")[2] in what
-    assert record.key in what + problem
+    (finding,) = small.verify()
+    assert finding.place.endswith(record.key)
 
 
 def test_a_load_is_done_though_nothing_may_be_deleted(
@@ -315,11 +317,12 @@ def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
     assert catalog is not None
     volumes = catalog.history() if kind == "history" else catalog.states()
     (warehouse.cache / volumes[-1].key).unlink()
-    assert [what for what, problem in warehouse.verify() if problem] == [volumes[-1].key]
+    (finding,) = warehouse.verify()
+    assert finding.place.endswith(volumes[-1].key)
     pending = _survey(warehouse, folder).pending
     assert [file.blocks for file in pending] == [BlockRange(3, 4)]
     assert load_folder(warehouse.cache, folder).failures == []
-    assert [problem for _, problem in warehouse.verify() if problem] == []
+    assert list(warehouse.verify()) == []
     assert query(warehouse, "select count(*), count(distinct height) from blocks") == [(4, 4)]
     assert query(warehouse, "select count(*) from parties") == [(0,)]
     assert _survey(warehouse, folder).pending == ()
@@ -342,7 +345,7 @@ def test_a_sweep_waits_for_the_readers_of_older_generations(tmp_path: Path) -> N
     assert warehouse.sweep(grace_seconds=3600) == []
     (state,) = (path for path in first if path.startswith("state/"))
     assert warehouse.sweep(grace_seconds=-1) == [state]
-    assert [problem for _, problem in warehouse.verify() if problem] == []
+    assert list(warehouse.verify()) == []
     assert query(warehouse, "select count(*) from blocks") == [(4,)]
 
 

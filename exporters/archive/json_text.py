@@ -1,0 +1,90 @@
+"""The text of the archive's JSON documents: fixed bytes, of a known format, sealed.
+
+Sealed means that the last field, `sha256`, is the SHA-256 of all bytes before the comma that
+precedes it. Documents of the first release lack it; they end with their list and are still read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from exporters.archive.entries import Json
+from transforms.errors import IntegrityError, SegmentError
+from transforms.sealed import seal_text, unseal_text
+
+FORMAT = 1
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SegmentError)
+"""What reading a JSON document that is none, or has other values, can raise."""
+
+LINE = ",\n"
+"""What separates two fields, or two items of a field's list or map."""
+
+_Parsed = TypeVar("_Parsed")
+_UNSEALED = re.compile(rb"\]\s*\}\s*\Z")
+_REMEDY = "strata publish makes it again"
+
+
+def written(document: Json) -> bytes:
+    """A sealed JSON document with one line for every field, and for every item of a list or map.
+
+    It reads well, compares well line by line, and its bytes follow from its values alone.
+    """
+    return sealed_lines(map(field_line, document.items()))
+
+
+def sealed_lines(fields: Iterable[str]) -> bytes:
+    """The document of fields that are text already."""
+    return seal_text(f"{{\n{LINE.join(fields)}\n}}\n".encode())
+
+
+def field_line(field: tuple[str, Any]) -> str:
+    """A field as text: its items a line each."""
+    name, value = field
+    if isinstance(value, list) and value:
+        return f"{dumps(name)}:[\n{LINE.join(map(dumps, value))}\n]"
+    if isinstance(value, dict) and value:
+        items = (f"{dumps(key)}:{dumps(item)}" for key, item in value.items())
+        return f"{dumps(name)}:{{\n{LINE.join(items)}\n}}"
+    return f"{dumps(name)}:{dumps(value)}"
+
+
+def dumps(value: object) -> str:
+    """A value as JSON on one line."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether a document has its hash, right or wrong; those of the first release have none."""
+    return _UNSEALED.search(data, max(len(data) - 100, 0)) is None
+
+
+def proven_text(data: bytes, place: str) -> bytes:
+    """The text of a document without its hash. Raises `IntegrityError` where that is wrong."""
+    if not is_sealed(data):
+        return data
+    try:
+        return unseal_text(data, place)
+    except IntegrityError as error:
+        raise IntegrityError(f"{error}: {_REMEDY}") from error
+
+
+def parsed(data: bytes, place: str, read: Callable[[Json], _Parsed]) -> _Parsed:
+    """Read a JSON document of a known format. Raises `IntegrityError` naming the place."""
+    try:
+        found = json.loads(proven_text(data, place))
+        if found["format"] != FORMAT:
+            raise IntegrityError(
+                f"{place} has format {found['format']}, this release reads format {FORMAT}: "
+                "use the release that wrote it, or a newer one"
+            )
+        return read(found)
+    except UNREADABLE as error:
+        raise unreadable(place, error) from error
+
+
+def unreadable(place: str, error: Exception) -> IntegrityError:
+    """The error of a document that cannot be read."""
+    return IntegrityError(f"{place} is no document of format {FORMAT} ({error!r}): {_REMEDY}")

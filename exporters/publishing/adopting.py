@@ -1,0 +1,195 @@
+"""Entries of ZIPs that lie in the archive and that no entry names, from the ZIPs themselves.
+
+A publisher that died left them, or the shard that named them is lost or damaged. Nothing but the
+ZIPs and the hash files beside them is needed; `Origin` adds what the warehouse knows.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporters.archive.archive import Archive
+from exporters.archive.entries import Entry, SegmentSource
+from exporters.archive.shards import shard_blocks, shard_number
+from exporters.names import ZipName, parse_csv_name, parse_zip_name
+from exporters.publishing.request import PublishRequest, proven_entry
+from exporters.zips.container import Member
+from exporters.zips.inflate import read_csv
+from exporters.zips.reader import read_members
+from exporters.zips.sources import LocalSource
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.errors import IntegrityError, SegmentError
+from transforms.stores.store import content_sha256
+from transforms.tables.dialect import header_names
+from transforms.tables.registry import HISTORY_TABLES, TableSchema, schema_of
+
+_log = logging.getLogger(__name__)
+
+Origin = Callable[[BlockRange], Sequence[SegmentSource]]
+"""Gives the segments that make up exactly these blocks; none where they are not all known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What making a lost shard again needs: what is known of segments, and a folder for copies."""
+
+    origin: Origin
+    scratch: Path | None = None
+
+
+def unknown_origin(_blocks: BlockRange) -> Sequence[SegmentSource]:
+    """The origin where no warehouse is at hand."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """A ZIP in the archive, by its path below the chain's folder, and what its name says."""
+
+    path: str
+    name: ZipName
+
+    @classmethod
+    def at(cls, archive: Archive, path: str) -> Unnamed | None:
+        """The ZIP at a path; None where a ZIP of that name has no business there."""
+        table, _, file = path.partition("/")
+        name = parse_zip_name(file) if table in HISTORY_TABLES else None
+        known = name is not None and (name.chain_id, name.table) == (archive.chain_id, table)
+        return cls(path, name) if name is not None and known else None
+
+
+NO_WAREHOUSE = Recovery(unknown_origin)
+"""How a shard is made again from its ZIPs alone."""
+
+
+def shard_from_zips(archive: Archive, number: int, recovery: Recovery) -> Iterator[Entry]:
+    """Yield the entries of a shard that is lost, by a listing of all ZIPs of the chain.
+
+    A ZIP that is damaged is left out, with a warning.
+    """
+    lying = [
+        found
+        for table in HISTORY_TABLES
+        for info in archive.store.list(archive.key(f"{table}/"))
+        if (found := Unnamed.at(archive, info.key.partition("/")[2])) is not None
+        and shard_number(found.name.blocks) == number
+    ]
+    for entry in adopt(archive, lying, neighbours(archive, lying), recovery):
+        if isinstance(entry, IntegrityError):
+            _log.warning("%s", entry)
+        else:
+            yield entry
+
+
+def neighbours(archive: Archive, unnamed: Iterable[Unnamed]) -> Iterator[Entry]:
+    """Yield the entries of the shards that these ZIPs reach into, where they can be read."""
+    reached = [one.name.blocks for one in unnamed]
+    try:
+        numbers = archive.index().lines
+    except IntegrityError:
+        return  # it is made again, too
+    for number in numbers:
+        blocks = shard_blocks(number)
+        if any(blocks.overlaps(one) for one in reached):
+            try:
+                yield from archive.shard(number).entries
+            except IntegrityError:
+                continue  # it is made again from its own ZIPs
+
+
+def adopt(
+    archive: Archive,
+    unnamed: Iterable[Unnamed],
+    known: Iterable[Entry],
+    recovery: Recovery,
+) -> Iterator[Entry | IntegrityError]:
+    """Yield an entry for each ZIP, or why there can be none; each is read as a whole.
+
+    Where the origin does not know its segments, a ZIP over the blocks of two or more others of its
+    table, among the unnamed or the entries `known`, is a window of theirs.
+    """
+    singles: dict[str, dict[BlockRange, SegmentSource]] = defaultdict(dict)
+    for entry in known:
+        if not entry.is_window:
+            singles[entry.table][entry.blocks] = entry.segments[0]
+    # Windows after what they join.
+    for one in sorted(unnamed, key=_length):
+        held = singles[one.name.table]
+        try:
+            segments = recovery.origin(one.name.blocks) or _tiles(one.name.blocks, held)
+            entry = _adopted(archive, one, segments, recovery.scratch)
+        except (IntegrityError, SegmentError) as error:
+            place = archive.place(one.path)
+            yield IntegrityError(f"{place} cannot be taken into the index: {error}")
+            continue
+        if not entry.is_window:
+            held[entry.blocks] = entry.segments[0]
+        yield entry
+
+
+def _length(one: Unnamed) -> int:
+    return one.name.blocks.last - one.name.blocks.first
+
+
+def _tiles(whole: BlockRange, held: Mapping[BlockRange, SegmentSource]) -> Sequence[SegmentSource]:
+    """The segments that make up `whole` without a gap; none where nothing lies inside it.
+
+    Raises `IntegrityError` where only some of them are known.
+    """
+    inside = sorted(one for one in held if whole.first <= one.first and one.last <= whole.last)
+    if inside and list(contiguous_runs(inside)) != [whole]:
+        raise IntegrityError(
+            "its blocks are those of several segments, of which some have no ZIP: publish these, "
+            "then run strata publish again"
+        )
+    return [held[one] for one in inside]
+
+
+def _adopted(
+    archive: Archive,
+    one: Unnamed,
+    segments: Sequence[SegmentSource],
+    scratch: Path | None,
+) -> Entry:
+    with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
+        copy = Path(folder) / one.path.rpartition("/")[2]
+        archive.store.fetch(archive.key(one.path), copy)
+        _check_hash_file(archive, one, copy)
+        source = LocalSource.open(copy)
+        members = read_members(source)
+        version = parse_csv_name(members[0].name).version if members else 0
+        request = PublishRequest(
+            one.name.table,
+            copy,
+            tuple(segments) or (SegmentSource(one.name.blocks, version),),
+            tuple(_schema(source, member) for member in members),
+            sum(member.rows for member in members),
+        )
+        return proven_entry(request, archive.chain_id, copy)
+
+
+def _check_hash_file(archive: Archive, one: Unnamed, copy: Path) -> None:
+    """Hold a ZIP against the hash file beside it, if there is one."""
+    stated = archive.read(f"{one.path}.sha256")
+    found = content_sha256(copy)
+    if stated is not None and stated.split(b" ")[0] != found.encode():
+        raise IntegrityError(
+            f"it hashes to {found}, the hash file beside it says otherwise: put the right one of "
+            "the two back, or delete both and publish again"
+        )
+
+
+def _schema(source: LocalSource, member: Member) -> TableSchema:
+    """The columns of a CSV by its first line, typed as those of a segment are."""
+    name = parse_csv_name(member.name)
+    text = b""
+    for block in read_csv(source, member):
+        text += block
+        if len(text) >= member.header.plain:
+            break
+    return schema_of(name.table, name.version, header_names(text[: member.header.plain]))

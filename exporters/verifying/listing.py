@@ -1,0 +1,121 @@
+"""The names of all objects of a store, on disk: a large archive has millions of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+from transforms.blocks import BlockRange
+from transforms.objects import ObjectInfo
+from transforms.stores.store import Store
+
+_AT_ONCE = 10_000
+_ZIP = re.compile(r"([^/]+)/[^/]+/[^/]+-(\d{1,19})-\d{1,19}\.zip(?:\.sha256)?")
+_TABLE = "create table objects (key text primary key, size, version, modified) without rowid"
+
+
+class Listing:
+    """What a store listed at one moment; what was accounted for is crossed off.
+
+    Raises what listing raises: `ConfigError` where there is no such place.
+    """
+
+    def __init__(self, store: Store, scratch: Path | None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="strata-", dir=scratch)
+        self._lock = threading.Lock()
+        self.time = time.time()
+        self._path = Path(self._folder.name) / "objects.sqlite"
+        try:
+            with self._locked():
+                self._con = sqlite3.connect(self._path, check_same_thread=False)
+                self._con.execute("pragma journal_mode = off").fetchall()
+                self._con.execute("pragma synchronous = off")
+                self._con.execute(_TABLE)
+                self._fill(store)
+        except BaseException:
+            self.close()
+            raise
+
+    def _fill(self, store: Store) -> None:
+        infos = iter(store.list())
+        while rows := [(i.key, i.size, i.version, i.modified) for i in islice(infos, _AT_ONCE)]:
+            self._con.executemany("insert or replace into objects values (?, ?, ?, ?)", rows)
+        self._con.commit()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One at a time; that there is no room on the disk is an error of the machine."""
+        try:
+            with self._lock:
+                yield
+        except sqlite3.OperationalError as error:
+            # It says that there is no room, or that a write failed, and never where.
+            number = errno.ENOSPC if "full" in str(error) else errno.EIO
+            what = f"{os.strerror(number)} ({error})"
+            raise OSError(number, what, str(self._path)) from error
+
+    def close(self) -> None:
+        """Forget it."""
+        if hasattr(self, "_con"):
+            self._con.close()
+        self._folder.cleanup()
+
+    def find(self, key: str) -> ObjectInfo | None:
+        """An object that was listed, and was not crossed off."""
+        with self._locked():
+            asked = "select key, size, version, modified from objects where key = ?"
+            row = self._con.execute(asked, [key]).fetchone()
+        return ObjectInfo(*row) if row else None
+
+    def count(self, first: str, ending: str) -> int:
+        """How many listed keys begin and end so."""
+        with self._locked():
+            asked = "select count(*) from objects where key >= ? and key < ? and key glob ?"
+            after = f"{first}\U0010ffff"
+            return int(self._con.execute(asked, [first, after, f"*{ending}"]).fetchone()[0])
+
+    def cross_off(self, keys: Iterable[str]) -> None:
+        """These are accounted for."""
+        with self._locked():
+            self._con.executemany("delete from objects where key = ?", [(key,) for key in keys])
+
+    def forgive(self, chain_id: str, blocks: BlockRange) -> None:
+        """Cross off every ZIP of a chain that begins in these blocks, with its hash file."""
+        gone = []
+        for info in self.left():
+            found = _ZIP.fullmatch(info.key)
+            if found and found[1] == chain_id and blocks.first <= int(found[2]) <= blocks.last:
+                gone.append(info.key)
+        self.cross_off(gone)
+
+    def left(self) -> Iterator[ObjectInfo]:
+        """What was not crossed off, by key."""
+        asked = (
+            "select key, size, version, modified from objects where key > ? order by key limit ?"
+        )
+        last = ""
+        while True:
+            with self._locked():
+                rows = self._con.execute(asked, [last, _AT_ONCE]).fetchall()
+            yield from (ObjectInfo(*row) for row in rows)
+            if len(rows) < _AT_ONCE:
+                return
+            last = rows[-1][0]
+
+    def folders(self) -> list[str]:
+        """The first parts of all keys that have several."""
+        with self._locked():
+            asked = (
+                "select distinct substr(key, 1, instr(key, '/') - 1) from objects "
+                "where instr(key, '/') > 0 order by 1"
+            )
+            return [str(name) for (name,) in self._con.execute(asked)]

@@ -1,0 +1,107 @@
+"""The documents of an archive: each is computed again and compared with what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from exporters.archive.archive import Archive, read_small
+from exporters.archive.documents import CHAINS, HOME, Document, chains, documents
+from exporters.archive.ledger import LEDGER, LEDGER_COPY, right_ledger
+from exporters.verifying.right_store import RightStore
+from transforms.errors import IntegrityError
+from transforms.verifying.counts import Counts, Kind
+from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
+
+_KINDS = {"json": Kind.DOCUMENTS, "html": Kind.PAGES, "sha256": Kind.HASH_FILES}
+_NEITHER = Remedy((), f"put {LEDGER} or {LEDGER_COPY} back from a backup: nothing else says this")
+
+
+def document_findings(
+    archive: Archive,
+    numbers: Sequence[int],
+    counts: Counts,
+    remedy: Remedy,
+    *,
+    with_store: bool,
+) -> Iterator[Finding]:
+    """Compute what follows from these shards, which are sound, and compare it with what is there.
+
+    `with_store` includes the list of all chains, and their page.
+    """
+    right = RightStore(archive.store)
+    yield from _ledger(archive, counts, remedy)
+    for document in documents(Archive(right, archive.chain_id), numbers):
+        if document.key not in (CHAINS, HOME) or with_store:
+            yield from _document(archive, right, document, counts, remedy)
+
+
+def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
+    """The keys of all documents, besides the shards."""
+    yield from (archive.key(name) for name in (LEDGER, LEDGER_COPY))
+    yield from (document.key for document in documents(archive, numbers))
+
+
+def _document(
+    archive: Archive, right: RightStore, document: Document, counts: Counts, remedy: Remedy
+) -> Iterator[Finding]:
+    place = archive.store.describe(document.key)
+    kind = _KINDS[document.key.rpartition(".")[2]]
+    counts.expect(kind)
+    try:
+        stored = read_small(archive.store, document.key)
+    except OSError as error:
+        yield Finding(Problem.UNREADABLE, place, unreadable(error), remedy)
+        stored = None
+    except IntegrityError as error:
+        yield Finding(Problem.BAD_INDEX, place, str(error), remedy)
+        stored = None
+    else:
+        if stored is None:
+            what = "it should be there, and is not"
+            yield Finding(Problem.BAD_INDEX, place, what, remedy)
+    counts.read(kind, 0 if stored is None else 1)
+    damage = _damage(archive, document.key)
+    wanted = document.content(None if damage else stored)
+    right.correct(document.key, wanted)
+    if stored is not None and stored != wanted:
+        what = damage or "it does not follow from what is published"
+        yield Finding(Problem.BAD_INDEX, place, what, remedy)
+
+
+def _damage(archive: Archive, key: str) -> str:
+    """Why a document that others are made from cannot be read, if it cannot."""
+    read: Callable[[], object]
+    if key == archive.key("index.json"):
+        read = archive.index
+    elif key == CHAINS:
+        read = partial(chains, archive.store)
+    else:
+        return ""
+    try:
+        read()
+    except (IntegrityError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _ledger(archive: Archive, counts: Counts, remedy: Remedy) -> Iterator[Finding]:
+    place = archive.place(LEDGER)
+    try:
+        wanted = right_ledger(archive)
+    except IntegrityError as error:
+        counts.expect(Kind.DOCUMENTS, 2)
+        yield Finding(Problem.BAD_INDEX, place, str(error), _NEITHER)
+        return
+    if wanted is None:
+        return
+    for name in (LEDGER, LEDGER_COPY):
+        counts.expect(Kind.DOCUMENTS)
+        stored = archive.read(name)
+        counts.read(Kind.DOCUMENTS, 0 if stored is None else 1)
+        if stored is None:
+            what = "it should be there, and is not"
+            yield Finding(Problem.BAD_INDEX, archive.place(name), what, remedy)
+        elif stored != wanted:
+            what = "it is damaged, or lacks what its other copy says"
+            yield Finding(Problem.BAD_INDEX, archive.place(name), what, remedy)

@@ -1,0 +1,123 @@
+"""The ZIPs of an archive: which are read, what was read of how much, what is wrong with them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporters.archive.archive import Archive
+from exporters.archive.entries import Entry
+from exporters.publishing.publish import hash_line
+from exporters.verifying.expected import Named
+from exporters.verifying.listing import Listing
+from exporters.verifying.verify_zip import ZipCheck, ZipReader
+from transforms.objects import ObjectInfo
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import Finding, Problem, Remedy, replace_zips
+from transforms.verifying.verification import Verification
+from transforms.warehouse.receipts import Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class ZipsCheck:
+    """The check of one archive's ZIPs; `total` is how many there are, `remedy` for those gone."""
+
+    archive: Archive
+    verification: Verification
+    listing: Listing | None
+    scratch: Path | None
+    remedy: Remedy
+    total: int
+
+    def findings(
+        self, entries: Sequence[Entry], receipts: Mapping[Named, Receipt], pool: ThreadPoolExecutor
+    ) -> Iterator[Finding]:
+        """Yield what is wrong with ZIPs; each worker of the pool reads one at a time."""
+        chosen = []
+        for entry in entries:
+            is_chosen = self.verification.chooses(self.total)
+            self._expect(entry, is_chosen=is_chosen)
+            if is_chosen:
+                chosen.append(entry)
+            else:
+                yield from self._present(entry)
+        sampled = self.verification.is_quick
+        reader = ZipReader(self.archive, self.scratch, self.remedy, only_hashes=sampled)
+
+        def check(entry: Entry) -> ZipCheck | None:
+            receipt = None if entry.is_window else receipts.get((entry.table, entry.blocks))
+            return self._checked(reader, entry, receipt)
+
+        for done in pool.map(check, chosen):
+            if done is not None:
+                self._read(done)
+                yield from done.findings
+
+    def _expect(self, entry: Entry, *, is_chosen: bool) -> None:
+        counts, is_whole = self.verification.counts, not self.verification.is_quick
+        counts.expect(Kind.ZIPS, is_chosen=is_chosen)
+        counts.expect(Kind.BYTES, entry.bytes, is_chosen=is_chosen)
+        counts.expect(Kind.CSVS, len(entry.members), is_chosen=is_whole)
+        counts.expect(Kind.HASH_FILES, is_chosen=is_chosen)
+
+    def _checked(self, reader: ZipReader, entry: Entry, receipt: Receipt | None) -> ZipCheck | None:
+        """Read a ZIP, unless the part of this check that was interrupted has proven it."""
+        if self.verification.is_over():
+            return None
+        proven, key = self.verification.proven, self.archive.key(entry.path)
+        place, state = self.archive.place(entry.path), _version(self._info(key))
+        beside = _version(self._info(f"{key}.sha256"))
+        # What it is held against: all that the index and the warehouse say of it.
+        said = f"{entry!r} {receipt.sha256 if receipt else ''}"
+        recorded = hashlib.sha256(said.encode()).hexdigest()
+        is_known = bool(state and beside) and not self.verification.is_quick
+        if is_known and proven.has(place, f"{state} {beside}", recorded):
+            return ZipCheck(entry)
+        check = reader.check(entry, receipt)
+        if is_known and not check.findings:
+            proven.keep(place, f"{state} {beside}", recorded)
+        return check
+
+    def _read(self, check: ZipCheck) -> None:
+        counts = self.verification.counts
+        is_earlier = not (check.zips or check.findings)
+        zips = 1 if is_earlier else check.zips
+        counts.read(Kind.ZIPS, zips, is_earlier=is_earlier)
+        counts.read(Kind.BYTES, check.entry.bytes * zips, is_earlier=is_earlier)
+        csvs = len(check.entry.members) if is_earlier else check.csvs
+        counts.read(Kind.CSVS, csvs, is_earlier=is_earlier)
+        counts.read(Kind.HASH_FILES, 1 if is_earlier else check.hash_files, is_earlier=is_earlier)
+        count = counts[Kind.ZIPS]
+        done = count.read + count.earlier
+        self.verification.progress(Kind.ZIPS, done, max(done, self._whole(count.chosen)))
+
+    def _whole(self, chosen: int) -> int:
+        return chosen if self.verification.is_quick else max(chosen, self.total)
+
+    def _present(self, entry: Entry) -> Iterator[Finding]:
+        """What a sample leaves out is there, at least, with all its bytes, and its hash file."""
+        for path, size in (
+            (entry.path, entry.bytes),
+            (f"{entry.path}.sha256", len(hash_line(entry))),
+        ):
+            info = self._info(self.archive.key(path))
+            place = self.archive.place(path)
+            if info is None:
+                what = "the index names it, and it is not there"
+                yield Finding(Problem.MISSING, place, what, self.remedy)
+            elif info.size != size:
+                remedy = replace_zips(entry.table, entry.blocks)
+                what = f"it has {info.size} bytes, not {size}"
+                yield Finding(Problem.ALTERED, place, what, remedy)
+
+    def _info(self, key: str) -> ObjectInfo | None:
+        """An object as listed; a listing is not believed, what it lacks is asked for by name."""
+        listed = self.listing.find(key) if self.listing is not None else None
+        return listed or self.archive.store.head(key)
+
+
+def _version(info: ObjectInfo | None) -> str:
+    return info.version if info else ""

@@ -1,0 +1,58 @@
+"""The group of all commands. Each is its own module, imported only when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+import click
+
+from pipelines.stopping import leave_signals
+
+COMMANDS = (
+    *("sample", "run", "load", "captures", "publish", "export"),
+    *("sql", "status", "verify", "repair", "compact"),
+)
+"""In the order in which one meets them."""
+
+PLUGINS = "strata.commands"
+"""The entry point group of commands from packages that this one must not import (`serve`)."""
+
+
+class _Commands(click.Group):
+    """Finds a command in `pipelines.commands.<name>`, as its function `command`, or as a plugin."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return [*COMMANDS, *sorted(entry_points(group=PLUGINS).names)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name in COMMANDS:
+            found = import_module(f"pipelines.commands.{cmd_name}").command
+        else:
+            plugins = entry_points(group=PLUGINS, name=cmd_name)
+            if not plugins:
+                return None
+            (plugin,) = plugins
+            found = plugin.load()
+            leave_signals()  # a server has its own way to stop
+        assert isinstance(found, click.Command)
+        return found
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise click.Abort from error  # for the former click prints a line of its own
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 something was refused or not done, 2 usage or settings, "
+    "3 block range, 4 conflict in the archive, 5 damage or findings, 6 busy, "
+    "7 disk, memory or network, 130 interrupted, 143 terminated.",
+)
+@click.option("--debug", is_flag=True, help="Show a traceback where something fails.")
+@click.version_option(package_name="strata")
+def strata(debug: bool) -> None:
+    """History segments of a trading network in, DuckDB warehouse and published CSV exports out."""

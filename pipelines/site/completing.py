@@ -1,0 +1,209 @@
+"""Making an archive complete: whatever of what was published is missing is made again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby
+
+from exporters.archive.archive import Archive
+from exporters.archive.documents import refresh
+from exporters.archive.entries import Entry
+from exporters.archive.ledger import Replacement, mend_ledger, record
+from exporters.archive.shards import shard_number
+from exporters.publishing.adopting import Recovery, adopt, neighbours
+from exporters.publishing.comparing import Differences, Progress, compare
+from exporters.publishing.publish import (
+    Outcome,
+    Published,
+    name_in_shards,
+    publish_zips,
+    put_hash_file,
+)
+from exporters.publishing.request import PublishRequest
+from exporters.publishing.windows import window_of, window_request
+from pipelines.site.publishing import part_request, site_recovery
+from pipelines.site.site import Site
+from transforms.blocks import BlockRange
+from transforms.errors import IntegrityError, RangeError
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.receipts import LoadedSegment
+
+Loaded = Mapping[BlockRange, LoadedSegment]
+"""All loaded segments, by their blocks."""
+
+_REASON = "its ZIP was gone from the archive and was made again from the warehouse"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What was looked at and what had to be made again.
+
+    `looked_at` counts the published ZIPs that were looked for. The others count what was missing:
+    ZIPs, hash files, ZIPs that no shard named, shards, and other documents. `failed` is what could
+    not be made again, or has another size than its entry says; `unpublished` are the loaded
+    segments that have not a ZIP of each table, ascending.
+    """
+
+    looked_at: int = 0
+    zips: int = 0
+    hash_files: int = 0
+    named: int = 0
+    shards: int = 0
+    documents: int = 0
+    failed: tuple[Published, ...] = ()
+    unpublished: tuple[BlockRange, ...] = ()
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether all was there that was ever published."""
+        return replace(self, looked_at=0, unpublished=()) == Completion()
+
+
+def complete_archive(
+    site: Site,
+    archive: Archive,
+    progress: Progress = lambda _what, _done, _total: None,
+    *,
+    contents: bool = True,
+) -> Completion:
+    """Look at what a chain's archive has, by a listing, and make again what is missing.
+
+    Documents that follow from others are compared byte by byte with what they should be, or where
+    `contents` is not asked for, only those of shards that changed. What the bytes of a ZIP are is
+    not looked at: that is for verifying. Errors of the machine end it as they are: run it again.
+    """
+    found = compare(archive, progress)
+    loaded = site.loaded_catalog().segments
+    if not found.shards and not found.unnamed:
+        return Completion(unpublished=tuple(loaded))
+    recovery = site_recovery(site)
+    entries, failed = _adopted(archive, found, recovery)
+    named = name_in_shards(archive, entries, recovery, found.lost, found.unsealed)
+    made = _made_again(site, archive, found.missing, loaded, failed)
+    unhashed = [*found.unhashed, *(one for one in entries if _lacks_hash_file(archive, one))]
+    for entry in unhashed:
+        put_hash_file(archive, entry)
+    failed += map(_altered, found.altered)
+    changed = {*found.stale, *named}
+    numbers = {*found.shards, *changed} if contents else changed
+    written = refresh(archive, sorted(numbers)) + mend_ledger(archive)
+    unnamed = [one for one in found.unnamed if shard_number(one.name.blocks) not in found.lost]
+    return Completion(
+        looked_at=found.zips,
+        zips=made,
+        hash_files=len(unhashed),
+        named=len(unnamed),
+        shards=len(found.lost),
+        documents=written + len(found.unsealed),
+        failed=tuple(failed),
+        unpublished=tuple(_unpublished(loaded, found, entries)),
+    )
+
+
+def _unpublished(
+    loaded: Iterable[BlockRange], found: Differences, adopted: Sequence[Entry]
+) -> Iterator[BlockRange]:
+    held = Counter(found.singles)
+    held.update(entry.blocks for entry in adopted if not entry.is_window)
+    return (blocks for blocks in loaded if held[blocks] < len(HISTORY_TABLES))
+
+
+def _adopted(
+    archive: Archive, found: Differences, recovery: Recovery
+) -> tuple[list[Entry], list[Published]]:
+    """The entries of ZIPs that no shard names, those of lost shards among them."""
+    entries: list[Entry] = []
+    failed: list[Published] = []
+    known = neighbours(archive, found.unnamed)
+    for one in adopt(archive, found.unnamed, known, recovery):
+        if isinstance(one, Entry):
+            entries.append(one)
+        else:
+            failed.append(Published(archive.place(""), Outcome.DAMAGED, reason=str(one)))
+    return entries, failed
+
+
+def _lacks_hash_file(archive: Archive, entry: Entry) -> bool:
+    return archive.store.head(archive.key(f"{entry.path}.sha256")) is None
+
+
+def _made_again(
+    site: Site,
+    archive: Archive,
+    missing: Sequence[Entry],
+    loaded: Loaded,
+    failed: list[Published],
+) -> int:
+    """Publish again what is gone: single ZIPs from the warehouse, then windows from these."""
+    singles = (entry for entry in missing if not entry.is_window)
+    windows = [entry for entry in missing if entry.is_window]
+    made = 0
+    for _, group in groupby(singles, key=lambda entry: shard_number(entry.blocks)):
+        parts = list(_parts(site, archive, list(group), loaded, failed))
+        made += _put(site, archive, parts, failed)
+    return made + _put(site, archive, list(_windows(site, archive, windows, failed)), failed)
+
+
+def _put(
+    site: Site, archive: Archive, requests: Sequence[PublishRequest], failed: list[Published]
+) -> int:
+    report = publish_zips(archive, requests, scratch=site.scratch(), recovery=site_recovery(site))
+    failed += report.failed
+    return report.created + report.identical
+
+
+def _parts(
+    site: Site,
+    archive: Archive,
+    entries: Sequence[Entry],
+    loaded: Loaded,
+    failed: list[Published],
+) -> Iterator[PublishRequest]:
+    """The requests for single ZIPs that the warehouse can render to the very text."""
+    wanted = {entry.blocks for entry in entries if entry.blocks in loaded}
+    receipts = {(one.table, one.blocks): one for one in site.warehouse.receipts(wanted)}
+    for entry in entries:
+        receipt = receipts.get((entry.table, entry.blocks))
+        if receipt is None:
+            failed.append(_gone(archive, entry, "the warehouse does not hold its segment: load it"))
+        elif receipt.sha256 != entry.members[0].sha256:
+            what = "the warehouse has other text for it: strata publish --replace puts that there"
+            failed.append(_gone(archive, entry, what))
+        else:
+            request = part_request(site, receipt, loaded[entry.blocks])
+            _tell_ledger(archive, entry, request.zip_sha256)
+            yield request
+
+
+def _tell_ledger(archive: Archive, entry: Entry, sha256: str) -> None:
+    """The same text may be deflated to other bytes by another release: that goes on record."""
+    if sha256 != entry.sha256:
+        now = datetime.now(UTC)
+        record(archive, Replacement(entry.path, entry.sha256, sha256, _REASON, now))
+
+
+def _windows(
+    site: Site, archive: Archive, entries: Sequence[Entry], failed: list[Published]
+) -> Iterator[PublishRequest]:
+    for entry in entries:
+        window = window_of(archive, entry)
+        try:
+            yield window_request(archive, window, site.exporter.proofs, site.settings.name_style)
+        except (RangeError, IntegrityError) as error:
+            failed.append(_gone(archive, entry, str(error)))
+
+
+def _gone(archive: Archive, entry: Entry, why: str) -> Published:
+    reason = f"{archive.place(entry.path)} is gone and cannot be made again: {why}"
+    return Published(entry.path.rpartition("/")[2], Outcome.DAMAGED, reason=reason)
+
+
+def _altered(entry: Entry) -> Published:
+    reason = (
+        f"it has not the {entry.bytes} bytes that its entry says: strata publish --replace REASON "
+        f"--table {entry.table} --blocks {entry.blocks} puts the right ones there"
+    )
+    return Published(entry.path.rpartition("/")[2], Outcome.CONFLICT, reason=reason)

@@ -1,0 +1,113 @@
+"""Ctrl-C and SIGTERM: a command ends at once, whatever it is doing, with one line.
+
+What is written stays whole: unfinished files lie in scratch folders, which the next command sweeps.
+Python runs its signal handlers only between its own instructions, so a thread of ours hears of a
+signal besides, stops queries of DuckDB, and ends the process where all of that does not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from transforms import interrupts
+
+SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+_GRACE_SECONDS = 4.0  # to write down that a run ends, and to remove what is unfinished
+_REPEAT_SECONDS = 0.05
+_SIGNAL_CODES = 128
+
+_left_alone = threading.Event()
+_said = threading.Lock()
+
+
+@contextmanager
+def stopping_on_signals() -> Iterator[None]:
+    """Leave the process, with 128 and the signal's number, on a signal during the block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may ask for signals
+        return
+    _left_alone.clear()
+    hearing, telling = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(telling, False)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    former = signal.set_wakeup_fd(telling, warn_on_full_buffer=False)
+    try:
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:  # as for what a shell runs in the background
+                signal.signal(number, _raise)
+        threading.Thread(target=_listen, args=(hearing,), daemon=True).start()
+        yield
+    finally:
+        if interrupts.requested():
+            _leave(interrupts.requested())
+        signal.set_wakeup_fd(former)
+        for number, handler in before.items():
+            if signal.getsignal(number) is _raise:
+                signal.signal(number, handler)
+        os.close(telling)  # which ends the thread
+
+
+def leave_signals() -> None:
+    """Let a command have its own way with signals, from now on."""
+    _left_alone.set()
+    for number in SIGNALS:
+        if signal.getsignal(number) is _raise:
+            default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, default)
+
+
+def _raise(number: int, _frame: FrameType | None) -> None:
+    _be_quiet()
+    interrupts.interrupt_all(number)
+    raise KeyboardInterrupt
+
+
+def _listen(hearing: int) -> None:
+    """Wait for signals; the numbers of those that Python has a handler for come as bytes."""
+    try:
+        while told := os.read(hearing, 1):
+            if not _left_alone.is_set() and told[0] in SIGNALS:
+                _stop(hearing, told[0])
+    finally:
+        os.close(hearing)
+
+
+def _stop(hearing: int, number: int) -> None:
+    """End the process: by itself, or after a while, or with the next signal."""
+    _be_quiet()
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while time.monotonic() < deadline:
+        # Again and again: what begins after one of these would run on.
+        interrupts.interrupt_all(number)
+        if select.select([hearing], [], [], _REPEAT_SECONDS)[0]:
+            break
+    _leave(number)
+
+
+def _be_quiet() -> None:
+    """What goes wrong because all is being stopped is of no use to anybody."""
+    logging.disable(logging.CRITICAL)
+    sys.unraisablehook = _ignore
+    threading.excepthook = _ignore
+
+
+def _ignore(_problem: object) -> None:
+    """Say nothing."""
+
+
+def _leave(number: int) -> None:
+    """Say so, once, and end the process without waiting for threads or connections."""
+    if _said.acquire(blocking=False):
+        line = f"strata: {SIGNALS[signal.Signals(number)]}: run it again to go on\n"
+        os.write(2, line.encode())
+        os._exit(_SIGNAL_CODES + number)
+    threading.Event().wait()  # the other thread is leaving

@@ -1,0 +1,127 @@
+"""Where tries happen: a home with source, warehouse, archive and Dagster's folder, in known states.
+
+A state is made once by undisturbed commands, and copied for each try to the one path that all tries
+of a process share: views and proofs name files by path.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.faults.children import in_child, use
+from tests.faults.commands import run_strata
+from tests.segments_kit import KIT_CHAIN, build_segment, table_rows
+from tests.transforms.warehouse_kit import STATE_TABLES
+
+BLOCKS = 10
+SEGMENTS = 3
+SMALL_SEGMENTS = 4
+_KEPT_STATE = {"parties", "orders_live"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder of a try, and one beside it for what a try writes that faults do not reach."""
+
+    home: Path
+    notes: Path
+
+    @property
+    def warehouse(self) -> Path:
+        return self.home / "warehouse"
+
+    @property
+    def archive(self) -> Path:
+        return self.home / "archive"
+
+    def environment(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Everything that a command reads lies below `home`."""
+        return {
+            "STRATA_SOURCE": str(self.home / "source"),
+            "STRATA_WAREHOUSE": str(self.warehouse),
+            "STRATA_ARCHIVE": str(self.archive),
+            "DAGSTER_HOME": str(self.home / "dagster"),
+            "TMPDIR": str(self.home / "tmp"),
+            **settings,
+        }
+
+
+def write_segments(source: Path, numbers: Sequence[int], changed: int | None = None) -> None:
+    """Write segments of ten blocks; the last one has a current state.
+
+    `changed` is the number of one whose orders are others than usual.
+    """
+    for number in numbers:
+        first = number * BLOCKS + 1
+        price = "7" if number == changed else "5"
+        rows = [{"price": price, "size": str(at)} for at in range(number + 2)]
+        kept = _KEPT_STATE if number == numbers[-1] else set[str]()
+        build_segment(
+            source,
+            first=first,
+            last=first + BLOCKS - 1,
+            tables={
+                "orders": table_rows("orders", *rows, first=first),
+                "trades": table_rows("trades", *[{"size": "3"}] * 4, first=first),
+            },
+            omit=set(STATE_TABLES) - kept,
+        )
+
+
+def write_captures(source: Path) -> None:
+    """Write two files of spam captures."""
+    (source / "spam").mkdir()
+    for height in (7, 15):
+        statistics = {"epochSeq": str(height)}
+        line = {"partyId": f"{height:064x}", "chainId": KIT_CHAIN, "statistics": statistics}
+        (source / "spam" / f"{KIT_CHAIN}-{height}.ndjson").write_text(f"{json.dumps(line)}\n")
+
+
+def empty_home(place: Place) -> None:
+    """Make the folders of a home anew, with nothing in them."""
+    shutil.rmtree(place.home, ignore_errors=True)
+    for folder in (place.home / "source", place.home / "tmp", place.notes):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+class Snapshots:
+    """The states of one place: each made when it is first asked for, then copied."""
+
+    def __init__(self, place: Place, folder: Path) -> None:
+        self._place = place
+        self._folder = folder
+
+    def restore(self, name: str, make: Callable[[Place], None]) -> None:
+        """Let the home be in the state that `make` makes of an empty one."""
+        kept = self._folder / name
+        if not kept.exists():
+            empty_home(self._place)
+            make(self._place)
+            shutil.copytree(self._place.home, kept, symlinks=True)
+        else:
+            shutil.rmtree(self._place.home)
+            shutil.copytree(kept, self._place.home, symlinks=True)
+
+
+def undisturbed(place: Place, settings: Mapping[str, str], *commands: Sequence[str]) -> None:
+    """Run commands that must succeed."""
+
+    def work() -> int:
+        use(place.environment(settings))
+        return max(run_strata(list(command)) for command in commands)
+
+    ended = in_child(work, place.notes)
+    assert ended.code == 0, f"{commands}: {ended.code}\n{ended.out}\n{ended.err}"
+
+
+def archive_files(place: Place) -> dict[str, bytes]:
+    """Every published file."""
+    return {
+        str(path.relative_to(place.archive)): path.read_bytes()
+        for path in sorted(place.archive.rglob("*"))
+        if path.is_file() and not any(part.startswith(".") for part in path.parts)
+    }

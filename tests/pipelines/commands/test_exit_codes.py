@@ -1,0 +1,157 @@
+"""Every exit code of the README, from real processes; and what a full or read-only disk says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.settings import Settings
+from tests.pipelines.kit import make_segment, site_settings
+from tests.segments_kit import KIT_CHAIN
+
+STRATA = Path(sys.executable).parent / "strata"
+ZIP = f"{KIT_CHAIN}/blocks/{KIT_CHAIN}-blocks-1-10.zip"
+
+
+def strata(
+    place: Path, *arguments: str, before: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    places = {
+        "STRATA_SOURCE": place / "source",
+        "STRATA_WAREHOUSE": place / "warehouse",
+        "STRATA_ARCHIVE": place / "archive",
+        "DAGSTER_HOME": place / "home",
+    }
+    environment = {**os.environ, **{name: str(path) for name, path in places.items()}}
+    command = [*before, str(STRATA), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def told(answer: subprocess.CompletedProcess[str], code: int) -> str:
+    """The one sentence on stderr of a command that left with this code."""
+    assert answer.returncode == code, answer.stderr
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith("strata: ")
+    return line
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("done")
+    make_segment(site_settings(place), 0)
+    for command in ("load", "publish"):
+        assert strata(place, command).returncode == 0
+    return place
+
+
+@pytest.fixture
+def place(done: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(done, tmp_path / "place"))
+
+
+def test_1_is_something_refused(place: Path) -> None:
+    settings = Settings(source=str(place / "source"), warehouse="", archive="")
+    make_segment(settings, 1, omit=["trades"])
+    assert strata(place, "load").returncode == 1
+    assert strata(place, "run").returncode == 1
+
+
+def test_2_is_usage_or_a_setting(place: Path) -> None:
+    assert "'ftp://x' is no store" in told(strata(place, "status", "--source", "ftp://x"), 2)
+    assert strata(place, "export").returncode == 2
+
+
+def test_3_is_a_block_range(place: Path) -> None:
+    told(strata(place, "export", "blocks", "1", "15", "--dry-run"), 3)
+
+
+def test_4_is_a_conflict_in_the_archive(place: Path) -> None:
+    shutil.rmtree(place / "archive")
+    target = place / "archive" / ZIP
+    target.parent.mkdir(parents=True)
+    target.write_bytes(b"something else")
+
+    answer = strata(place, "publish")
+
+    assert answer.returncode == 4
+    assert ZIP.rpartition("/")[2] in answer.stdout
+
+
+def test_5_is_damage_and_findings(place: Path) -> None:
+    (volume,) = (place / "warehouse" / "volumes").iterdir()
+    raw = bytearray(volume.read_bytes())
+    raw[len(raw) // 2 :] = bytes(len(raw) - len(raw) // 2)
+    volume.write_bytes(raw)
+
+    assert strata(place, "verify").returncode == 5
+    assert strata(place, "repair", "--dry-run").returncode == 5
+    shutil.rmtree(place / "archive")
+    shutil.rmtree(place / "warehouse" / "parts", ignore_errors=True)
+    assert strata(place, "publish").returncode == 5
+
+
+def test_6_is_a_lock_of_somebody_else(place: Path) -> None:
+    (volume,) = (place / "warehouse" / "volumes").iterdir()
+    holding = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print(1, flush=True); input()"
+    command = [sys.executable, "-c", holding, str(volume)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        line = told(strata(place, "sql", "from blocks"), 6)
+        other.kill()
+    assert "another program has it open to write" in line
+    assert str(volume) in line
+
+
+def test_7_is_a_limit_of_the_machine(place: Path) -> None:
+    shutil.rmtree(place / "warehouse")
+    limited = ("sh", "-c", 'ulimit -f 100; exec "$0" "$@"')
+
+    line = told(strata(place, "load", before=limited), 7)
+
+    assert f"{place}/warehouse/" in line
+    assert "File too large: raise the limit of a file's size" in line
+    assert "Dagster's database says: " in told(strata(place, "run", before=limited), 7)
+    assert strata(place, "load").returncode == 0
+    assert strata(place, "verify").returncode == 0
+
+
+def mounted(script: str) -> tuple[str, ...]:
+    """What runs a command after mounts of its own, which only it sees."""
+    if shutil.which("unshare") is None:
+        pytest.skip("there is no unshare, to mount a file system for one process")
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("this user may not mount anything")
+    return ("unshare", "-m", "sh", "-c", f'{script} && exec "$0" "$@"')
+
+
+def test_7_is_a_full_disk_too(place: Path) -> None:
+    shutil.rmtree(place / "warehouse")
+    (place / "warehouse").mkdir()
+    for kilobytes in (64, 300, 700):
+        small = f"mount -t tmpfs -o size={kilobytes}k none '{place}/warehouse'"
+        line = told(strata(place, "load", before=mounted(small)), 7)
+        assert f"strata: {place}/warehouse/" in line
+        assert "No space left on device: free some room there" in line
+        assert "damaged" not in line
+
+
+def test_7_is_a_scratch_folder_that_is_read_only_and_no_volume_is_blamed(place: Path) -> None:
+    scratch = place / "warehouse" / "scratch"
+    scratch.mkdir(exist_ok=True)
+    fixed = mounted(f"mount --bind '{scratch}' '{scratch}' && mount -o remount,ro,bind '{scratch}'")
+
+    for arguments in (
+        ("export", "blocks", "1", "10", "--null", "-", "--out", str(place / "out")),
+        ("sql", "from blocks", "--blocks", "1-5"),
+        ("verify",),
+    ):
+        answer = strata(place, *arguments, before=fixed)
+        assert answer.returncode == 7, (arguments, answer.stdout, answer.stderr)
+        assert "Read-only file system: make it writable" in answer.stderr
+        assert "damaged" not in answer.stdout + answer.stderr

@@ -1,0 +1,103 @@
+"""Characters that mean something to somebody, in every path: they work or are refused in words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.kit import make_segment, site_settings
+from tests.segments_kit import KIT_CHAIN
+
+STRATA = Path(sys.executable).parent / "strata"
+
+ODD = ["#%20b% s", 'it\'s "so"; [x]*', "ünï-日本 $HOME {a}", "-new\nline:&=c@"]
+
+
+def strata(place: Path, *arguments: str, **given: Path) -> subprocess.CompletedProcess[str]:
+    places = {
+        "STRATA_SOURCE": place / "source",
+        "STRATA_WAREHOUSE": place / "warehouse",
+        "STRATA_ARCHIVE": place / "archive",
+        "DAGSTER_HOME": place / "home",
+        **given,
+    }
+    environment = {**os.environ, **{name: str(path) for name, path in places.items()}}
+    return subprocess.run([STRATA, *arguments], env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_works_works_in_every_place(tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    make_segment(site_settings(place), 0)
+
+    for arguments in (
+        ("load",),
+        ("publish",),
+        ("sql", "select count(*) from blocks", "--json"),
+        ("sql", "from blocks", "--blocks", "1-5", "--format", "csv", "--out", str(place / "x")),
+        ("export", "blocks", "1", "10", "--out", str(place / "exports")),
+        ("run",),
+        ("verify",),
+    ):
+        answer = strata(place, *arguments)
+        assert (answer.returncode, answer.stderr) == (0, ""), (arguments, answer.stderr)
+    assert (place / "exports" / f"{KIT_CHAIN}-blocks-1-10.zip").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {name}
+
+
+def test_a_question_mark_works_where_no_database_lies(tmp_path: Path) -> None:
+    place = tmp_path / "a?b"
+    make_segment(site_settings(place), 0)
+    warehouse = tmp_path / "warehouse"
+
+    for arguments in (("load",), ("publish",), ("verify",)):
+        answer = strata(place, *arguments, STRATA_WAREHOUSE=warehouse)
+        assert (answer.returncode, answer.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["a?b", "back\\slash"])
+@pytest.mark.parametrize("command", ["load", "status", "sql"])
+def test_a_warehouse_that_duckdb_cannot_open_is_refused_before_anything_is_written(
+    tmp_path: Path, name: str, command: str
+) -> None:
+    make_segment(site_settings(tmp_path), 0)
+    before = set(tmp_path.rglob("*"))
+
+    for given in ({"STRATA_WAREHOUSE": tmp_path / name}, {"STRATA_CACHE": tmp_path / name}):
+        arguments = (command, *(["select 1"] if command == "sql" else []))
+        answer = strata(tmp_path, *arguments, **given)
+        assert answer.returncode == 2
+        assert "DuckDB opens no files there: name another folder" in answer.stderr
+        assert len(answer.stderr.splitlines()) == 1
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_dagster_home_that_sqlite_cannot_open_is_refused(tmp_path: Path) -> None:
+    make_segment(site_settings(tmp_path), 0)
+
+    answer = strata(tmp_path, "run", DAGSTER_HOME=tmp_path / "a?b" / "home")
+
+    assert answer.returncode == 2
+    assert "Dagster opens no files in a folder with a ?" in answer.stderr
+    assert not list(tmp_path.glob("a*b*"))
+
+
+def test_a_folder_named_like_the_file_of_views_is_named(tmp_path: Path) -> None:
+    make_segment(site_settings(tmp_path), 0)
+    views = tmp_path / "warehouse" / "current.duckdb"
+    views.mkdir(parents=True)
+
+    answer = strata(tmp_path, "load")
+
+    assert answer.returncode == 7
+    assert answer.stderr == (
+        f"strata: {views}: Is a directory: a folder has the name of our file: "
+        "rename or remove it, then run it again\n"
+    )
+    views.rmdir()
+    assert strata(tmp_path, "load").returncode == 0
+    assert views.is_file()

@@ -1,0 +1,268 @@
+"""Making an archive complete: whatever is taken from it comes back, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from exporters.publishing.comparing import compare
+from exporters.publishing.publish import Outcome
+from pipelines.commands.group import strata
+from pipelines.settings import Settings
+from pipelines.site.completing import Completion, complete_archive
+from pipelines.site.journal import journaled
+from pipelines.site.publishing import publish_segments, publish_windows
+from pipelines.site.site import Site
+from tests.archive_kit import contents, resealed
+from tests.pipelines.kit import blocks, load, make_segment, site_settings
+from tests.segments_kit import KIT_CHAIN, table_rows
+
+ALL = blocks(0, 1, 2)
+SHARD = f"{KIT_CHAIN}/index/000000000.json"
+ORDERS = f"{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-11-20.zip"
+WINDOW = f"{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-1-20.zip"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Three published segments, and a window over the first two of each table."""
+    settings = site_settings(tmp_path_factory.mktemp("published"))
+    for number in range(len(ALL)):
+        rows = table_rows("orders", {}, {}, {}, first=number * 10 + 1)
+        make_segment(settings, number, tables={"orders": rows})
+    site = Site(replace(settings, window=2))
+    load(site)
+    publish_segments(site, ALL)
+    publish_windows(site)
+    return site.settings
+
+
+@pytest.fixture
+def site(published: Settings, tmp_path: Path) -> Site:
+    """The same with an archive of its own."""
+    made = Site(replace(published, archive=str(tmp_path / "archive")))
+    for key, data in contents(Site(published).store).items():
+        made.store.put_if_match(key, data, None, "")
+    return made
+
+
+def complete(site: Site, *, whole: bool = True) -> Completion:
+    return complete_archive(site, site.archive(KIT_CHAIN), contents=whole)
+
+
+def flip(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+def put(site: Site, key: str, data: bytes) -> None:
+    held = site.store.head(key)
+    site.store.put_if_match(key, data, held.version if held else None, "")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_of_a_whole_archive_nothing_is_made_again(site: Site, whole: bool) -> None:
+    before = contents(site.store)
+    found = complete(site, whole=whole)
+    assert found == Completion(looked_at=60)  # nothing is unpublished
+    assert found.is_nothing
+    assert contents(site.store) == before
+
+
+def test_every_object_that_is_taken_away_comes_back(site: Site) -> None:
+    before = contents(site.store)
+    assert len(before) == 2 * 60 + 8
+    others = [key for key in before if "/index" in key or key.count("/") < 2]
+    for key in (*others, ORDERS, f"{ORDERS}.sha256", WINDOW, f"{WINDOW}.sha256"):
+        site.store.delete(key)
+        found = complete(site, whole=False)
+        assert not found.is_nothing, key
+        assert found.failed == (), key
+        assert contents(site.store) == before, key
+
+
+def test_everything_but_the_zips_may_be_lost_at_once(site: Site) -> None:
+    before = contents(site.store)
+    for key in before:
+        if not key.endswith(".zip"):
+            site.store.delete(key)
+    assert complete(site).named == 60
+    assert complete(site).hash_files == 0
+    assert contents(site.store) == before
+
+
+def test_a_window_is_not_taken_for_a_segment_where_its_own_are_gone(site: Site) -> None:
+    before = contents(site.store)
+    for key in (ORDERS, SHARD):
+        site.store.delete(key)
+    found = complete(site)
+    assert (found.unpublished, found.failed) == (ALL[1:2], ())
+    publish_segments(site, ALL[1:2])
+    assert contents(site.store) == before
+
+
+def test_documents_of_the_first_release_are_given_their_hashes(site: Site) -> None:
+    before = contents(site.store)
+    seal = re.compile(rb',\n"sha256":"[0-9a-f]{64}"\n\}\n\Z')
+    for key, data in before.items():
+        if key.endswith(".json"):
+            put(site, key, seal.sub(b"\n}\n", data))
+    assert complete(site).failed == ()
+    assert contents(site.store) == before
+
+
+def test_all_of_a_table_and_its_names_may_be_lost(site: Site) -> None:
+    before = contents(site.store)
+    for key in before:
+        if "/orders/" in key:
+            site.store.delete(key)
+    assert complete(site).zips == 4
+    assert contents(site.store) == before
+
+
+@pytest.mark.parametrize("damage", [flip, lambda data: data[: len(data) // 2], lambda _: b""])
+def test_every_document_that_is_damaged_is_made_again(
+    site: Site, damage: Callable[[bytes], bytes]
+) -> None:
+    before = contents(site.store)
+    for key, data in before.items():
+        if not key.endswith((".zip", ".zip.sha256")):
+            put(site, key, damage(data))
+            assert not complete(site).is_nothing, key
+            assert contents(site.store) == before, key
+
+
+def test_a_shard_that_names_itself_another_chain_is_made_again(site: Site) -> None:
+    """What a bit that flips in transit once left behind, and nothing mended."""
+    before = contents(site.store)
+    stray = before[SHARD].replace(KIT_CHAIN.encode(), KIT_CHAIN.replace("kit", "kiu").encode())
+    put(site, SHARD, resealed(stray))
+    assert complete(site).shards == 1
+    assert contents(site.store) == before
+
+
+def test_a_zip_that_nobody_can_make_again_is_named_and_the_rest_comes_back(
+    site: Site, tmp_path: Path
+) -> None:
+    poor = replace(site.settings, source=str(tmp_path / "few"), warehouse=str(tmp_path / "poor"))
+    Path(poor.source).mkdir()
+    make_segment(poor, 0)
+    load(Site(poor))
+    for key in (ORDERS, f"{KIT_CHAIN}/trades/{KIT_CHAIN}-trades-1-10.zip"):
+        site.store.delete(key)
+    found = complete(Site(poor))
+    assert found.zips == 1
+    assert [one.name for one in found.failed] == [ORDERS.rpartition("/")[2]]
+    assert "the warehouse does not hold its segment" in found.failed[0].reason
+
+
+def test_a_zip_of_another_size_is_named_with_what_to_do(site: Site) -> None:
+    path = Path(site.settings.archive, ORDERS)
+    path.write_bytes(path.read_bytes() + b"x")
+    (failed,) = complete(site).failed
+    assert failed.outcome is Outcome.CONFLICT
+    assert "--replace REASON --table orders --blocks 11-20" in failed.reason
+    code, output = run(site, "publish")
+    assert code == 4
+    assert failed.reason in output
+    asked = ("--replace", "lost", "--table", "orders", "--blocks", "11-20")
+    assert run(site, "publish", *asked)[0] == 0
+    assert complete(site).is_nothing
+
+
+def test_another_text_in_the_warehouse_does_not_take_the_place_of_what_was_published(
+    site: Site,
+) -> None:
+    data = site.store.read(SHARD)
+    (entry,) = [e for e in site.archive(KIT_CHAIN).shard(0).entries if e.path in ORDERS]
+    other = data.replace(entry.members[0].sha256.encode(), b"0" * 64)
+    put(site, SHARD, resealed(other))
+    site.store.delete(ORDERS)
+    (failed,) = complete(site).failed
+    assert "the warehouse has other text for it" in failed.reason
+    assert site.store.head(ORDERS) is None
+
+
+def run(site: Site, *arguments: str) -> tuple[int, str]:
+    """Run a command; returns its exit code and what it printed."""
+    places = {
+        "STRATA_WAREHOUSE": site.settings.warehouse,
+        "STRATA_ARCHIVE": site.settings.archive,
+        "STRATA_SOURCE": site.settings.source,
+        "STRATA_WINDOW": "2",
+    }
+    done = CliRunner().invoke(strata, list(arguments), env=places, standalone_mode=False)
+    assert done.exception is None, done.exception
+    return done.return_value, done.stdout
+
+
+def test_looking_at_an_archive_that_nobody_has_made_finds_nothing(site: Site) -> None:
+    nowhere = Site(replace(site.settings, archive=f"{site.settings.archive}-none"))
+    assert compare(nowhere.archive(KIT_CHAIN), lambda *_: None).shards == ()
+    assert complete(nowhere) == Completion(unpublished=ALL)
+
+
+def test_publish_says_what_it_looked_at_and_what_was_missing(site: Site) -> None:
+    assert run_json(site)["completed"] == {
+        "looked_at": 60,
+        "zips": 0,
+        "hash_files": 0,
+        "named": 0,
+        "shards": 0,
+        "documents": 0,
+        "failed": 0,
+    }
+    site.store.delete(ORDERS)
+    site.store.delete(SHARD)
+    first = run_json(site)
+    assert (first["completed"]["shards"], first["created"]) == (1, 1)
+    assert run_json(site)["completed"]["documents"] == 0
+
+
+def test_publish_may_be_told_not_to_look(site: Site) -> None:
+    site.store.delete(ORDERS)
+    code, output = run(site, "publish", "--only-new")
+    assert (code, output) == (0, "Nothing new to publish.\n")
+    assert site.store.head(ORDERS) is None
+    assert run(site, "publish")[0] == 0
+    assert site.store.head(ORDERS) is not None
+
+
+def run_json(site: Site) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(site, "publish", "--json")[1])
+    return found
+
+
+@pytest.mark.parametrize("key", [f"{KIT_CHAIN}/index.json", SHARD])
+@pytest.mark.parametrize("damage", [flip, None])
+def test_neither_status_nor_run_needs_what_is_damaged_or_gone(
+    site: Site, key: str, damage: Callable[[bytes], bytes] | None
+) -> None:
+    before = contents(site.store)
+    if damage is None:
+        site.store.delete(key)
+    else:
+        put(site, key, damage(before[key]))
+    told = json.loads(run(site, "status", "--json")[1])
+    if key != SHARD:
+        assert told["segments"]["published"] == ["1-10", "11-20", "21-30"]
+    assert run(site, "run")[0] == 0
+    assert contents(site.store) == before
+
+
+def test_a_publisher_that_died_over_a_shard_that_is_damaged_now_stops_nobody(site: Site) -> None:
+    before = contents(site.store)
+    with pytest.raises(KeyError), journaled(site.journal, [0]):
+        raise KeyError
+    put(site, SHARD, flip(before[SHARD]))
+    assert run(site, "publish")[0] == 0
+    assert contents(site.store) == before
+    assert run(site, "publish")[0] == 0
+    assert list(site.journal.iterdir()) == []

@@ -1,0 +1,125 @@
+"""Ctrl-C and SIGTERM end every command at once with one line, and the next run completes."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipelines.instance import open_instance
+from tests.pipelines.kit import make_segment, site_settings
+
+STRATA = Path(sys.executable).parent / "strata"
+WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+LONG = "select max(md5(range::varchar)) from range(10000000000) group by range % 100000"
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`source` alone, and `loaded`, and `published`: the same history, further each time."""
+    folder = tmp_path_factory.mktemp("sites")
+    for name, commands in (("source", ()), ("loaded", ("load",)), ("done", ("load", "publish"))):
+        place = folder / name
+        settings = site_settings(place)
+        for number in range(3):
+            make_segment(settings, number)
+        for command in commands:
+            subprocess.run([STRATA, command], env=environment(place), check=True)
+    return folder
+
+
+def environment(place: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "STRATA_SOURCE": str(place / "source"),
+        "STRATA_WAREHOUSE": str(place / "warehouse"),
+        "STRATA_ARCHIVE": str(place / "archive"),
+        "DAGSTER_HOME": str(place / "home"),
+    }
+
+
+def started(place: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A command that hears signals already: before that it is Python that starts."""
+    process = subprocess.Popen(
+        [STRATA, *arguments],
+        env=environment(place),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+        if caught >> (signal.SIGTERM - 1) & 1:
+            break
+        time.sleep(0.005)
+    return process
+
+
+COMMANDS = [
+    ("source", ("load",), 2.0),
+    ("source", ("run",), 6.0),
+    ("loaded", ("publish",), 2.0),
+    ("done", ("verify",), 2.0),
+    ("done", ("compact",), 1.0),
+    ("done", ("export", "orders", "1", "30", "--out", "OUT"), 1.0),
+    ("done", ("publish", "--replace", "a test"), 2.0),
+    ("done", ("repair",), 1.0),
+]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("site", "command", "seconds"), COMMANDS, ids=lambda one: str(one))
+def test_a_signal_at_any_moment_ends_it_with_one_line(
+    sites: Path,
+    tmp_path: Path,
+    site: str,
+    command: tuple[str, ...],
+    seconds: float,
+    number: signal.Signals,
+) -> None:
+    place = Path(shutil.copytree(sites / site, tmp_path / "site"))
+    arguments = [str(tmp_path) if one == "OUT" else one for one in command]
+    process = started(place, *arguments)
+    time.sleep(random.Random(f"{command} {number}").uniform(0, seconds))  # any moment will do
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+
+    ended = (process.returncode, said)
+    if ended[0] != 0 and ended != (-number, ""):  # done before, or Python had not even begun
+        assert ended == (128 + number, f"strata: {WORDS[number]}: run it again to go on\n")
+    if command == ("run",):
+        with open_instance(place / "home") as instance:
+            assert not [run.status for run in instance.get_runs() if not run.is_finished]
+    again = subprocess.run(
+        [STRATA, *arguments], env=environment(place), capture_output=True, text=True
+    )
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("form", [(), ("--json",), ("--format", "csv"), ("--format", "parquet")])
+def test_a_running_query_is_stopped(sites: Path, tmp_path: Path, form: tuple[str, ...]) -> None:
+    out = ("--out", str(tmp_path / "rows")) if "--format" in form else ()
+    process = started(sites / "done", "sql", LONG, *form, *out)
+    while _processor_seconds(process.pid) < 2.0:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert said == "strata: interrupted: run it again to go on\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,55 @@
+"""rclone as an S3 service: one that knows no conditions and verifies no checksums.
+
+`make weed` installs it; without it the calling test fails with that advice.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.weed_kit import KEY, SECRET, credentials
+
+_PROGRAM = Path(__file__).parents[1] / ".venv" / "rclone" / "bin" / "rclone"
+_START_SECONDS = 30.0
+
+
+@contextmanager
+def rclone_server(folder: Path) -> Iterator[str]:
+    """The address of a service whose buckets are the folders in `folder`; credentials are set."""
+    if not _PROGRAM.exists():
+        pytest.fail(f"{_PROGRAM} is not there: run `make weed`")
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        port = door.getsockname()[1]
+    serve = [str(_PROGRAM), "serve", "s3", "--auth-key", f"{KEY},{SECRET}", "--config", ""]
+    process = subprocess.Popen(
+        [*serve, "--addr", f"127.0.0.1:{port}", str(folder)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait(process, port)
+        with credentials(f"http://127.0.0.1:{port}"):
+            yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail("rclone did not start")
+            time.sleep(0.05)

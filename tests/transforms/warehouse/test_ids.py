@@ -1,0 +1,237 @@
+"""The network's ids of loaded segments: computed, kept, and held against what others say."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.transforms.earlier_kit import forget_ids, make_earlier
+from tests.transforms.warehouse_kit import (
+    history_segment,
+    load_folder,
+    quarantine_reasons,
+    query,
+    state_segment,
+)
+from transforms.blocks import BlockRange
+from transforms.segments.cid import CidHasher, cid_of
+from transforms.warehouse.load import LoadReport
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.receipts import LoadedSegment
+from transforms.warehouse.volumes import LoadSettings
+
+_STRICT = LoadSettings(require_id_chain=True)
+
+
+def _other(name: str) -> str:
+    """The id of some other segment."""
+    hasher = CidHasher()
+    hasher.update(name.encode())
+    return hasher.cid()
+
+
+def _chain(folder: Path, count: int, start: int = 0, previous: str = "") -> list[str]:
+    """Write segments of two blocks, each made after the one before; returns their ids."""
+    ids = []
+    for number in range(start, start + count):
+        first = 2 * number + 1
+        path = history_segment(folder, first=first, last=first + 1, previous_id=previous)
+        previous = cid_of(path)
+        ids.append(previous)
+    return ids
+
+
+def _held(root: Path) -> list[LoadedSegment]:
+    catalog = open_warehouse(root).catalog()
+    return list(catalog.segments.values()) if catalog else []
+
+
+def _loaded(report: LoadReport) -> list[str]:
+    return sorted({str(known.blocks) for known in report.receipts})
+
+
+def _index(folder: Path, *rows: dict[str, str]) -> None:
+    (folder / "index.json").write_text(json.dumps(rows))
+
+
+def test_the_id_is_computed_whatever_the_index_says(tmp_path: Path) -> None:
+    ids = _chain(tmp_path / "s", 3)
+    _index(
+        tmp_path / "s",
+        {"File": "kit-chain-1-1-2.zip", "HistorySegmentID": ids[0]},
+        {"File": "kit-chain-1-3-4.zip", "HistorySegmentID": "fake-cid-2"},
+    )
+    load_folder(tmp_path / "w", tmp_path / "s")
+    held = _held(tmp_path / "w")
+    assert [segment.segment_id for segment in held] == ids
+    assert [segment.previous_id for segment in held] == ["", *ids[:2]]
+    assert [segment.index_id for segment in held] == [ids[0], "fake-cid-2", ""]
+
+
+def test_ids_survive_compaction_and_the_loss_of_the_log(tmp_path: Path) -> None:
+    ids = _chain(tmp_path / "s", 2)
+    load_folder(tmp_path / "w", tmp_path / "s")
+    ids += _chain(tmp_path / "s", 2, 2, ids[-1])
+    _index(tmp_path / "s", {"File": "kit-chain-1-5-6.zip", "HistorySegmentID": ids[2]})
+    load_folder(tmp_path / "w", tmp_path / "s")
+    before = _held(tmp_path / "w")
+    open_warehouse(tmp_path / "w").compact(most_partial=1)
+    assert _held(tmp_path / "w") == before
+    assert [segment.segment_id for segment in before] == ids
+
+
+def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.name.startswith("transforms.ware")]
+
+
+def test_an_index_that_names_another_id_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (own,), other = _chain(tmp_path / "s", 1), _other("x")
+    _index(tmp_path / "s", {"File": "kit-chain-1-1-2.zip", "HistorySegmentID": other})
+    with caplog.at_level(logging.WARNING):
+        assert _loaded(load_folder(tmp_path / "w", tmp_path / "s")) == ["1-2"]
+    sentence = (
+        f"kit-chain-1-1-2.zip has the id {own} by its bytes, but {other} by the source's "
+        "index.json: get the file again, or correct the index"
+    )
+    assert _warnings(caplog) == [sentence]
+    report = load_folder(tmp_path / "strict", tmp_path / "s", settings=_STRICT)
+    assert [refusal.reason for refusal in report.failures] == [sentence]
+
+
+def test_an_index_that_names_another_predecessor_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    history_segment(tmp_path / "s", last=2, previous_id=_other("a"))
+    _index(tmp_path / "s", {"File": "kit-chain-1-1-2.zip", "PreviousHistorySegmentID": _other("b")})
+    with caplog.at_level(logging.WARNING):
+        assert _loaded(load_folder(tmp_path / "w", tmp_path / "s")) == ["1-2"]
+    sentence = (
+        f"kit-chain-1-1-2.zip was made after segment {_other('a')} by its metadata.json, but after "
+        f"{_other('b')} by the source's index.json: correct the one that is wrong"
+    )
+    assert _warnings(caplog) == [sentence]
+    report = load_folder(tmp_path / "strict", tmp_path / "s", settings=_STRICT)
+    assert [refusal.reason for refusal in report.failures] == [sentence]
+
+
+def test_the_word_of_the_index_is_no_word_of_the_segment(tmp_path: Path) -> None:
+    """A segment without metadata names no predecessor, whatever an index says."""
+    history_segment(tmp_path / "s", last=2, metadata=None)
+    _index(tmp_path / "s", {"File": "kit-chain-1-1-2.zip", "PreviousHistorySegmentID": _other("b")})
+    load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
+    assert [segment.previous_id for segment in _held(tmp_path / "w")] == [""]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_segment_of_another_history_is_a_warning_or_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, at_once: bool
+) -> None:
+    folder = tmp_path / "s"
+    (own,) = _chain(folder, 1)
+    if not at_once:
+        for root in ("w", "strict"):
+            load_folder(tmp_path / root, folder)
+    ids = _chain(folder, 2, 1, _other("x"))
+    with caplog.at_level(logging.WARNING):
+        load_folder(tmp_path / "w", folder)
+    sentence = (
+        f"segment 1-2 has the id {own}, but segment 3-4 (id {ids[0]}) was made after "
+        f"{_other('x')}: one of the two is of another history; get both from another source"
+    )
+    assert _warnings(caplog) == [sentence]
+    assert len(_held(tmp_path / "w")) == 3
+    report = load_folder(tmp_path / "strict", folder, settings=_STRICT)
+    assert [refusal.reason for refusal in report.failures] == [sentence]
+    assert quarantine_reasons(open_warehouse(tmp_path / "strict")) == {
+        "kit-chain-1-3-4.zip": sentence
+    }
+    assert [str(one.blocks) for one in _held(tmp_path / "strict")] == ["1-2", "5-6"]
+
+
+def test_a_segment_that_its_loaded_successor_was_not_made_after_is_refused(tmp_path: Path) -> None:
+    later = _chain(tmp_path / "later", 2, 1, _other("x"))
+    load_folder(tmp_path / "w", tmp_path / "later")
+    (own,) = _chain(tmp_path / "s", 1)
+    report = load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
+    assert [refusal.reason for refusal in report.failures] == [
+        f"segment 1-2 has the id {own}, but segment 3-4 (id {later[0]}) was made after "
+        f"{_other('x')}: one of the two is of another history; get both from another source"
+    ]
+
+
+def test_a_predecessor_that_is_refused_decides_about_nobody(tmp_path: Path) -> None:
+    """In one batch: the first cannot be loaded, so nothing is known of the second's past."""
+    history_segment(tmp_path / "s", last=2, tables={"orders": b"id,price\n1\n"})
+    _chain(tmp_path / "s", 1, 1, _other("x"))
+    report = load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
+    assert [refusal.key for refusal in report.failures] == ["kit-chain-1-1-2.zip"]
+    assert _loaded(report) == ["3-4"]
+
+
+def test_what_is_no_id_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    history_segment(tmp_path / "s", last=2, previous_id="fake-cid-0")
+    history_segment(tmp_path / "s", first=3, last=4, previous_id="fake-cid-1")
+    _index(tmp_path / "s", {"File": "kit-chain-1-3-4.zip", "HistorySegmentID": "fake-cid-2"})
+    report = load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
+    assert _loaded(report) == ["1-2", "3-4"]
+    assert _warnings(caplog) == []
+
+
+def _shown(root: Path) -> list[tuple[object, ...]]:
+    return query(
+        open_warehouse(root),
+        "select first_block, segment_id, index_id from strata.segments order by 1",
+    )
+
+
+@pytest.mark.parametrize("later", [0, 2])
+def test_an_earlier_releases_ids_are_the_word_of_the_index(tmp_path: Path, later: int) -> None:
+    """Records of both releases side by side, and of the earlier one alone."""
+    ids = _chain(tmp_path / "s", 2)
+    listed = {"File": "kit-chain-1-1-2.zip", "HistorySegmentID": ids[0]}
+    _index(tmp_path / "s", listed)
+    load_folder(tmp_path / "w", tmp_path / "s")
+    forget_ids(tmp_path / "w")
+    ids += _chain(tmp_path / "s", later, 2, ids[-1])
+    load_folder(tmp_path / "w", tmp_path / "s")
+    computed = ["", "", *ids[2:]]
+    for _ in range(2):
+        held = _held(tmp_path / "w")
+        assert [segment.segment_id for segment in held] == computed
+        assert [segment.index_id for segment in held] == [ids[0], "", *([""] * later)]
+        assert _shown(tmp_path / "w") == [
+            (one.blocks.first, one.segment_id, one.index_id) for one in held
+        ]
+        open_warehouse(tmp_path / "w").compact(most_partial=1)
+
+
+def test_the_release_before_the_log_knew_no_ids_either(tmp_path: Path) -> None:
+    state_segment(tmp_path / "s", last=2)
+    _index(tmp_path / "s", {"File": "kit-chain-1-1-2.zip", "HistorySegmentID": _other("x")})
+    load_folder(tmp_path / "w", tmp_path / "s")
+    make_earlier(tmp_path / "w")
+    (held,) = _held(tmp_path / "w")
+    assert (held.blocks, held.segment_id, held.index_id) == (BlockRange(1, 2), "", _other("x"))
+
+
+def test_ids_that_are_no_text_at_all_are_stored_and_say_nothing(tmp_path: Path) -> None:
+    """JSON may hold halves of surrogate pairs, which no column of text can."""
+    broken = {"PreviousHistorySegmentID": "\ud800", "HistorySegmentID": "\udfff"}
+    history_segment(tmp_path / "s", last=2, metadata={"PreviousHistorySegmentID": "\ud800" * 200})
+    (tmp_path / "s" / "index.json").write_text(
+        json.dumps([{"File": "kit-chain-1-1-2.zip", **broken}])
+    )
+    load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
+    (held,) = _held(tmp_path / "w")
+    assert (held.previous_id, held.index_id) == ("\\ud800" * 100, "\\udfff")
+
+
+def test_metadata_of_another_chain_is_named_in_a_sentence_of_bounded_length(tmp_path: Path) -> None:
+    history_segment(tmp_path / "s", last=2, metadata={"ChainID": "\ud800" * 10_000})
+    (refusal,) = load_folder(tmp_path / "w", tmp_path / "s").failures
+    assert len(refusal.reason.encode()) < 1000

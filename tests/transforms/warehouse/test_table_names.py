@@ -1,0 +1,64 @@
+"""Tables that no network has yet, with names that something of ours or of DuckDB's has, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.transforms.warehouse_kit import Held, exact_tables, history_segment, load_folder, query
+from transforms.tables.registry import RESERVED_TABLES
+from transforms.warehouse.opening import open_warehouse
+
+_NAMES = (
+    # What a volume says of itself, and its lookups.
+    *("segments", "receipts", "origin", "order_filter", "orders_places"),
+    *("withdrawals_latest", "withdrawals_of", "withdrawals_latest_places"),
+    # Schemas, catalogs, and what a load calls its own while it works.
+    *("main", "strata", "exact", "temp", "system", "volume", "staged", "records", "old0"),
+    # Words and views of DuckDB.
+    *("select", "table", "from", "order", "duckdb_tables", "sqlite_master", "pg_class", "con"),
+    "x" * 63,
+)
+
+
+@pytest.mark.parametrize("folder", ["history", "currentstate"])
+def test_a_table_may_have_any_plain_name(tmp_path: Path, folder: str) -> None:
+    extra = {f"{folder}/{name}": b"a,b\n1,x\n2,\n" for name in _NAMES}
+    paths = [
+        history_segment(tmp_path / "s", first=first, last=first + 1, extra_entries=extra)
+        for first in (1, 5)
+    ]
+    assert load_folder(tmp_path / "w", tmp_path / "s").failures == []
+    warehouse = open_warehouse(tmp_path / "w")
+    rows = [("1", "x"), ("2", None)]
+    expected = sorted(rows * 2, key=str) if folder == "history" else rows
+    for compacted in (False, True):
+        if compacted:
+            warehouse.compact(most_partial=1)
+        assert list(warehouse.verify()) == []
+        with warehouse.connect() as con:
+            for name in _NAMES:
+                for schema in ("main", "exact"):
+                    found = con.execute(f'select a, b from {schema}."{name}"').fetchall()
+                    assert sorted(found, key=str) == expected, f"{schema}.{name}"
+        assert query(warehouse, "select count(*) from strata.segments") == [(2,)]
+        if folder == "history":
+            assert all(all(exact_tables(warehouse, path).values()) for path in paths)
+
+
+@pytest.mark.parametrize("folder", ["history", "currentstate"])
+def test_a_table_named_as_a_view_of_ours_is_refused(tmp_path: Path, folder: str) -> None:
+    history_segment(tmp_path / "s", extra_entries={f"{folder}/spam_captures": b"a\n"}, last=2)
+    (refusal,) = load_folder(tmp_path / "w", tmp_path / "s").failures
+    assert f"{folder}/spam_captures has the name of a view of Strata's own" in refusal.reason
+
+
+def test_no_other_view_of_ours_has_the_name_of_a_table(held: Held) -> None:
+    volumes = held.warehouse.loaded_catalog().volumes
+    tables = {table for volume in volumes for table in volume.shapes}
+    views = query(
+        held.warehouse,
+        "select view_name from duckdb_views() where schema_name = 'main' and not internal",
+    )
+    assert {name for (name,) in views} <= tables | RESERVED_TABLES

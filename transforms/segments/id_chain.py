@@ -1,0 +1,104 @@
+"""The chain of the network's ids: each segment names the id of the one it was made after.
+
+Pure values: no I/O here. What is not known says nothing: an id that nobody computed, a previous id
+that is no CID, a segment that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.segments.cid import is_cid
+
+
+@dataclass(frozen=True, slots=True)
+class IdRun:
+    """Consecutive segments, perhaps one, each of which names the id of the one before it.
+
+    `segment_id` is the computed id of the last one (empty: not known), `previous_id` what the first
+    one names as the id of the segment before it.
+    """
+
+    first: BlockRange
+    last: BlockRange
+    segment_id: str
+    previous_id: str
+
+    @property
+    def blocks(self) -> BlockRange:
+        """All blocks of the run."""
+        return BlockRange(self.first.first, self.last.last)
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Neighbours of which the second was not made after the first."""
+
+    before: IdRun
+    after: IdRun
+
+    def __str__(self) -> str:
+        own = f" (id {self.after.segment_id})" if self.after.first == self.after.last else ""
+        return (
+            f"segment {self.before.last} has the id {self.before.segment_id}, but segment "
+            f"{self.after.first}{own} was made after {self.after.previous_id}: one of the two is "
+            "of another history; get both from another source"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IdChain:
+    """How far the chain of ids is unbroken, ascending by block.
+
+    `runs` are of segments whose ids were computed; `unknown` are the blocks of the others.
+    """
+
+    runs: tuple[IdRun, ...] = ()
+    unknown: tuple[BlockRange, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
+
+
+def id_chain(runs: Iterable[IdRun]) -> IdChain:
+    """Join segments, or runs of them, that ascend and do not overlap."""
+    joined: list[IdRun] = []
+    unknown: list[BlockRange] = []
+    contradictions: list[Contradiction] = []
+    before: IdRun | None = None
+    for run in runs:
+        if before is not None and (found := contradiction(before, run)):
+            contradictions.append(found)
+        if not run.segment_id:
+            unknown.append(run.blocks)
+        elif before is not None and _follows(before, run):
+            last = joined.pop()
+            joined.append(IdRun(last.first, run.last, run.segment_id, last.previous_id))
+        else:
+            joined.append(run)
+        before = run
+    return IdChain(tuple(joined), tuple(contiguous_runs(unknown)), tuple(contradictions))
+
+
+def contradiction(before: IdRun, after: IdRun) -> Contradiction | None:
+    """What is wrong between two neighbours, if anything is."""
+    wrong = (
+        before.last.joins(after.first)
+        and before.segment_id
+        and before.segment_id != after.previous_id
+        and is_cid(after.previous_id)
+    )
+    return Contradiction(before, after) if wrong else None
+
+
+def other_id(segment_id: str, said: str) -> bool:
+    """Whether somebody's word for a segment's id is another one than the computed id."""
+    return bool(segment_id) and said != segment_id and is_cid(said)
+
+
+def _follows(before: IdRun, after: IdRun) -> bool:
+    return (
+        bool(before.segment_id)
+        and before.segment_id == after.previous_id
+        and before.last.joins(after.first)
+    )

@@ -1,0 +1,42 @@
+"""What a bucket lists, page by page. Raises botocore's errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from botocore.parsers import ResponseParserError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef
+
+
+def listed(client: S3Client, bucket: str, prefix: str, attempts: int) -> Iterator[ObjectTypeDef]:
+    """Yield what lies below `prefix`, in the service's own order.
+
+    A page that arrives damaged is asked for again.
+    """
+    where: dict[str, Any] = {"Bucket": bucket, "Prefix": prefix}
+    while True:
+        page = _page(client, where, attempts)
+        yield from page.get("Contents", [])
+        if not page["IsTruncated"]:
+            return
+        where["ContinuationToken"] = page["NextContinuationToken"]
+
+
+def _page(client: S3Client, where: dict[str, Any], attempts: int) -> ListObjectsV2OutputTypeDef:
+    for left in reversed(range(attempts)):
+        try:
+            page = client.list_objects_v2(**where)
+        except ResponseParserError:
+            if not left:
+                raise
+        except ValueError as error:  # a number or a time that is none
+            if not left:
+                raise ResponseParserError(str(error)) from error
+        else:
+            if page["IsTruncated"] == bool(page.get("NextContinuationToken")):
+                return page
+    raise ResponseParserError("a listing does not say whether it goes on")

@@ -1,0 +1,149 @@
+"""Bytes from a bucket, held against the SHA-256 that the object carries. Raises botocore's errors.
+
+An object that we wrote says its SHA-256 in its metadata, and many services keep a checksum of their
+own. Whoever reads a whole object, by whatever ranges, gets bytes that match, or `DamagedError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from botocore.exceptions import (
+    ClientError,
+    FlexibleChecksumError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+
+from transforms.stores.s3_errors import DamagedError, status_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
+
+_BROKEN_BODY = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some bytes of an object; its size and, where it carries one, its SHA-256 in hex."""
+
+    data: bytes
+    size: int
+    etag: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object of a bucket, for its readers; `attempts` bounds how often bytes are asked for."""
+
+    client: S3Client
+    bucket: str
+    key: str
+    attempts: int
+    condition: Mapping[str, Any] = field(default_factory=dict)
+    checked: bool = True
+
+    def piece(self, start: int = 0, length: int | None = None) -> Piece:
+        """Bytes from `start`: asked for again where they break off, or are a whole damaged object.
+
+        Past the end there are none.
+        """
+        arrived: list[str] = []
+        data: bytes | None = None
+        for left in reversed(range(self.attempts)):
+            try:
+                piece = self._asked(start, length)
+            except _BROKEN_BODY:  # botocore tries again only until the answer begins
+                if not left:
+                    raise
+                continue
+            except FlexibleChecksumError as error:
+                arrived.append(str(error))
+                data = None
+                continue
+            digest = _whole_digest(piece, start) if self.checked else piece.sha256
+            if digest == piece.sha256:
+                return piece
+            arrived.append(digest)
+            data = piece.data
+        raise DamagedError(arrived, data)
+
+    def pieces(self, length: int) -> Iterator[Piece]:
+        """The whole object, `length` bytes at a time, of one version; the last may be empty."""
+        piece = self.piece(0, length)
+        yield piece
+        same = replace(self, condition={"IfMatch": piece.etag})
+        start = len(piece.data)
+        while piece.data and start < piece.size:
+            piece = same.piece(start, length)
+            yield piece
+            start += len(piece.data)
+
+    def copy(self, file: BinaryIO, length: int) -> None:
+        """Write the whole object to a file, again from its beginning where it arrives damaged."""
+        arrived: list[str] = []
+        for _ in range(self.attempts):
+            file.seek(0)
+            file.truncate()
+            digest, recorded = self._digest(length, file.write)
+            if digest == recorded or not recorded:
+                return
+            arrived.append(digest)
+        raise DamagedError(arrived)
+
+    def unchecked_digest(
+        self, length: int, take: Callable[[bytes], object] = lambda _data: None
+    ) -> str:
+        """The SHA-256 of the bytes that arrive, whatever the object says of itself."""
+        return replace(self, checked=False)._digest(length, take)[0]
+
+    def _digest(self, length: int, take: Callable[[bytes], object]) -> tuple[str, str]:
+        """The SHA-256 of what arrives, and the one that the object carries (empty: it has none)."""
+        digest, recorded = sha256(), ""
+        for piece in self.pieces(length):
+            digest.update(piece.data)
+            take(piece.data)
+            recorded = piece.sha256
+        return digest.hexdigest(), recorded
+
+    def _asked(self, start: int, length: int | None) -> Piece:
+        asked: dict[str, Any] = {"Bucket": self.bucket, "Key": self.key, **self.condition}
+        if start == 0 and length is None:
+            asked["ChecksumMode"] = "ENABLED"  # botocore holds the body against the service's own
+        else:
+            asked["Range"] = _span(start, length)
+        try:
+            answer = self.client.get_object(**asked)
+        except ClientError as error:
+            if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return Piece(b"", 0)
+            raise
+        data = answer["Body"].read()
+        return _piece(answer, data, start, length)
+
+
+def _piece(answer: GetObjectOutputTypeDef, data: bytes, start: int, length: int | None) -> Piece:
+    total = answer.get("ContentRange", "").rpartition("/")[2]
+    recorded = answer["Metadata"].get("sha256", "")
+    if total.isdecimal():
+        return Piece(data, int(total), answer["ETag"], recorded)
+    wanted = data[start:] if length is None else data[start : start + length]
+    return Piece(wanted, len(data), answer["ETag"], recorded)
+
+
+def _whole_digest(piece: Piece, start: int) -> str:
+    """The SHA-256 of a piece that is all of an object; else what it says, as nobody can tell."""
+    if start or not piece.sha256 or len(piece.data) != piece.size:
+        return piece.sha256
+    return sha256(piece.data).hexdigest()
+
+
+def _span(start: int, length: int | None) -> str:
+    return f"bytes={start}-" if length is None else f"bytes={start}-{start + length - 1}"

@@ -1,0 +1,114 @@
+"""What a check can find, and the commands that mend it."""
+
+from __future__ import annotations
+
+import errno
+import shlex
+from dataclasses import dataclass
+from enum import Enum
+
+from transforms.blocks import BlockRange
+
+_OF_THE_FILE = (errno.EIO, errno.EACCES, errno.EISDIR, errno.ELOOP)
+
+
+class Problem(Enum):
+    """The kinds of findings."""
+
+    NOTHING = "nothing to read"
+    """A place without anything in it, or one that is not there."""
+    MISSING = "missing"
+    """A file that is named and is not there."""
+    DAMAGED = "damaged"
+    """A file of the warehouse, or a document, that is not what it was when it was written."""
+    UNREADABLE = "unreadable"
+    """A file that the machine cannot read."""
+    ALTERED = "altered"
+    """A ZIP whose size or hash is not that of its entry."""
+    BAD_HASH_FILE = "bad hash file"
+    """A hash file that is absent or says something else."""
+    BAD_ZIP = "bad ZIP"
+    """A ZIP that does not unpack, or to other names, rows or text than its entry says."""
+    BAD_WINDOW = "bad window"
+    """A window that is not its single-segment ZIPs joined."""
+    BAD_INDEX = "bad index"
+    """A document of the archive that cannot be read, or does not follow from what is published."""
+    ORPHAN = "orphan"
+    """A file that no document names."""
+    NOT_PUBLISHED = "not published"
+    """Segments that are loaded, and not in the archive with every table."""
+    NOT_LOADED = "not loaded"
+    """Segments that are in the archive, and not in the warehouse."""
+    DISAGREEMENT = "disagreement"
+    """Two things that are sound in themselves and contradict each other."""
+    NOT_READ = "not read"
+    """Something that should have been read and was not, for no reason that was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What mends a finding: commands, in this order; what a person must know or do besides."""
+
+    commands: tuple[str, ...] = ()
+    note: str = ""
+
+    def __str__(self) -> str:
+        run = f"run {', then '.join(self.commands)}" if self.commands else ""
+        return "; ".join(filter(None, (run, self.note)))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: its kind, its full address, what it is and what mends it."""
+
+    problem: Problem
+    place: str
+    what: str
+    remedy: Remedy
+
+    def __str__(self) -> str:
+        return f"{self.problem.value}: {self.place}: {self.what}: {self.remedy}"
+
+
+PUBLISH = Remedy(("strata publish",))
+REPAIR = Remedy(("strata repair",))
+REPAIR_AND_LOAD = Remedy(
+    ("strata repair", "strata load"), "other copies are taken in again, the rest needs the source"
+)
+REPAIR_AND_LOAD_CAPTURES = Remedy(("strata repair", "strata captures"))
+LOAD = Remedy(("strata load",))
+FIRST_LOAD = Remedy(LOAD.commands, "only if this is the place that is meant, and is mounted")
+LOAD_AND_PUBLISH = Remedy(("strata load", "strata publish"))
+MADE_AGAIN = Remedy(("strata status",), "the next command makes it again")
+RESTORE = Remedy(
+    (), "put it back from a backup, or run strata publish with the warehouse of this chain"
+)
+CHOOSE = Remedy(
+    (),
+    "strata repair says what is there; then choose strata repair --take-volumes or "
+    "strata repair --trust-log",
+)
+
+
+def replace_zips(table: str, blocks: BlockRange) -> Remedy:
+    """Put the warehouse's ZIPs of a table over these blocks in the place of other bytes."""
+    reason = shlex.quote("the ZIP was damaged")
+    return Remedy((f"strata publish --replace {reason} --table {table} --blocks {blocks}",))
+
+
+def move_away(place: str) -> Remedy:
+    """Move a file that does not belong there into the present folder."""
+    tool = "aws s3 mv" if place.startswith("s3://") else "mv"
+    return Remedy((f"{tool} {shlex.quote(place)} .",), "or delete it")
+
+
+def remove(place: str, *then: str) -> Remedy:
+    """Remove a file of this machine that is made again."""
+    return Remedy((f"rm {shlex.quote(place)}", *then))
+
+
+def unreadable(error: OSError) -> str:
+    """Why a file cannot be read. An error that is not about this file alone is raised again."""
+    if error.errno not in _OF_THE_FILE:
+        raise error
+    return f"the machine cannot read it: {error.strerror}"

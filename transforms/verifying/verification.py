@@ -1,0 +1,104 @@
+"""One check: what it is about, how far it is, and what of it was proven before."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from transforms.blocks import BlockRange
+from transforms.verifying.counts import Counts, Kind
+from transforms.verifying.proven import Proven
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being read, how many of it were, and how many there are."""
+
+YOUNG_SECONDS = 3600.0
+"""How long a file may be there before something must name it: a publisher may be at work."""
+
+
+QUICK_ZIPS, QUICK_VOLUMES = 200, 3
+"""How many of them a quick check reads, about."""
+
+
+def _unreported(_what: str, _done: int, _total: int) -> None:
+    """Nobody wants to know the progress."""
+
+
+class Keyed(Protocol):
+    """Something with a key."""
+
+    @property
+    def key(self) -> str:
+        """Its key."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is checked: these tables (none: all) in segments that hold any of these blocks."""
+
+    tables: tuple[str, ...] = ()
+    blocks: BlockRange | None = None
+
+    def __str__(self) -> str:
+        tables = f"tables {', '.join(self.tables)}" if self.tables else ""
+        blocks = f"blocks {self.blocks}" if self.blocks else ""
+        return " in ".join(filter(None, (tables, blocks))) or "everything"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether that is everything."""
+        return not self.tables and self.blocks is None
+
+    def has_table(self, table: str) -> bool:
+        """Whether a table belongs to it."""
+        return not self.tables or table in self.tables
+
+    def reaches(self, blocks: BlockRange) -> bool:
+        """Whether any of these blocks belongs to it."""
+        return self.blocks is None or self.blocks.overlaps(blocks)
+
+
+@dataclass(slots=True)
+class Verification:
+    """A check under way.
+
+    `is_quick` hashes a random sample of ZIPs and volumes, no more. It ends early after `seconds`.
+    `proven` is what an interrupted part of the same check has proven.
+    """
+
+    scope: Scope = field(default_factory=Scope)
+    is_quick: bool = False
+    seconds: float | None = None
+    proven: Proven = field(default_factory=Proven)
+    progress: Progress = _unreported
+    counts: Counts = field(default_factory=Counts)
+    settle_seconds: float = 0.0
+    was_stopped: bool = False
+    _begun: float = field(default_factory=time.monotonic)
+    _random: random.Random = field(default_factory=random.Random)
+
+    def is_over(self) -> bool:
+        """Whether its time is over; what was not begun is then left to the next part."""
+        if self.seconds is not None and time.monotonic() - self._begun >= self.seconds:
+            self.was_stopped = True
+        return self.was_stopped
+
+    def sampled(self, volumes: Sequence[Keyed]) -> set[str]:
+        """The keys of the volumes that are read: all, or as many as a sample takes."""
+        keys = [volume.key for volume in volumes]
+        return set(
+            self._random.sample(keys, min(QUICK_VOLUMES, len(keys))) if self.is_quick else keys
+        )
+
+    def chooses(self, total: int) -> bool:
+        """Whether the next one of `total` ZIPs is to be read: each, or some of them."""
+        return not self.is_quick or self._random.random() * total < QUICK_ZIPS
+
+    def report(self, kind: Kind) -> None:
+        """Tell how far it is with things of a kind."""
+        count = self.counts[kind]
+        self.progress(kind, count.read + count.earlier, count.chosen)

@@ -1,0 +1,176 @@
+"""What is wrong with a warehouse besides its volumes: the log, the file of views, strange files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.duck import read_only_connection
+from transforms.errors import ConfigError, IntegrityError
+from transforms.objects import ObjectInfo
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import (
+    CHOOSE,
+    FIRST_LOAD,
+    MADE_AGAIN,
+    REPAIR,
+    Finding,
+    Problem,
+    Remedy,
+    move_away,
+    remove,
+)
+from transforms.verifying.verification import Verification
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.catalog_file import CatalogFile
+from transforms.warehouse.describing import volume_blocks
+from transforms.warehouse.document import Document
+from transforms.warehouse.log import document_key, is_document_key
+from transforms.warehouse.log_state import LogState, read_state
+from transforms.warehouse.older_log import check_not_older, listed, listed_volumes
+from transforms.warehouse.seen import Seen
+from transforms.warehouse.sweeping import ORPHAN_SECONDS, is_ours, unnamed
+
+_DAY_SECONDS = 24 * 3600.0
+_ALL = (
+    "select sql from duckdb_views() where not internal",
+    "from strata.volumes",
+    "from strata.generation",
+)
+
+
+def read_log(backing: Backing) -> LogState:
+    """What is there of the log; a place that is not there has none.
+
+    Raises `ConfigError` for a document of a newer release.
+    """
+    try:
+        backing.log.numbers()
+    except ConfigError:  # there is no such bucket
+        return LogState([], None, "", [], backing.log.last_seen())
+    return read_state(backing)
+
+
+def log_findings(
+    backing: Backing, state: LogState, verification: Verification
+) -> Iterator[Finding]:
+    """Whether there is a log, whether its newest documents are sound, and go with what is known."""
+    place = backing.store.describe("log")
+    if not state.numbers and state.seen is None:
+        yield _nothing(backing)
+        return
+    verification.counts.expect(Kind.DOCUMENTS)
+    if state.sound is not None:
+        verification.counts.read(Kind.DOCUMENTS)
+    for number, problem in state.damaged:
+        yield Finding(
+            Problem.DAMAGED, backing.store.describe(document_key(number)), problem, REPAIR
+        )
+    if conflict := state.conflict(backing.store.describe()):
+        yield Finding(Problem.DAMAGED, place, conflict, CHOOSE)
+    elif state.gap:
+        what = f"the documents from number {state.gap} to {state.top - 1} are missing"
+        yield Finding(Problem.MISSING, place, what, REPAIR)
+    elif not state.damaged:
+        yield from _older(backing, state)
+    yield from _seen(backing)
+
+
+def _nothing(backing: Backing) -> Finding:
+    place = backing.store.describe()
+    folders = ("volumes", "state")
+    if any(True for folder in folders for _ in listed_volumes(backing.store, folder)):
+        what = "there are volumes and no log that names them"
+        return Finding(Problem.MISSING, backing.store.describe("log"), what, REPAIR)
+    what = "there is no warehouse, or it is empty: is this the right place, and is it mounted?"
+    return Finding(Problem.NOTHING, place, what, FIRST_LOAD)
+
+
+def _older(backing: Backing, state: LogState) -> Iterator[Finding]:
+    try:
+        check_not_older(backing, state.newest())
+    except IntegrityError as error:
+        yield Finding(Problem.DAMAGED, backing.store.describe("log"), str(error), CHOOSE)
+
+
+def _seen(backing: Backing) -> Iterator[Finding]:
+    seen = Seen(backing.cache)
+    if seen.path.exists() and seen.document() is None:
+        what = "what this machine remembers of the log is damaged"
+        yield Finding(Problem.DAMAGED, str(seen.path), what, MADE_AGAIN)
+
+
+def view_findings(backing: Backing, document: Document) -> Iterator[Finding]:
+    """What is wrong with the file that an analyst opens, if there is one.
+
+    That it shows an older generation is not: the next command makes it new.
+    """
+    files = backing.store.path("volumes")
+    shown = CatalogFile(backing.cache, files.parent if files else backing.cache)
+    path = shown.path()
+    if not path.exists():
+        return
+    remedy = remove(str(path), 'strata sql "select 1"')
+    try:
+        listed = _shown_volumes(path)
+    except (duckdb.BinderException, duckdb.CatalogException):
+        return  # whole, and of an earlier release: the next command makes it new
+    except duckdb.Error as error:
+        what = f"it cannot be read ({str(error).splitlines()[0]})"
+        yield Finding(Problem.DAMAGED, str(path), what, remedy)
+        return
+    catalog = backing.catalog(document).intact()
+    named = {(volume.key, volume.size, volume.file.sha256) for volume in catalog.volumes}
+    if shown.made(catalog) is not None and listed != named:
+        what = "it lists other volumes than the log's newest document"
+        yield Finding(Problem.DAMAGED, str(path), what, remedy)
+
+
+def _shown_volumes(path: Path) -> set[tuple[str, int, str]]:
+    """Read all of a file of views, each block of which DuckDB proves; returns its volumes."""
+    with read_only_connection(path, threads=1) as con:
+        for query in _ALL:
+            con.execute(query).fetchall()
+        rows = con.execute("select file, bytes, sha256 from strata.volumes").fetchall()
+        return {(str(file), int(size), str(sha256)) for file, size, sha256 in rows}
+
+
+def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
+    """Files in the warehouse's folders that have no business there.
+
+    What a killed load left is none at first: a sweep removes it after a week.
+    """
+    store, now = backing.store, time.time()
+    dropped = {one.key for one in document.dropped}
+    runs = list(contiguous_runs(volume.blocks for volume in document.history()))
+    for info in listed(store, "log"):
+        if not is_document_key(info.key):
+            yield _orphan(backing, info, "it is no document of the log")
+    for info in unnamed(store, document):
+        age = now - info.modified
+        blocks = volume_blocks(info.key)
+        if info.key in dropped:
+            continue
+        if not is_ours(info.key):
+            yield _orphan(backing, info, "no file of a warehouse has such a name")
+        elif blocks and info.key.startswith("volumes/") and not _covered(blocks, runs):
+            if age > _DAY_SECONDS:  # a load may be about to name it
+                what = "no document names it, and it has blocks that the log lacks"
+                yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)
+        elif age > ORPHAN_SECONDS + _DAY_SECONDS:
+            what = "no document names it, and no load has removed it"
+            remedy = Remedy(("strata compact",))
+            yield Finding(Problem.ORPHAN, store.describe(info.key), what, remedy)
+
+
+def _covered(blocks: BlockRange, runs: list[BlockRange]) -> bool:
+    return any(run.first <= blocks.first and blocks.last <= run.last for run in runs)
+
+
+def _orphan(backing: Backing, info: ObjectInfo, what: str) -> Finding:
+    place = backing.store.describe(info.key)
+    return Finding(Problem.ORPHAN, place, what, move_away(place))

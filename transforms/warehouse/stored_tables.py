@@ -1,0 +1,34 @@
+"""The tables of history as volumes store them: for checks, which need no views for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from transforms.blocks import BlockRange
+from transforms.duck import Connection, working_connection
+from transforms.open_files import check_open_files, naming_open_files
+from transforms.scratch import scratch_folder
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.catalog_views import create_stored_views
+
+
+@contextmanager
+def stored_tables(backing: Backing, catalog: Catalog, blocks: BlockRange) -> Iterator[Connection]:
+    """Open `main.<table>` over the volumes that hold any of these blocks, as they are stored.
+
+    Costs what these volumes cost, and a hundredth of a second: views with comments for all tables
+    take nearly one. What does not fit in memory is spilled. Raises `FileNotFoundError` where a
+    volume is missing.
+    """
+    volumes = list(catalog.volumes_over(blocks))
+    check_open_files(len(volumes))
+    with (
+        naming_open_files(len(volumes)),
+        backing.files.hold([volume.file for volume in volumes]),
+        scratch_folder(backing.scratch) as scratch,
+        working_connection(scratch) as con,
+    ):
+        create_stored_views(con, volumes, backing.files.path)
+        yield con

@@ -1,0 +1,156 @@
+"""Reading a volume to its last column, and rendering what its receipts say it must give.
+
+One table that cannot be read does not keep the others from being read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+
+from transforms.blocks import BlockRange
+from transforms.duck import Connection, plain_errors, quote_name, read_only_connection
+from transforms.errors import BusyError, IntegrityError, StrataError
+from transforms.lookups.lookup_tables import prove_lookups
+from transforms.verifying.findings import unreadable
+from transforms.verifying.verification import Scope
+from transforms.warehouse.receipts import LoadedSegment, Receipt
+from transforms.warehouse.records import read_receipts, read_segments
+from transforms.warehouse.rendering import table_digests
+
+_Result = TypeVar("_Result")
+
+# What rows that were damaged, and not found out by DuckDB's own checksums, can make of parsing.
+_NONSENSE = (IntegrityError, StrataError, ValueError, TypeError, LookupError)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCheck:
+    """A table after it was read: the segments that were rendered, and what is wrong, if anything.
+
+    `table` has its schema before it, unless it is one that was loaded.
+    """
+
+    table: str
+    rendered: Sequence[BlockRange] = ()
+    problem: str = ""
+
+
+class VolumeCheck:
+    """A volume under examination; everything it has to say, whatever its condition."""
+
+    def __init__(self, path: Path, scratch: Path) -> None:
+        self._path = path
+        self._scratch = scratch
+        self._open: Connection | None = None
+        self._kept = ExitStack()
+        self.problems: list[str] = []
+        """What was wrong with the volume as a whole."""
+
+    def close(self) -> None:
+        """Let go of the volume."""
+        self._open = None
+        self._kept.close()
+
+    def segments(self) -> list[LoadedSegment]:
+        """What it says it holds; empty where that cannot be read."""
+        return self._said("strata.segments", lambda con: read_segments(con, "strata.segments"))
+
+    def receipts(self) -> list[Receipt]:
+        """Its receipts, by table, then by block; empty where they cannot be read."""
+        query = "from strata.receipts order by table_name, first_block"
+        return self._said("strata.receipts", lambda con: read_receipts(con, query, {}))
+
+    def tables(self, receipts: Sequence[Receipt], scope: Scope) -> Iterator[TableCheck]:
+        """Read every column of every table in a scope, and render it by its receipts there."""
+        by_table: dict[str, list[Receipt]] = {}
+        for receipt in receipts:
+            by_table.setdefault(receipt.table, []).append(receipt)
+        held = self._said("its list of tables", _listed)
+        lacking = {table for table in by_table if ("main", table) not in held}
+        for schema, table in [*held, *(("main", table) for table in sorted(lacking))]:
+            if schema != "main":
+                problem = self._problem(partial(_scan, schema=schema, table=table))
+                yield TableCheck(f"{schema}.{table}", problem=problem)
+            elif scope.has_table(table):
+                mine = [one for one in by_table.get(table, ()) if scope.reaches(one.blocks)]
+                yield self._table(table, mine)
+        if scope.is_whole and (problem := self._problem(_prove_lookups)):
+            yield TableCheck("its lookups", problem=problem)
+
+    def _table(self, table: str, receipts: Sequence[Receipt]) -> TableCheck:
+        rendered: list[BlockRange] = []
+        others: list[str] = []
+
+        def read(con: Connection) -> str:
+            _scan(con, "main", table)
+            for receipt, digest in table_digests(con, receipts, self._scratch):
+                rendered.append(receipt.blocks)
+                if digest != receipt.sha256:
+                    others.append(
+                        f"{table} of segment {receipt.blocks} renders to SHA-256 {digest}, not "
+                        f"{receipt.sha256}"
+                    )
+            return ""
+
+        problem = self._problem(read)
+        if others:
+            more = f" (and {len(others) - 1} more of its segments)" if len(others) > 1 else ""
+            problem = "; ".join(filter(None, (f"{others[0]}{more}", problem)))
+        return TableCheck(table, rendered, problem)
+
+    def _said(self, what: str, read: Callable[[Connection], list[_Result]]) -> list[_Result]:
+        found: list[_Result] = []
+
+        def keep(con: Connection) -> str:
+            found.extend(read(con))
+            return ""
+
+        if problem := self._problem(keep):
+            self.problems.append(f"{what}: {problem}")
+        return found
+
+    def _problem(self, read: Callable[[Connection], str]) -> str:
+        """What `read` says, or why it cannot; errors of the machine pass."""
+        try:
+            if self._open is None:
+                connection = read_only_connection(self._path, threads=1, scratch=self._scratch)
+                self._open = self._kept.enter_context(connection)
+            with plain_errors(self._scratch):
+                return read(self._open)
+        except OSError as error:
+            if not error.filename or Path(error.filename) != self._path.resolve():
+                raise
+            return unreadable(error)
+        except BusyError:
+            raise
+        except duckdb.Error as error:
+            self.close()  # an error may make DuckDB refuse everything that follows
+            return f"it cannot be read ({str(error).splitlines()[0]})"
+        except _NONSENSE as error:
+            return f"it cannot be read ({' '.join(str(error).split())})"
+
+
+def _listed(con: Connection) -> list[tuple[str, str]]:
+    asked = (
+        "select schema_name, table_name from duckdb_tables() "
+        "where database_name = current_database() order by all"
+    )
+    return [(str(schema), str(table)) for schema, table in con.execute(asked).fetchall()]
+
+
+def _scan(con: Connection, schema: str, table: str) -> str:
+    """Read every value of a table; DuckDB proves each block that it reads by its checksum."""
+    name = f"{quote_name(schema)}.{quote_name(table)}"
+    con.execute(f"select bit_xor(hash(read)) from {name} as read").fetchall()  # noqa: S608
+    return ""
+
+
+def _prove_lookups(con: Connection) -> str:
+    return prove_lookups(con, "current")
