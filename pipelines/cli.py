@@ -10,7 +10,7 @@ from pipelines.stopping import stopping_on_signals
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code (`pipelines.commands.failures`)."""
     given = sys.argv[1:] if arguments is None else arguments
-    with stopping_on_signals():
+    with stopping_on_signals(last=arguments is None):
         sys.exit(_run(given))
 
 

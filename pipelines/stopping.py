@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from transforms import interrupts
@@ -30,8 +30,12 @@ _said = threading.Lock()
 
 
 @contextmanager
-def stopping_on_signals() -> Iterator[None]:
-    """Leave the process, with 128 and the signal's number, on a signal during the block."""
+def stopping_on_signals(*, last: bool = False) -> Iterator[None]:
+    """Leave the process, with 128 and the signal's number, on a signal during the block.
+
+    Where the block is the last thing the process does, what was asked for is done at its end: a
+    signal that comes while Python takes itself down no longer turns that into a failure.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may ask for signals
         return
@@ -47,12 +51,13 @@ def stopping_on_signals() -> Iterator[None]:
         threading.Thread(target=_listen, args=(hearing,), daemon=True).start()
         yield
     finally:
+        with suppress(KeyboardInterrupt):  # of a signal that came just before
+            for number, handler in before.items():
+                if signal.getsignal(number) is _raise:
+                    signal.signal(number, signal.SIG_IGN if last else handler)
         if interrupts.requested():
             _leave(interrupts.requested())
         signal.set_wakeup_fd(former)
-        for number, handler in before.items():
-            if signal.getsignal(number) is _raise:
-                signal.signal(number, handler)
         os.close(telling)  # which ends the thread
 
 

@@ -105,6 +105,29 @@ def test_a_signal_at_any_moment_ends_it_with_one_line(
     assert again.returncode == 0, again.stderr
 
 
+ENDING = """
+import atexit, os, signal
+from pipelines.cli import main
+atexit.register(os.kill, os.getpid(), signal.{name})
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_end_leaves_done_what_is_done(
+    sites: Path, number: signal.Signals
+) -> None:
+    ending = subprocess.run(
+        [sys.executable, "-c", ENDING.format(name=number.name), "status"],
+        env=environment(sites / "done"),
+        capture_output=True,
+        text=True,
+    )
+
+    assert (ending.returncode, ending.stderr) == (0, "")
+    assert "30" in ending.stdout
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize("form", [(), ("--json",), ("--format", "csv"), ("--format", "parquet")])
 def test_a_running_query_is_stopped(sites: Path, tmp_path: Path, form: tuple[str, ...]) -> None:
