@@ -163,7 +163,7 @@ def measure(history: History, only: str) -> None:
                 print(row(over_rpc, runs, "", ("", "")), flush=True)
         if not only:
             print()
-            for line in transfers(server.url, exports=not history.is_cloned):
+            for line in transfers(server.url, history.segments, exports=not history.is_cloned):
                 print(line, flush=True)
 
 
