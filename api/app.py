@@ -53,7 +53,7 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
         middleware=[
             Middleware(RequestLog, metrics=service.metrics),
             Middleware(Cors, origins=settings.access.origins),
-            Middleware(Compression),
+            Middleware(Compression, executor=service.compressing),
             Middleware(Tokens, tokens=settings.access.tokens),
             # Inside of the others, so that a failure is logged, marked and compressed as well.
             Middleware(ServerErrorMiddleware, handler=_unexpected),
