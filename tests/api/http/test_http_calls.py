@@ -69,6 +69,15 @@ def test_another_method_is_answered_as_by_the_gateway(
     assert answer.json() == {"code": 12, "message": "Method Not Allowed", "details": []}
 
 
+@pytest.mark.parametrize("path", [_TIME, "/", "/nope"])
+def test_a_websocket_on_any_path_but_the_streams_is_refused(served: Served, path: str) -> None:
+    with (
+        pytest.raises(InvalidStatus, match="403"),
+        connect(f"ws://127.0.0.1:{served.port}{path}", open_timeout=30),
+    ):
+        pass
+
+
 def test_a_list_knows_no_head(served: Served) -> None:
     with served.client() as client:
         assert client.head(_LIST).status_code == 501
