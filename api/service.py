@@ -29,6 +29,7 @@ from transforms.warehouse.warehouse import Warehouse
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
 _READING_THREADS = 8
+_COMPRESSING_THREADS = 2
 # Apart from the queries, so that a flood of these never keeps a generation from the streams.
 _STREAM_THREADS, _STREAM_QUEUE = 2, 10_000
 
@@ -78,6 +79,7 @@ class Service:
         )
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
         self.reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")
+        self.compressing = ThreadPoolExecutor(_COMPRESSING_THREADS, "strata-compress")
         self.slots = Slots(limits.streams_per_client)
         self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
         self.feed = ProvisionFeed(self.snapshots, self._streams, self.metrics, limits.stream_buffer)
@@ -111,4 +113,5 @@ class Service:
             for workers in (self.queries, self._export_workers, self.files, self._streams):
                 workers.close()
             self.reading.shutdown(wait=False, cancel_futures=True)
+            self.compressing.shutdown(wait=False)
             self._closing.close()
