@@ -24,10 +24,9 @@ from api.app import create_app
 from api.core.logs import log_config
 from api.core.settings import ServeSettings, read_settings
 from api.core.sockets import address, grpc_address, listening, reserved
+from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
 from exporters.settings import set_for_library
 
-# Longer than the idle time of common balancers, which would else meet closed connections.
-_KEEP_ALIVE_SECONDS = 75
 _PARENT_SECONDS = 1.0
 
 
@@ -84,6 +83,9 @@ def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Co
     return uvicorn.Config(
         app,
         factory=True,
+        http=BoundedHttp,
+        ws=BoundedWebSocket,
+        ws_max_size=MOST_MESSAGE_BYTES,
         workers=listen.workers,
         log_config=log_config(listen.log_level),
         access_log=False,
@@ -91,7 +93,6 @@ def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Co
         # Whoever reaches a Unix socket is a proxy on this machine.
         forwarded_allow_ips="*" if listen.uds else list(listen.proxies),
         timeout_graceful_shutdown=settings.limits.stop_seconds,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
 
 
