@@ -94,14 +94,14 @@ class BoundedHttp(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, in pieces whose size bounds what is kept of them."""
-        if self._silent and not self._deaf:
-            self._silent = False
-            self._registry.waits(self, self._limits.request_seconds)
+        silent, self._silent = self._silent, False
         size = self._limits.header_bytes
         for start in range(0, len(data), size):
             if self._deaf:
                 return
             self._feed(data[start : start + size])
+        if silent and not (self._whole or self._deaf):
+            self._registry.waits(self, self._limits.request_seconds)
 
     def overdue(self) -> None:
         """Close it: it was idle for too long, or a request did not come whole."""
@@ -138,8 +138,9 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Answer the request, or queue it behind the one before."""
-        self._check_head()
-        if self._unanswered() and len(self.pipeline) >= self._limits.pipelined:
+        if len(self.headers) > self._limits.headers or not self._begins:
+            self._check_head()
+        if len(self.pipeline) >= self._limits.pipelined and self._unanswered():
             self._why = Closing.PIPELINED
             raise _RefusedError
         super().on_headers_complete()
@@ -186,19 +187,16 @@ class BoundedHttp(HttpToolsProtocol):
             self._refuse(self._why)
         else:
             self._received = 0 if self._begins else self._received + len(piece)
-            if why := self._excess():
+            if not self._whole and (why := self._excess()):
                 self._refuse(why)
 
     def _check_head(self) -> None:
-        """Raise `_RefusedError` where the headers are too many, or too long."""
+        """Raise `_RefusedError` where headers of several pieces are too many, or too long."""
         most = self._limits.header_bytes
-        if len(self.headers) > self._limits.headers:
-            self._why = Closing.HEADERS
-        elif self._begins:  # in this piece, which is not longer
-            return
-        elif len(self.url) > most:
+        lines = sum(len(name) + len(value) + _SEPARATORS for name, value in self.headers)
+        if len(self.url) > most:
             self._why = Closing.URL
-        elif len(self.url) + sum(len(n) + len(v) + _SEPARATORS for n, v in self.headers) > most:
+        elif len(self.headers) > self._limits.headers or len(self.url) + lines > most:
             self._why = Closing.HEADERS
         else:
             return
@@ -211,7 +209,7 @@ class BoundedHttp(HttpToolsProtocol):
             return Closing.URL if len(self.url) > limits.header_bytes else Closing.HEADERS
         if len(self.headers) > limits.headers:  # or trailers, which come after the body
             return Closing.HEADERS
-        if not self._whole and self._received > limits.header_bytes + limits.body_bytes:
+        if self._received > limits.header_bytes + limits.body_bytes:
             return Closing.BODY
         return None
 
