@@ -31,10 +31,8 @@ _MISSING = "~"
 """Sorts behind every array of signers, as PostgreSQL sorts NULL."""
 
 
-def _show_signers(signers: str) -> str:
-    if signers == _MISSING:
-        return "null"
-    return "[" + ",".join(f'"{show_bytes(element)}"' for element in elements(signers)) + "]"
+def _show_signers(signers: str) -> list[str] | None:
+    return None if signers == _MISSING else [show_bytes(signer) for signer in elements(signers)]
 
 
 def _take_signers(value: object) -> str:

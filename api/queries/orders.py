@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
+from operator import itemgetter
 
 from api.core.errors import InvalidArgumentError, Reason
 from api.core.relations import HeldTable, row_ranges, union
 from api.core.snapshots import Reading
-from api.queries.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
+from api.queries.cursors import ID, NUMBER, TIME, CursorFormat, Values, cursor_time
 from api.queries.ids import IdError, parse_key
 from api.queries.listings import MemoryListing, QueryListing, Relation
 from api.queries.pagination import Page, Row, Window, cut, page
@@ -107,13 +108,13 @@ def _key(row: Row) -> Values:
 
 
 def _versions(rows: Sequence[Row]) -> list[Row]:
-    """Of each version the row written last, ascending; times as cursors can hold them."""
-    written = sorted(rows, key=lambda row: (row[_VERSION], row[2], row[4]))
-    last = {row[_VERSION]: row for row in written}
-    return [
-        (max(MIN_MICROS, min(MIN_MICROS if row[0] is None else row[0], MAX_MICROS)), *row[1:])
-        for row in last.values()
+    """Of each version the row written last, ascending; keys as cursors can hold them."""
+    keyed = [
+        (cursor_time(created), id_, cursor_time(written), version or 0, number or 0, *rest)
+        for created, id_, written, version, number, *rest in rows
     ]
+    keyed.sort(key=itemgetter(_VERSION, 2, 4))
+    return [*{row[_VERSION]: row for row in keyed}.values()]
 
 
 def _place_among(versions: Sequence[Row], window: Window) -> Values:

@@ -1,7 +1,8 @@
 """Records from rows: which columns a message is made of, and how (spec section 2).
 
 Rows come as `Columns` say: ids in hex, times in microseconds, numbers as exact text. A value that
-no network writes (hostile JSON, infinite times) becomes the default, never an error.
+no network writes (hostile JSON, infinite times) becomes the default, never an error: a cell of JSON
+that cannot be read is shown as NULL is, and so is what no type held.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from api.core.relations import Columns
-from api.queries.ids import NAMES, show_id
+from api.queries.ids import NAMES, bytes_of, show_id
 from api.queries.pagination import Record, Row
 from transforms.tables.enum_names import enum_names
 
@@ -32,8 +35,6 @@ LIQUIDITY_PROVISIONS = Columns(
 )
 
 _ELEMENT = re.compile(r'"\\\\x([0-9a-f]*)"')
-# What nearly all withdrawals have; reading JSON costs ten times as much.
-_ERC20 = re.compile(r'\{"erc20": \{"receiverAddress": "([0-9A-Za-z]*)"\}\}')
 _PUB_KEY, _ETH_ADDRESS = "00", "01"
 
 
@@ -84,7 +85,7 @@ def withdrawal(row: Row) -> Record:
     _, id_, party, amount, asset, status, ref, foreign_hash, created, withdrawn, ext = row
     return (
         show_id(id_),
-        NAMES.get(party, party),
+        NAMES.get(party, party) or "",
         plain_number(amount),
         NAMES.get(asset, asset) or "",
         status or "STATUS_UNSPECIFIED",
@@ -99,7 +100,7 @@ def withdrawal(row: Row) -> Record:
 def node_signature(row: Row) -> Record:
     """A `NodeSignature` from a row of `NODE_SIGNATURES`."""
     id_, signature, kind = row
-    return show_id(id_), signature, kind or "NODE_SIGNATURE_KIND_UNSPECIFIED"
+    return show_id(id_), bytes_of(signature).hex(), kind or "NODE_SIGNATURE_KIND_UNSPECIFIED"
 
 
 def liquidity_provision(row: Row) -> Record:
@@ -127,7 +128,7 @@ def oracle_data(row: Row) -> Record:
     Signers and spec ids are PostgreSQL's text of a byte array, of the signers without its end.
     """
     _, signers, _, data, spec_ids, broadcast = row
-    read = None if data is None else json.loads(data)
+    read = _read(data)
     named = [
         (_text(entry.get("Name")), _text(entry.get("Value")))
         for entry in (read if isinstance(read, list) else ())
@@ -139,8 +140,8 @@ def oracle_data(row: Row) -> Record:
 
 
 def elements(array: str) -> list[str]:
-    """The elements of PostgreSQL's text of a byte array, in hex."""
-    return _ELEMENT.findall(array)
+    """The elements of PostgreSQL's text of a byte array, in hex; what is none is left out."""
+    return [element for element in _ELEMENT.findall(array) if len(element) % 2 == 0]
 
 
 def nanos(micros: int | None) -> int:
@@ -176,12 +177,23 @@ def _signer(tag: str, rest: str) -> Record:
     return None, None
 
 
+def _read(cell: str | None) -> object:
+    """What a cell of JSON says; None for one that cannot be read."""
+    if cell is None:
+        return None
+    try:
+        return orjson.loads(cell)
+    except (ValueError, RecursionError):
+        # The standard library takes a little more: lone surrogates, deeper levels.
+        try:
+            return json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+
+
 def _extension(ext: str | None) -> Record:
     """The foreign chain's part of a withdrawal: with or without an `erc20`."""
-    usual = _ERC20.fullmatch(ext) if ext else None
-    if usual:
-        return ((usual[1],),)
-    read = None if ext is None else json.loads(ext)
+    read = _read(ext)
     erc20 = read.get("erc20") if isinstance(read, dict) else None
     if not isinstance(erc20, dict):
         return (None,)
@@ -189,7 +201,7 @@ def _extension(ext: str | None) -> Record:
 
 
 def _objects(array: str | None) -> list[dict[str, Any]]:
-    read = None if array is None else json.loads(array)
+    read = _read(array)
     return [entry for entry in read if isinstance(entry, dict)] if isinstance(read, list) else []
 
 
@@ -197,7 +209,8 @@ def _shape_entry(entry: dict[str, Any]) -> Record:
     order = entry.get("liquidity_order")
     shown = None
     if isinstance(order, dict):
-        reference, proportion = _number(order.get("reference")), _number(order.get("proportion"))
+        reference = _number(order.get("reference"), 2**31)
+        proportion = _number(order.get("proportion"), 2**32)
         shown = (_PEGGED.get(reference, reference), proportion, _text(order.get("offset")))
     return _text(entry.get("order_id")), shown
 
@@ -206,5 +219,5 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _number(value: object) -> int:
-    return value if type(value) is int and 0 <= value < 2**32 else 0
+def _number(value: object, end: int) -> int:
+    return value if type(value) is int and 0 <= value < end else 0

@@ -123,12 +123,16 @@ class _NearListing:
 def _periods(
     reading: Reading, tables: Sequence[HeldTable]
 ) -> list[tuple[int, int, list[HeldTable]]]:
-    """Volumes by the times of their rows, oldest first; those that overlap stay together."""
+    """Volumes by the times of their rows, oldest first; those that overlap stay together.
+
+    Infinite times, which no network writes, are left out: nothing could be compared with them.
+    """
     spans = union(
         tables,
         lambda table: (
             f"select {tables.index(table)} as number, epoch_us(min(vega_time)) as first, "  # noqa: S608
-            f"epoch_us(max(vega_time)) as last from {table.lookup(WITHDRAWALS_LATEST)}"
+            f"epoch_us(max(vega_time)) as last from {table.lookup(WITHDRAWALS_LATEST)} "
+            "where isfinite(vega_time)"
         ),
     )
     periods: list[tuple[int, int, list[HeldTable]]] = []
@@ -166,8 +170,7 @@ class _CurrentListing:
             start, wanted = rows[-1][: len(_KEYS)], 2 * wanted
 
     def _is_last(self, row: Row) -> bool:
-        last: int = self.written_again.get(row[-1], row[0])
-        return bool(row[0] >= last)
+        return bool(row[0] == self.written_again.get(row[-1], row[0]))
 
 
 def _written_again(reading: Reading, snapshot: Snapshot) -> Mapping[int, int]:
