@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
 from operator import itemgetter
@@ -46,9 +45,11 @@ def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
     """Cut a page out of an order's versions, all of which are here, ascending."""
     place = _place_among(versions, window)
     found = cut(MemoryListing(versions, _key), window, place, _own(window))
-    times = Counter(row[:_VERSION] for row in versions)
+    times = [row[:_VERSION] for row in versions]
+    if len({*times}) == len(times):
+        return page(found, _CURSORS.encode_main(found.rows), order)
     # The network's own keys do, unless several versions were written last in one block.
-    keys = (row[:_VERSION] if times[row[:_VERSION]] == 1 else row for row in found.rows)
+    keys = (row[:_VERSION] if times.count(row[:_VERSION]) == 1 else row for row in found.rows)
     return page(found, [_CURSORS.encode(key) for key in keys], order)
 
 

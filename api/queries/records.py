@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -135,13 +136,14 @@ def oracle_data(row: Row) -> Record:
         if isinstance(entry, dict)
     ]
     # Without data the network forgets the specs too.
-    specs = [] if read is None or spec_ids is None else elements(spec_ids)
+    specs = () if read is None or spec_ids is None else elements(spec_ids)
     return (((_signers(signers), named, specs, nanos(broadcast)),),)
 
 
-def elements(array: str) -> list[str]:
+@lru_cache(maxsize=1024)  # rows name the same signers and specs over and over
+def elements(array: str) -> tuple[str, ...]:
     """The elements of PostgreSQL's text of a byte array, in hex; what is none is left out."""
-    return [element for element in _ELEMENT.findall(array) if len(element) % 2 == 0]
+    return tuple(element for element in _ELEMENT.findall(array) if len(element) % 2 == 0)
 
 
 def nanos(micros: int | None) -> int:
@@ -164,8 +166,9 @@ def plain_number(text: str | None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _signers(signers: str) -> list[Record]:
-    return [_signer(element[:2], element[2:]) for element in elements(signers)]
+@lru_cache(maxsize=1024)
+def _signers(signers: str) -> tuple[Record, ...]:
+    return tuple(_signer(element[:2], element[2:]) for element in elements(signers))
 
 
 def _signer(tag: str, rest: str) -> Record:
