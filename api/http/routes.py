@@ -67,7 +67,7 @@ def _get(name: str, path: str, answer: Callable[[Reading], str]) -> Operation[No
 
 def _withdrawal(reading: Reading, request: GetWithdrawal) -> bytes:
     found = record_json(WITHDRAWAL, get_withdrawal(reading, request))
-    return f'{{"withdrawal":{found}}}'.encode()
+    return f'{{"withdrawal":{found}}}'.encode("utf-8", "replace")
 
 
 def _spam(path: str) -> Operation[GetSpamStatistics]:
@@ -77,7 +77,7 @@ def _spam(path: str) -> Operation[GetSpamStatistics]:
         lambda given, _: GetSpamStatistics(given.get("partyId", "")),
         lambda reading, request: record_json(
             SPAM_RESPONSE, get_spam_statistics(reading, request)
-        ).encode(),
+        ).encode("utf-8", "replace"),
     )
 
 

@@ -36,7 +36,11 @@ MAX_MICROS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 class CursorError(ValueError):
-    """A text that is no cursor of this listing; the message says why."""
+    """A text that is no cursor of this listing; the message, in plain Unicode, says why."""
+
+    def __init__(self, message: str) -> None:
+        # JSON may hold half a surrogate pair, which no answer can quote.
+        super().__init__(message.encode("utf-8", "replace").decode())
 
 
 @dataclass(frozen=True, slots=True)

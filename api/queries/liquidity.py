@@ -140,7 +140,7 @@ def _relation(snapshot: Snapshot, filters: Sequence[str], live: bool) -> Relatio
 
 
 def _rows_sql(table: HeldTable, more: str = "") -> str:
-    columns = LIQUIDITY_PROVISIONS.inner(table)
+    columns = LIQUIDITY_PROVISIONS.inner(table.columns)
     return f"select {columns}{more} from {table.source}"  # noqa: S608 - ours
 
 

@@ -1,8 +1,8 @@
 """Records from rows: which columns a message is made of, and how (spec section 2).
 
-Rows come as `Columns` say: ids in hex, times in microseconds, numbers as exact text. A value that
-no network writes (hostile JSON, infinite times) becomes the default, never an error: a cell of JSON
-that cannot be read is shown as NULL is, and so is what no type held.
+Rows come as `RowColumns` say: ids in hex, times in microseconds, numbers as exact text. A value
+that no network writes (hostile JSON, infinite times) becomes the default, never an error: a cell of
+JSON that cannot be read is shown as NULL is, and so is what no type held.
 """
 
 from __future__ import annotations
@@ -15,22 +15,13 @@ from typing import Any
 
 import orjson
 
-from api.core.relations import Columns
 from api.queries.ids import NAMES, bytes_of, show_id
 from api.queries.pagination import Record, Row
+from transforms.lookups.row_columns import RowColumns
 from transforms.tables.enum_names import enum_names
 
-ORDERS = Columns(
-    "created_at@ id vega_time@ version seq_num market_id party_id side price# size remaining "
-    "time_in_force type status expires_at@ reference reason updated_at@ batch_id pegged_reference "
-    "pegged_offset# lp_id post_only reduce_only"
-)
-WITHDRAWALS = Columns(
-    "vega_time@ id party_id amount# asset status ref foreign_tx_hash created_timestamp@ "
-    "withdrawn_timestamp@ ext"
-)
-NODE_SIGNATURES = Columns("resource_id sig kind")
-LIQUIDITY_PROVISIONS = Columns(
+NODE_SIGNATURES = RowColumns("resource_id sig kind")
+LIQUIDITY_PROVISIONS = RowColumns(
     "vega_time@ id party_id created_at@ updated_at@ market_id commitment_amount# fee# sells buys "
     "version status reference"
 )
@@ -52,7 +43,7 @@ _PEGGED = _names("pegged_reference")
 
 
 def order(row: Row) -> Record:
-    """A `vega.Order` from a row of `ORDERS`."""
+    """A `vega.Order` from a row of `ORDER`."""
     created, id_, _, version, _, market, party, side, price, size, remaining = row[:11]
     in_force, type_, status, expires, reference, reason, updated = row[11:18]
     batch, pegged, offset, lp, post_only, reduce_only = row[18:]
@@ -82,7 +73,7 @@ def order(row: Row) -> Record:
 
 
 def withdrawal(row: Row) -> Record:
-    """A `vega.Withdrawal` from a row of `WITHDRAWALS`."""
+    """A `vega.Withdrawal` from a row of `WITHDRAWAL`."""
     _, id_, party, amount, asset, status, ref, foreign_hash, created, withdrawn, ext = row
     return (
         show_id(id_),

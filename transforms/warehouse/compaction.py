@@ -140,7 +140,7 @@ def _write(
     with attached(con, path, "volume", f"(row_group_size {_LOOKUP_GROUP_ROWS})"):
         for table in sorted(tables & SORT_KEYS.keys()):
             _merge_table(con, table, volumes)
-        write_lookups(con, "volume")
+        write_lookups(con, "volume", is_sorted=True)
     return segments, receipts
 
 
