@@ -28,6 +28,11 @@ class PageRun:
         kept = self.pages[-count:] if descending else self.pages[:count]
         return PageRun(self.file, self.index, kept)
 
+    def rest(self, count: int, *, descending: bool) -> PageRun:
+        """The pages without those of `cut`."""
+        kept = self.pages[:-count] if descending else self.pages[count:]
+        return PageRun(self.file, self.index, kept)
+
 
 def read_runs(reading: Reading, runs: Sequence[PageRun]) -> list[list[Row]]:
     """The rows of each run, in the order of their keys."""

@@ -15,7 +15,9 @@ from transforms.lookups.key_filters import Hashes, key_hashes
 from transforms.lookups.key_pages import PAGE_ROWS, Key, PageIndex, PageTable
 
 # Volumes that are asked at once, at first; each time that was not enough, twice as many.
-_VOLUMES = 4
+_VOLUMES, _MOST_VOLUMES = 4, 32
+# Pages of one volume that are read at once, unless one page of the answer needs more.
+_PAGES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class SpanListing:
             now = [*_some(asked, together, limit - len(found))]
             if not now:
                 break
-            together *= 2
+            together = min(2 * together, _MOST_VOLUMES)
             paged = self._paged(now, low, high, limit - len(found), descending=descending)
             for span, _ in now:
                 rows: list[Row] = []
@@ -147,15 +149,17 @@ class SpanListing:
     ) -> dict[str, list[Row]]:
         """At least `limit` rows, or all, of each volume that has pages, by its file."""
         runs = [run for _, runs in spans for run in runs]
-        found: dict[str, list[Row]] = {}
-        # One page more, as the first may begin before; yet many can have the cursor's own time.
+        found: dict[str, list[Row]] = {run.file: [] for run in runs}
+        # One page more, as the first may begin before. More follow where many rows have the
+        # cursor's own time, or few of the rows are wanted.
         most = -(-limit // PAGE_ROWS) + 1
         while runs:
-            cut = [run.cut(most, descending=descending) for run in runs]
-            for run, rows in zip(runs, read_runs(self.reading, cut), strict=True):
-                found[run.file] = self._between(rows, low, high, descending=descending)
-            runs = [run for run in runs if len(run.pages) > most and len(found[run.file]) < limit]
-            most *= 4
+            now = [run.cut(most, descending=descending) for run in runs]
+            for run, rows in zip(now, read_runs(self.reading, now), strict=True):
+                found[run.file] += self._between(rows, low, high, descending=descending)
+            rest = (run.rest(most, descending=descending) for run in runs)
+            runs = [run for run in rest if run.pages and len(found[run.file]) < limit]
+            most = max(most, min(2 * most, _PAGES))
         return found
 
     def _between(self, rows: Sequence[Row], low: Key, high: Key, *, descending: bool) -> list[Row]:

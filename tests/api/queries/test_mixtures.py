@@ -326,3 +326,11 @@ def test_one_order_has_more_rows_than_are_fetched_at_once(made: _Warehouses) -> 
     counted = f"select count(*) from {held.source} where id = '{_IDS[0]}'"
     ((rows,),) = made.readings["merged"].rows(counted)
     assert rows > 1000
+
+
+def test_of_many_rows_that_nobody_wants_few_are_in_memory(made: _Warehouses) -> None:
+    """A filter that hardly any row passes reads all pages, some at a time."""
+    reading = made.readings["merged"]
+    path = f"/api/v2/liquidity/provisions?marketId={_MARKETS[0]}&reference=nobody"
+    assert page(reading, path) == page(made.readings["tables"], path)
+    assert page(reading, path)[0] == []
