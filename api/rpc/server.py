@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import grpc
 from grpc.aio import Server
 
+from api.core.settings import ServeSettings
 from api.core.sockets import grpc_address
 from api.rpc.answers import answering
 from api.rpc.handlers import Handler, Handlers
@@ -21,17 +22,33 @@ from api.rpc.streams import EXPORT, OBSERVE, Streams
 from api.service import Service
 from transforms.errors import ConfigError
 
-# The kernel spreads connections over the processes that share the port.
-_OPTIONS = (
-    ("grpc.so_reuseport", 1),
-    # More calls at once on one connection wait at the client.
-    ("grpc.max_concurrent_streams", 1000),
-    # A stream where nothing happens is silent: the peer is asked whether it is still there.
-    ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-)
+_Options = tuple[tuple[str, int], ...]
+# Calls that are no streams, beside as many streams as a client may have; more wait at the client.
+_CALLS_AT_ONCE = 100
+
+
+def _options(settings: ServeSettings) -> _Options:
+    """How the library serves; of metadata it takes 16 KiB by itself."""
+    limits, connections = settings.limits, settings.connections
+    return (
+        # The kernel spreads connections over the processes that share the port.
+        ("grpc.so_reuseport", 1),
+        ("grpc.max_concurrent_streams", limits.streams_per_client + _CALLS_AT_ONCE),
+        ("grpc.max_receive_message_length", connections.body_bytes),
+        ("grpc.max_allowed_incoming_connections", connections.connections),
+        ("grpc.server_handshake_timeout_ms", _milliseconds(connections.request_seconds)),
+        ("grpc.max_connection_idle_ms", _milliseconds(connections.idle_seconds)),
+        # A stream where nothing happens is silent: the peer is asked whether it is still there.
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    # A number beyond 32 bits would be taken for something else.
+    return max(1, min(2**31 - 1, round(seconds * 1000)))
 
 
 class Methods(grpc.GenericRpcHandler):
@@ -73,7 +90,7 @@ async def rpc_running(service: Service) -> AsyncIterator[None]:
     if not listen.grpc:
         yield
         return
-    server = grpc.aio.server(options=_OPTIONS)
+    server = grpc.aio.server(options=_options(service.settings))
     server.add_generic_rpc_handlers((Methods(service),))
     address = grpc_address(listen.host, listen.grpc_port)
     try:
