@@ -113,10 +113,10 @@ def _is_history(version: int) -> bool:
 
 def _rows_sql(table: HeldTable, specs: HeldTable | None, wanted: str | None) -> str:
     """SQL for the rows of one file, of one spec if it is wanted, with the specs they matched."""
-    columns = f"vega_time, {_SIGNERS} as signers, seq_num, {table.value('data')} as data"
-    broadcast = f"{table.time('broadcast_at')} as broadcast_at"
-    if table.has("matched_spec_ids") or specs is None:
-        named = table.value("matched_spec_ids")
+    columns = f"vega_time, {_SIGNERS} as signers, seq_num, {table.columns.value('data')} as data"
+    broadcast = f"{table.columns.time('broadcast_at')} as broadcast_at"
+    if table.columns.has("matched_spec_ids") or specs is None:
+        named = table.columns.value("matched_spec_ids")
         matches = f"""where contains({named}::varchar, '"\\\\x' || {wanted} || '"')"""
         return (
             f"select {columns}, {named}::varchar as spec_ids, {broadcast} "  # noqa: S608 - ours

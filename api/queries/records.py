@@ -1,7 +1,7 @@
 """Records from rows: which columns a message is made of, and how (spec section 2).
 
-Rows come as `Columns` say: ids in hex, times in microseconds, numbers as exact text. A value that
-no network writes (hostile JSON, infinite times) becomes the default, never an error.
+Rows come as `RowColumns` say: ids in hex, times in microseconds, numbers as exact text. A value
+that no network writes (hostile JSON, infinite times) becomes the default, never an error.
 """
 
 from __future__ import annotations
@@ -11,25 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from api.core.relations import Columns
 from api.queries.ids import NAMES, show_id
 from api.queries.pagination import Record, Row
+from transforms.lookups.row_columns import RowColumns
 from transforms.tables.enum_names import enum_names
 
-ORDERS = Columns(
-    "created_at@ id vega_time@ version seq_num market_id party_id side price# size remaining "
-    "time_in_force type status expires_at@ reference reason updated_at@ batch_id pegged_reference "
-    "pegged_offset# lp_id post_only reduce_only"
-)
-WITHDRAWALS = Columns(
-    "vega_time@ id party_id amount# asset status ref foreign_tx_hash created_timestamp@ "
-    "withdrawn_timestamp@ ext"
-)
-NODE_SIGNATURES = Columns("resource_id sig kind")
-LIQUIDITY_PROVISIONS = Columns(
-    "vega_time@ id party_id created_at@ updated_at@ market_id commitment_amount# fee# sells buys "
-    "version status reference"
-)
+NODE_SIGNATURES = RowColumns("resource_id sig kind")
 
 _ELEMENT = re.compile(r'"\\\\x([0-9a-f]*)"')
 # What nearly all withdrawals have; reading JSON costs ten times as much.
@@ -50,7 +37,7 @@ _PEGGED = _names("pegged_reference")
 
 
 def order(row: Row) -> Record:
-    """A `vega.Order` from a row of `ORDERS`."""
+    """A `vega.Order` from a row of `ORDER`."""
     created, id_, _, version, _, market, party, side, price, size, remaining = row[:11]
     in_force, type_, status, expires, reference, reason, updated = row[11:18]
     batch, pegged, offset, lp, post_only, reduce_only = row[18:]
@@ -80,7 +67,7 @@ def order(row: Row) -> Record:
 
 
 def withdrawal(row: Row) -> Record:
-    """A `vega.Withdrawal` from a row of `WITHDRAWALS`."""
+    """A `vega.Withdrawal` from a row of `WITHDRAWAL`."""
     _, id_, party, amount, asset, status, ref, foreign_hash, created, withdrawn, ext = row
     return (
         show_id(id_),
@@ -103,7 +90,7 @@ def node_signature(row: Row) -> Record:
 
 
 def liquidity_provision(row: Row) -> Record:
-    """A `vega.LiquidityProvision` from a row of `LIQUIDITY_PROVISIONS`."""
+    """A `vega.LiquidityProvision` from a row of `PROVISION`."""
     _, id_, party, created, updated, market, amount, fee, sells, buys, version, status, ref = row
     return (
         show_id(id_),

@@ -1,0 +1,77 @@
+"""What the API sends for longer, in its benchmark: downloads, and the stream of provisions."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import httpx2
+
+from tests.benchmarks.market import BLOCKS
+
+_ROUNDS = 3
+_SEGMENTS = 10
+_PROVISIONS = 1000
+"""The current provisions of a history of fifty segments or more, which a stream begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Seconds until the first byte and until the last, and the bytes."""
+
+    first: float
+    whole: float
+    size: int
+
+
+def transfers(url: str, *, exports: bool) -> Iterator[str]:
+    """The rows of a table: a download, where the history has exports, and a stream's beginning."""
+    yield "| transfer | ms to the first byte | ms in all | MB | MB/s |"
+    yield "|---|---|---|---|---|"
+    with httpx2.Client(base_url=url, timeout=600) as client:
+        if exports:
+            yield _row("orders of ten segments, first time", [_downloaded(client)])
+            yield _row("again", [_downloaded(client) for _ in range(_ROUNDS)])
+        streams = [_streamed(client) for _ in range(_ROUNDS)]
+        yield _row(f"stream, its first {_PROVISIONS:,} provisions", streams)
+
+
+def _row(what: str, found: list[Transfer]) -> str:
+    def median(value: Callable[[Transfer], float]) -> float:
+        return statistics.median(map(value, found))
+
+    return (
+        f"| {what} | {median(lambda one: one.first) * 1000:.1f} "
+        f"| {median(lambda one: one.whole) * 1000:.1f} | {found[0].size / 1e6:.2f} "
+        f"| {median(lambda one: one.size / one.whole) / 1e6:.1f} |"
+    )
+
+
+def _downloaded(client: httpx2.Client) -> Transfer:
+    path = f"/api/v2/networkhistory/export?table=5&fromBlock=1&toBlock={_SEGMENTS * BLOCKS}"
+    started = time.perf_counter()
+    with client.stream("GET", path) as answer:
+        assert answer.status_code == 200, answer.read()
+        pieces = answer.iter_raw()
+        size = len(next(pieces))
+        first = time.perf_counter() - started
+        size += sum(map(len, pieces))
+    return Transfer(first, time.perf_counter() - started, size)
+
+
+def _streamed(client: httpx2.Client) -> Transfer:
+    size = count = 0
+    first = 0.0
+    started = time.perf_counter()
+    with client.stream("GET", "/api/v2/stream/liquidity-provisions") as answer:
+        assert answer.status_code == 200, answer.read()
+        for line in answer.iter_lines():
+            first = first or time.perf_counter() - started
+            size += len(line) + 1
+            count += line.count('"commitmentAmount"')
+            if count >= _PROVISIONS:
+                break
+        whole = time.perf_counter() - started
+    return Transfer(first, whole, size)
