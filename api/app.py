@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
+from api.core.connections import Connections
 from api.core.errors import ApiError, FailedError, Reason
 from api.core.logs import REQUEST_ID
 from api.core.settings import ServeSettings
@@ -31,6 +32,7 @@ from api.http.middleware.cors import Cors
 from api.http.middleware.request_log import RequestLog
 from api.http.middleware.tokens import Tokens
 from api.http.operations import health, metrics_page, ready
+from api.http.protocol import CONNECTIONS
 from api.http.routes import OPERATIONS
 from api.http.streams import ProvisionStream
 from api.rpc.server import rpc_running
@@ -45,9 +47,9 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
     service = Service(settings, metrics)
 
     @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_app: Starlette) -> AsyncIterator[dict[str, Connections]]:
         async with service.running(), rpc_running(service):
-            yield
+            yield {CONNECTIONS: service.connections}
 
     app = Starlette(
         routes=list(_routes(service)),

@@ -26,12 +26,11 @@ from api.app import create_app
 from api.core.logs import log, log_config
 from api.core.settings import ServeSettings, read_settings
 from api.core.sockets import address, grpc_address, listening, reserved
+from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
 from exporters.settings import set_for_library
 from transforms.duck import Error as DuckError
 from transforms.errors import StrataError
 
-# Longer than the idle time of common balancers, which would else meet closed connections.
-_KEEP_ALIVE_SECONDS = 75
 _PARENT_SECONDS = 1.0
 
 
@@ -90,6 +89,9 @@ def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Co
     return uvicorn.Config(
         app,
         factory=True,
+        http=BoundedHttp,
+        ws=BoundedWebSocket,
+        ws_max_size=MOST_MESSAGE_BYTES,
         workers=listen.workers,
         log_config=log_config(listen.log_level),
         access_log=False,
@@ -97,7 +99,6 @@ def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Co
         # Whoever reaches a Unix socket is a proxy on this machine.
         forwarded_allow_ips="*" if listen.uds else list(listen.proxies),
         timeout_graceful_shutdown=settings.limits.stop_seconds,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+from api.core.connections import Connections
 from api.core.health import Health
 from api.core.logs import log
 from api.core.metrics import Metrics
@@ -51,6 +52,7 @@ class Service:
         limits, access = settings.limits, settings.access
         self.settings = settings
         self.metrics = Metrics(metrics)
+        self.connections = Connections(settings.connections, self.metrics, settings.listen.proxies)
         locations = settings.locations
         self.store = open_store(locations.archive, locations.store_options)
         self.warehouse = _warehouse(locations)
@@ -102,6 +104,7 @@ class Service:
         loops = [
             asyncio.create_task(self.health.follow_generations(self.feed.notify)),
             asyncio.create_task(self.health.follow_source()),
+            asyncio.create_task(self.connections.watch()),
         ]
         try:
             yield

@@ -35,6 +35,14 @@ def parse_key(text: str) -> str:
     return text.lower()
 
 
-def show_id(text: str) -> str:
-    """An id as it is answered: its name, or lower-case hex."""
-    return NAMES.get(text, text)
+def show_id(text: str | None) -> str:
+    """An id as it is answered: its name, or lower-case hex; none is empty."""
+    return NAMES.get(text, text) if text else ""
+
+
+def bytes_of(text: str | None) -> bytes:
+    """The bytes that hex means; none where a column holds no hex."""
+    try:
+        return bytes.fromhex(text or "")
+    except ValueError:
+        return b""

@@ -7,6 +7,8 @@ in the last whole copy.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from api.core.errors import InvalidArgumentError, Reason
 from api.core.relations import HeldTable, union
 from api.core.snapshots import Reading, Snapshot
@@ -31,10 +33,9 @@ _MISSING = "~"
 """Sorts behind every array of signers, as PostgreSQL sorts NULL."""
 
 
-def _show_signers(signers: str) -> str:
-    if signers == _MISSING:
-        return "null"
-    return "[" + ",".join(f'"{show_bytes(element)}"' for element in elements(signers)) + "]"
+@lru_cache(maxsize=1024)
+def _show_signers(signers: str) -> tuple[str, ...] | None:
+    return None if signers == _MISSING else tuple(map(show_bytes, elements(signers)))
 
 
 def _take_signers(value: object) -> str:

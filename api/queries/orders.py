@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from api.core.errors import InvalidArgumentError, Reason
 from api.core.pages import PageRun, read_runs
 from api.core.relations import HeldTable, union
 from api.core.snapshots import Reading
-from api.queries.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
+from api.queries.cursors import ID, NUMBER, TIME, CursorFormat, Values, cursor_time
 from api.queries.ids import IdError, parse_key
 from api.queries.listings import MemoryListing, QueryListing, Relation
 from api.queries.pagination import Page, Row, Window, cut, page
@@ -47,9 +47,11 @@ def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
     """Cut a page out of an order's versions, all of which are here, ascending."""
     place = _place_among(versions, window)
     found = cut(MemoryListing(versions, _key), window, place, _own(window))
-    times = Counter(row[:_VERSION] for row in versions)
+    times = [row[:_VERSION] for row in versions]
+    if len({*times}) == len(times):
+        return page(found, _CURSORS.encode_main(found.rows), order)
     # The network's own keys do, unless several versions were written last in one block.
-    keys = (row[:_VERSION] if times[row[:_VERSION]] == 1 else row for row in found.rows)
+    keys = (row[:_VERSION] if times.count(row[:_VERSION]) == 1 else row for row in found.rows)
     return page(found, [_CURSORS.encode(key) for key in keys], order)
 
 
@@ -126,13 +128,13 @@ def _key(row: Row) -> Values:
 
 
 def _versions(rows: Sequence[Row]) -> list[Row]:
-    """Of each version the row written last, ascending; times as cursors can hold them."""
-    written = sorted(rows, key=lambda row: (row[_VERSION], row[2], row[4]))
-    last = {row[_VERSION]: row for row in written}
-    return [
-        (max(MIN_MICROS, min(MIN_MICROS if row[0] is None else row[0], MAX_MICROS)), *row[1:])
-        for row in last.values()
+    """Of each version the row written last, ascending; keys as cursors can hold them."""
+    keyed = [
+        (cursor_time(created), id_, cursor_time(written), version or 0, number or 0, *rest)
+        for created, id_, written, version, number, *rest in rows
     ]
+    keyed.sort(key=itemgetter(_VERSION, 2, 4))
+    return [*{row[_VERSION]: row for row in keyed}.values()]
 
 
 def _place_among(versions: Sequence[Row], window: Window) -> Values:

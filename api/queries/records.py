@@ -1,7 +1,8 @@
 """Records from rows: which columns a message is made of, and how (spec section 2).
 
 Rows come as `RowColumns` say: ids in hex, times in microseconds, numbers as exact text. A value
-that no network writes (hostile JSON, infinite times) becomes the default, never an error.
+that no network writes (hostile JSON, infinite times) becomes the default, never an error: a cell of
+JSON that cannot be read is shown as NULL is, and so is what no type held.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from api.queries.ids import NAMES, show_id
+import orjson
+
+from api.queries.ids import NAMES, bytes_of, show_id
 from api.queries.pagination import Record, Row
 from transforms.lookups.row_columns import RowColumns
 from transforms.tables.enum_names import enum_names
@@ -19,8 +23,6 @@ from transforms.tables.enum_names import enum_names
 NODE_SIGNATURES = RowColumns("resource_id sig kind")
 
 _ELEMENT = re.compile(r'"\\\\x([0-9a-f]*)"')
-# What nearly all withdrawals have; reading JSON costs ten times as much.
-_ERC20 = re.compile(r'\{"erc20": \{"receiverAddress": "([0-9A-Za-z]*)"\}\}')
 _PUB_KEY, _ETH_ADDRESS = "00", "01"
 
 
@@ -71,7 +73,7 @@ def withdrawal(row: Row) -> Record:
     _, id_, party, amount, asset, status, ref, foreign_hash, created, withdrawn, ext = row
     return (
         show_id(id_),
-        NAMES.get(party, party),
+        NAMES.get(party, party) or "",
         plain_number(amount),
         NAMES.get(asset, asset) or "",
         status or "STATUS_UNSPECIFIED",
@@ -86,7 +88,7 @@ def withdrawal(row: Row) -> Record:
 def node_signature(row: Row) -> Record:
     """A `NodeSignature` from a row of `NODE_SIGNATURES`."""
     id_, signature, kind = row
-    return show_id(id_), signature, kind or "NODE_SIGNATURE_KIND_UNSPECIFIED"
+    return show_id(id_), bytes_of(signature).hex(), kind or "NODE_SIGNATURE_KIND_UNSPECIFIED"
 
 
 def liquidity_provision(row: Row) -> Record:
@@ -114,20 +116,21 @@ def oracle_data(row: Row) -> Record:
     Signers and spec ids are PostgreSQL's text of a byte array, of the signers without its end.
     """
     _, signers, _, data, spec_ids, broadcast = row
-    read = None if data is None else json.loads(data)
+    read = _read(data)
     named = [
         (_text(entry.get("Name")), _text(entry.get("Value")))
         for entry in (read if isinstance(read, list) else ())
         if isinstance(entry, dict)
     ]
     # Without data the network forgets the specs too.
-    specs = [] if read is None or spec_ids is None else elements(spec_ids)
+    specs = () if read is None or spec_ids is None else elements(spec_ids)
     return (((_signers(signers), named, specs, nanos(broadcast)),),)
 
 
-def elements(array: str) -> list[str]:
-    """The elements of PostgreSQL's text of a byte array, in hex."""
-    return _ELEMENT.findall(array)
+@lru_cache(maxsize=1024)  # rows name the same signers and specs over and over
+def elements(array: str) -> tuple[str, ...]:
+    """The elements of PostgreSQL's text of a byte array, in hex; what is none is left out."""
+    return tuple(element for element in _ELEMENT.findall(array) if len(element) % 2 == 0)
 
 
 def nanos(micros: int | None) -> int:
@@ -150,8 +153,9 @@ def plain_number(text: str | None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _signers(signers: str) -> list[Record]:
-    return [_signer(element[:2], element[2:]) for element in elements(signers)]
+@lru_cache(maxsize=1024)
+def _signers(signers: str) -> tuple[Record, ...]:
+    return tuple(_signer(element[:2], element[2:]) for element in elements(signers))
 
 
 def _signer(tag: str, rest: str) -> Record:
@@ -163,12 +167,23 @@ def _signer(tag: str, rest: str) -> Record:
     return None, None
 
 
+def _read(cell: str | None) -> object:
+    """What a cell of JSON says; None for one that cannot be read."""
+    if cell is None:
+        return None
+    try:
+        return orjson.loads(cell)
+    except (ValueError, RecursionError):
+        # The standard library takes a little more: lone surrogates, deeper levels.
+        try:
+            return json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+
+
 def _extension(ext: str | None) -> Record:
     """The foreign chain's part of a withdrawal: with or without an `erc20`."""
-    usual = _ERC20.fullmatch(ext) if ext else None
-    if usual:
-        return ((usual[1],),)
-    read = None if ext is None else json.loads(ext)
+    read = _read(ext)
     erc20 = read.get("erc20") if isinstance(read, dict) else None
     if not isinstance(erc20, dict):
         return (None,)
@@ -176,7 +191,7 @@ def _extension(ext: str | None) -> Record:
 
 
 def _objects(array: str | None) -> list[dict[str, Any]]:
-    read = None if array is None else json.loads(array)
+    read = _read(array)
     return [entry for entry in read if isinstance(entry, dict)] if isinstance(read, list) else []
 
 
@@ -184,7 +199,8 @@ def _shape_entry(entry: dict[str, Any]) -> Record:
     order = entry.get("liquidity_order")
     shown = None
     if isinstance(order, dict):
-        reference, proportion = _number(order.get("reference")), _number(order.get("proportion"))
+        reference = _number(order.get("reference"), 2**31)
+        proportion = _number(order.get("proportion"), 2**32)
         shown = (_PEGGED.get(reference, reference), proportion, _text(order.get("offset")))
     return _text(entry.get("order_id")), shown
 
@@ -193,5 +209,5 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _number(value: object) -> int:
-    return value if type(value) is int and 0 <= value < 2**32 else 0
+def _number(value: object, end: int) -> int:
+    return value if type(value) is int and 0 <= value < end else 0
