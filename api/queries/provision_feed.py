@@ -123,7 +123,7 @@ class ProvisionFeed:
                 async for batch in self._present(wanted, encode):
                     yield batch
             async for change in mailbox.items():
-                for batch in change.batches(wanted):
+                for batch in await self._matching(change, wanted):
                     yield batch
             raise UnavailableError(STOPPING)
 
@@ -155,9 +155,15 @@ class ProvisionFeed:
                 mailbox.put(encoded)
         self._known = known
 
+    # A change may have many provisions: not on the event loop, which others wait for.
+
     async def _encoded(self, change: Change, encode: Encoding) -> EncodedChange:
-        # Not on the event loop, which others wait for.
         return await self._workers.run(lambda _: change.encoded(encode))
+
+    async def _matching(
+        self, change: EncodedChange, wanted: ProvisionFilter
+    ) -> Sequence[list[bytes]]:
+        return await self._workers.run(lambda _: [*change.batches(wanted)])
 
     def _give_up(self) -> None:
         current = self._snapshots.current
