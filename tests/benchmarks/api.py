@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -128,19 +129,23 @@ def row(
     cells = [
         question.operation,
         question.page,
-        f"{alone.p50:.2f} / {alone.p99:.1f}",
+        alone.latency,
         aims[0],
         limit,
-        f"{together.rate:,.0f}",
+        together.shown,
         aims[1],
-        f"{together.p50:.1f} / {together.p99:.1f}",
+        together.latency,
         f"{alone.size / alone.count / 1000:.1f}",
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def measure(history: History, only: str) -> None:
-    """Print the table of a history, of the questions that begin with a text."""
+def measure(history: History, only: str) -> int:
+    """Print the table of a history, of the questions that begin with a text.
+
+    Returns how many requests failed.
+    """
+    failed = 0
     locations = history.made()
     in_page_cache(Path(str(locations.warehouse)))
     print(
@@ -156,6 +161,7 @@ def measure(history: History, only: str) -> None:
             limit, aims = plain(con, question), question.aims(compacted=not history.is_cloned)
             paths = question.paths
             runs = answered(partial(ask, server.url, paths))
+            failed += sum(answers.failed for answers in runs)
             print(row(question, runs, limit, aims), flush=True)
             if (question.operation, question.page) in _OVER_RPC:
                 runs = answered(partial(ask_rpc, server.grpc_port, paths))
@@ -165,6 +171,7 @@ def measure(history: History, only: str) -> None:
             print()
             for line in transfers(server.url, history.segments, exports=not history.is_cloned):
                 print(line, flush=True)
+    return failed
 
 
 def in_page_cache(warehouse: Path) -> None:
@@ -176,14 +183,19 @@ def in_page_cache(warehouse: Path) -> None:
 
 
 def main(loaded: Sequence[int], cloned: Sequence[int], only: str = "") -> None:
-    """Print the tables of histories of so many segments."""
+    """Print the tables of histories of so many segments; exit with 1 where requests failed."""
     require_wrk()
+    failed = 0
     with tempfile.TemporaryDirectory(prefix="strata-bench-") as temporary:
         folder = Path(os.environ.get("STRATA_BENCH") or temporary)
         for segments in loaded:
-            measure(History(folder / str(segments), segments, is_cloned=False), only)
+            failed += measure(History(folder / str(segments), segments, is_cloned=False), only)
         for segments in cloned:
-            measure(History(folder / f"{segments}-cloned", segments, is_cloned=True), only)
+            failed += measure(
+                History(folder / f"{segments}-cloned", segments, is_cloned=True), only
+            )
+    if failed:
+        sys.exit(f"{failed} requests were not answered, or with another status than 2xx or 3xx")
 
 
 if __name__ == "__main__":
