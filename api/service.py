@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+from api.core.connections import Connections
 from api.core.health import Health
 from api.core.logs import log
 from api.core.metrics import Metrics
@@ -29,6 +30,7 @@ from transforms.warehouse.warehouse import Warehouse
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
 _READING_THREADS = 8
+_COMPRESSING_THREADS = 2
 # Apart from the queries, so that a flood of these never keeps a generation from the streams.
 _STREAM_THREADS, _STREAM_QUEUE = 2, 10_000
 
@@ -50,6 +52,7 @@ class Service:
         limits, access = settings.limits, settings.access
         self.settings = settings
         self.metrics = Metrics(metrics)
+        self.connections = Connections(settings.connections, self.metrics, settings.listen.proxies)
         locations = settings.locations
         self.store = open_store(locations.archive, locations.store_options)
         self.warehouse = _warehouse(locations)
@@ -78,6 +81,7 @@ class Service:
         )
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
         self.reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")
+        self.compressing = ThreadPoolExecutor(_COMPRESSING_THREADS, "strata-compress")
         self.slots = Slots(limits.streams_per_client)
         self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
         self.feed = ProvisionFeed(self.snapshots, self._streams, self.metrics, limits.stream_buffer)
@@ -100,6 +104,7 @@ class Service:
         loops = [
             asyncio.create_task(self.health.follow_generations(self.feed.notify)),
             asyncio.create_task(self.health.follow_source()),
+            asyncio.create_task(self.connections.watch()),
         ]
         try:
             yield
@@ -111,4 +116,5 @@ class Service:
             for workers in (self.queries, self._export_workers, self.files, self._streams):
                 workers.close()
             self.reading.shutdown(wait=False, cancel_futures=True)
+            self.compressing.shutdown(wait=False)
             self._closing.close()

@@ -31,6 +31,9 @@ EMBEDDED_SOURCE = str(EMBEDDED_DATA / "source")
 Positive = Annotated[int, Field(ge=1, description="a whole number from 1 up")]
 Natural = Annotated[int, Field(ge=0, description="a whole number from 0 up")]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number from 0 up")]
+Seconds = Annotated[
+    float, Field(gt=0, allow_inf_nan=False, description="a number of seconds above 0")
+]
 Switch = Annotated[
     bool,
     BeforeValidator(lambda given: {"0": False, "1": True}.get(given, given)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -23,10 +24,15 @@ def raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def open_files_limit() -> int:
+    """How many files this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
 def check_open_files(volumes: int) -> None:
     """Raise `ConfigError` where this process may not open so many volumes at once."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and volumes + _OTHERS > soft:
+    if volumes + _OTHERS > open_files_limit():
         raise _too_many(volumes)
 
 
@@ -49,8 +55,8 @@ def is_open_files(error: Exception) -> bool:
 
 
 def _too_many(volumes: int, how_often: str = "") -> ConfigError:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = open_files_limit()
     return ConfigError(
-        f"the warehouse has {volumes} volumes{how_often} and this process may open {soft} files: "
+        f"the warehouse has {volumes} volumes{how_often} and this process may open {limit} files: "
         "run strata compact, which merges them, or raise the limit (ulimit -n)"
     )

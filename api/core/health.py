@@ -58,7 +58,7 @@ class Health:
             "ready": self.is_ready,
             "chainId": snapshot.catalog.chain_id if snapshot else "",
             "generation": snapshot.catalog.generation if snapshot else None,
-            "segments": len(snapshot.catalog.segments) if snapshot else 0,
+            "segments": snapshot.segments if snapshot else 0,
             "blockHeight": newest.height if newest else None,
             "blockTimestamp": str(newest.time) if newest else None,
             "blocksBehind": self._behind,

@@ -42,6 +42,12 @@ class Metrics:
         self.streams_closed = self._counter("streams_closed", "Streams that ended.")
         self.streams_dropped = self._counter("streams_dropped", "Readers that were too slow.")
         self.damaged = self._counter("damaged_parts", "Parts found damaged while served.")
+        self._closed = Counter(
+            "strata_closed_connections",
+            "Connections of HTTP that the server closed, or stopped reading, by reason.",
+            ["reason"],
+            registry=self._registry,
+        )
         self.generation = self._gauge("generation", "Generation of the catalog served.", "max")
         self.height = self._gauge("block_height", "The newest loaded block.", "max")
         self.behind = self._gauge("blocks_behind", "Blocks not loaded from the source.")
@@ -51,6 +57,10 @@ class Metrics:
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
         self._bytes.inc(sent)
+
+    def closed(self, reason: str) -> None:
+        """Count one connection that the server closed."""
+        self._closed.labels(reason).inc()
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

@@ -1,8 +1,9 @@
 """The settings of the server, besides where things lie.
 
 Every setting has a default that is safe on one's own machine. The variable of a field of `Listen`,
-`Limits` or `Access` is `STRATA_API_<FIELD>`; an option of `strata serve` beats it. Where things lie
-is said by the same variables as for the pipeline. Times are seconds, sizes are bytes.
+`Limits`, `ConnectionLimits` or `Access` is `STRATA_API_<FIELD>`; an option of `strata serve` beats
+it. Where things lie is said by the same variables as for the pipeline. Times are seconds, sizes are
+bytes.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from exporters.settings import (
     Locations,
     Natural,
     Positive,
+    Seconds,
     Switch,
     read_group,
     read_locations,
 )
 from transforms.errors import ConfigError
+from transforms.open_files import open_files_limit
 
 _PREFIX = "STRATA_API_"
 
@@ -105,6 +108,41 @@ class Limits:
     """Between two looks at the source."""
 
 
+_MOST_CONNECTIONS, _MOST_OF_CLIENT = 4000, 300
+
+
+def _connections() -> int:
+    # HTTP and gRPC have a quarter each, volumes and everything else the rest.
+    return min(_MOST_CONNECTIONS, max(4, open_files_limit() // 4))
+
+
+def _connections_per_client() -> int:
+    return min(_MOST_OF_CLIENT, _connections() // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What one process takes from its connections, before anybody knows who asks for what.
+
+    A request has at most `header_bytes` before its body, its URL among them, in at most `headers`
+    lines, and a body of `body_bytes`; it comes whole within `request_seconds`. `pipelined` requests
+    may wait for the answer to another one on the same connection, which may be idle for
+    `idle_seconds` between two requests. `connections` may be open, as many again for gRPC (by
+    default a quarter of the files that may be open, at most 4,000), and `connections_per_client`
+    of one address that is no proxy's (300, or half of all).
+    """
+
+    header_bytes: Positive = 32 * 2**10
+    headers: Positive = 100
+    body_bytes: Natural = 256 * 2**10
+    request_seconds: Seconds = 20.0
+    pipelined: Natural = 16
+    # Longer than the idle time of common balancers, which would else meet closed connections.
+    idle_seconds: Seconds = 75.0
+    connections: Positive = field(default_factory=_connections)
+    connections_per_client: Positive = field(default_factory=_connections_per_client)
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """Who may ask how often, and from where.
@@ -128,6 +166,7 @@ class ServeSettings:
     listen: Listen = Listen()
     limits: Limits = Limits()
     access: Access = Access(rate=0.0)
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 def read_settings(
@@ -152,4 +191,5 @@ def read_settings(
         address,
         read_group(Limits, _PREFIX, environment),
         read_group(Access, _PREFIX, environment, defaults=rate),
+        read_group(ConnectionLimits, _PREFIX, environment),
     )

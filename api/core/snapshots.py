@@ -42,8 +42,9 @@ class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
     `files` and `paths` are the volumes' names in SQL and all attached files, which `lease` keeps on
-    this machine; `lookups` say by such a name where in a volume rows can be. `newest` is None where
-    no block is loaded; `captures` names the attached file of spam captures.
+    this machine; `lookups` say by such a name where in a volume rows can be. `segments` counts
+    them, None where their records cannot be read; `newest` is None where no block is loaded;
+    `captures` names the attached file of spam captures.
     """
 
     catalog: Catalog
@@ -51,6 +52,7 @@ class Snapshot:
     paths: tuple[Path, ...]
     lease: ExitStack
     lookups: Mapping[str, Lookups | None] = field(default_factory=dict)
+    segments: int | None = None
     newest: Block | None = None
     captures: str | None = None
     users: int = 0
@@ -246,9 +248,12 @@ class Snapshots:
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
             lease.enter_context(catalog.files.hold(catalog.document.attachable()))
+            segments: int | None = None
             # Without its records a generation answers queries all the same.
             with suppress(FileNotFoundError, IntegrityError):
                 lease.enter_context(catalog.files.hold(catalog.document.records()))
+                # Read here, and kept by the catalog, for those who may not wait for it.
+                segments = len(catalog.segments)
             files: dict[str, str] = {}
             paths: list[Path] = []
 
@@ -265,7 +270,9 @@ class Snapshots:
             with self._pool.session() as session:
                 history = [files[volume.key] for volume in catalog.history()]
                 lookups = {file: self._lookups(session, file) for file in history}
-                snapshot = Snapshot(catalog, files, tuple(paths), lease, lookups, captures=spam)
+                snapshot = Snapshot(
+                    catalog, files, tuple(paths), lease, lookups, segments, captures=spam
+                )
                 snapshot.newest = _newest(session, snapshot)
                 if self._prepare is not None:
                     self._prepare(Reading(snapshot, session), self._current)

@@ -49,10 +49,10 @@ def failure(error: ApiError, headers: RawHeaders = ()) -> Answer:
     return Answer(error.status, _utf8(error_json(error)), JSON, (*headers, *_advice(error)))
 
 
-def envelope(error: ApiError) -> Answer:
+def envelope(error: ApiError, headers: RawHeaders = ()) -> Answer:
     """An error of a stream or a download before its first byte: the object stands under `error`."""
     body = _utf8(f'{{"error":{error_json(error)}}}')
-    return Answer(error.status, body, JSON, _advice(error))
+    return Answer(error.status, body, JSON, (*headers, *_advice(error)))
 
 
 def refusal(

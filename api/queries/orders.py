@@ -17,6 +17,7 @@ from api.queries.records import order
 from api.queries.requests import ListOrderVersions
 from transforms.lookups.key_filters import key_hashes
 from transforms.lookups.key_pages import PAGE_ROWS, prefix
+from transforms.lookups.lookup_tables import ORDERS
 from transforms.lookups.row_columns import ORDER
 from transforms.sessions import Time
 
@@ -72,8 +73,6 @@ def _order_id(text: str) -> str:
 def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
     """All rows of an order; None where there may be more than a few."""
     runs, ranges = _places(reading.snapshot.history("orders"), order_id)
-    if any(len(run.pages) > _FEW_PAGES for run in runs):
-        return None
     found = [row for rows in read_runs(reading, runs) for row in rows if row[_ID] == order_id]
     if ranges:
         queries = (
@@ -95,9 +94,13 @@ def _places(
         found = table.lookups
         if found is None:
             ranges.append((table, ""))
-        elif found.orders.may_hold(hashes):
-            if found.order_pages is not None:
-                runs.append(PageRun.between(table.file, found.order_pages, key, key))
+        elif found.filters["orders.id"].may_hold(hashes):
+            if ORDERS in found.pages:
+                run = PageRun.between(table.file, found.pages[ORDERS], key, key)
+                if len(run.pages) <= _FEW_PAGES:
+                    runs.append(run)
+                else:  # of very many rows, or of many orders that begin alike
+                    ranges.append((table, ""))
             else:
                 places = found.rows_of_order(order_id)
                 near = (f" and rowid between {first} and {last}" for first, last in places)

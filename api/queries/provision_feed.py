@@ -84,7 +84,9 @@ class ProvisionFeed:
         self._readers: dict[Encoding, set[Mailbox[EncodedChange]]] = {}
         self._stopping = False
         self._failures = 0
-        self._known = self._newest()
+        self._given_up: int | None = None
+        current = snapshots.current
+        self._known: Collection[BlockRange] = frozenset(current.catalog.segments if current else ())
 
     def stop(self) -> None:
         """End the streams of all readers."""
@@ -97,10 +99,10 @@ class ProvisionFeed:
         """Pass on what the newest generation changed since the last success; True in the end.
 
         Raises what keeps it from being read. After some failures in a row the readers are told of
-        these instead, and what changed until now counts as known.
+        these instead, and what changed until then counts as known.
         """
         try:
-            await self._tell()
+            await (self._tell() if self._given_up is None else self._begin_anew())
         except Exception:
             self._failures += 1
             if self._failures >= _ATTEMPTS:
@@ -158,16 +160,28 @@ class ProvisionFeed:
         return await self._workers.run(lambda _: change.encoded(encode))
 
     def _give_up(self) -> None:
+        current = self._snapshots.current
+        self._given_up = current.catalog.generation if current else 0
         self._failures = 0
-        self._known = self._newest()
+        self._miss()
+
+    async def _begin_anew(self) -> None:
+        """Take the newest generation for known; whoever came before it has missed what it is."""
+        generation, known = await self._workers.run(self._newest)
+        if generation != self._given_up:
+            self._miss()
+        self._known, self._given_up = known, None
+
+    def _miss(self) -> None:
         for mailboxes in self._readers.values():
             for mailbox in mailboxes:
                 mailbox.miss()
 
-    def _newest(self) -> Collection[BlockRange]:
-        """The segments of the newest generation."""
-        current = self._snapshots.current
-        return frozenset(current.catalog.segments if current else ())
+    def _newest(self, _: Cancellation) -> tuple[int, Collection[BlockRange]]:
+        """The newest generation and its segments."""
+        with self._snapshots.reading() as reading:
+            catalog = reading.snapshot.catalog
+            return catalog.generation, frozenset(catalog.segments)
 
     @contextmanager
     def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[EncodedChange]]:

@@ -21,10 +21,6 @@ from transforms.lookups.row_columns import RowColumns
 from transforms.tables.enum_names import enum_names
 
 NODE_SIGNATURES = RowColumns("resource_id sig kind")
-LIQUIDITY_PROVISIONS = RowColumns(
-    "vega_time@ id party_id created_at@ updated_at@ market_id commitment_amount# fee# sells buys "
-    "version status reference"
-)
 
 _ELEMENT = re.compile(r'"\\\\x([0-9a-f]*)"')
 _PUB_KEY, _ETH_ADDRESS = "00", "01"
@@ -96,7 +92,7 @@ def node_signature(row: Row) -> Record:
 
 
 def liquidity_provision(row: Row) -> Record:
-    """A `vega.LiquidityProvision` from a row of `LIQUIDITY_PROVISIONS`."""
+    """A `vega.LiquidityProvision` from a row of `PROVISION`."""
     _, id_, party, created, updated, market, amount, fee, sells, buys, version, status, ref = row
     return (
         show_id(id_),

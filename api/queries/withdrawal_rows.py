@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
+from operator import itemgetter
 
 from api.core.pages import PageRun, read_runs
 from api.core.relations import HeldTable, union
@@ -12,9 +13,17 @@ from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import Values
 from api.queries.listings import QueryListing, Relation
 from api.queries.pagination import Listing, Row
-from transforms.lookups.key_filters import Hashes, key_hashes
-from transforms.lookups.key_pages import PAGE_ROWS, Key, PageIndex, prefix
-from transforms.lookups.lookup_tables import IDENTITIES, identities_sql, latest_sql
+from api.queries.span_listing import Source, SpanListing, spans_of
+from transforms.lookups.key_filters import key_hashes
+from transforms.lookups.key_pages import Key, prefix
+from transforms.lookups.lookup_tables import (
+    BY_ID,
+    BY_PARTY,
+    BY_TIME,
+    IDENTITIES,
+    identities_sql,
+    latest_sql,
+)
 from transforms.lookups.row_columns import WITHDRAWAL
 from transforms.sessions import Time, Value
 
@@ -23,8 +32,6 @@ _KEYS = ("vega_time", "id", "party_id")
 _WRITTEN_AGAIN = "withdrawals written again"
 # Fetched beyond a page, since a few withdrawals are in two volumes.
 _SPARE_ROWS = 16
-# Volumes that are asked at once, at first; each time that was not enough, twice as many.
-_VOLUMES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +40,6 @@ class Period:
 
     start: int | None = None
     end: int | None = None
-
-    def reaches(self, first: int, last: int) -> bool:
-        """Whether rows from one time to another can be of the period."""
-        return (self.start is None or last >= self.start) and (self.end is None or first < self.end)
 
     @property
     def filters(self) -> str:
@@ -55,9 +58,21 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
 
     A row has the columns of `WITHDRAWAL`.
     """
-    spans = [span for span in _spans(reading) if period.reaches(span.first, span.last)]
-    hashes = key_hashes(party) if party else None
-    listing = _SpanListing(reading, spans, party, hashes, period)
+    spans = reading.snapshot.once(
+        "withdrawals by time",
+        lambda held: spans_of(
+            (table, _times(reading, table)) for table in held.history("withdrawals")
+        ),
+    )
+    source = Source(
+        pages=BY_PARTY if party else BY_TIME,
+        prefix=(party,) if party else (),
+        filter="withdrawals.party_id" if party else "",
+        key=itemgetter(_PARTY, _TIME, _ID) if party else _key,
+        order=_key,
+        table=lambda table: _table_listing(reading, table, party, period),
+    )
+    listing = SpanListing(reading, spans, source, period.start, period.end)
     again = written_again(reading)
     return _CurrentListing(listing, again) if again else listing
 
@@ -74,8 +89,8 @@ def withdrawals_with_id(reading: Reading, id_: str) -> list[Row]:
             queries.append(
                 f"(select {WITHDRAWAL.direct(table.columns)} from ({rows}) where id = $1)"  # noqa: S608
             )
-        elif found.withdrawals.may_hold(hashes):
-            runs.append(PageRun.between(table.file, found.by_id, key, key))
+        elif found.filters["withdrawals.id"].may_hold(hashes):
+            runs.append(PageRun.between(table.file, found.pages[BY_ID], key, key))
     paged = [row for rows in read_runs(reading, runs) for row in rows if row[_ID] == id_]
     return [*paged, *(reading.rows(" union all ".join(queries), [id_]) if queries else ())]
 
@@ -88,153 +103,16 @@ def written_again(reading: Reading, before: Snapshot | None = None) -> Mapping[b
     return reading.snapshot.once(_WRITTEN_AGAIN, lambda held: _written_again(reading, held, before))
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """Volumes whose rows' times overlap, from the first time to the last, in microseconds."""
-
-    first: int
-    last: int
-    tables: tuple[HeldTable, ...]
-
-
-def _spans(reading: Reading) -> Sequence[_Span]:
-    """All volumes, oldest first: nearly always each is a span of its own."""
-    return reading.snapshot.once("withdrawals by time", lambda held: _found_spans(reading, held))
-
-
-def _found_spans(reading: Reading, snapshot: Snapshot) -> list[_Span]:
-    spans: list[_Span] = []
-    held = [(_times(reading, table), table) for table in snapshot.history("withdrawals")]
-    known = [(times, table) for times, table in held if times is not None]
-    for (first, last), table in sorted(known, key=lambda one: one[0]):
-        if spans and first <= spans[-1].last:
-            former = spans[-1]
-            spans[-1] = _Span(former.first, max(former.last, last), (*former.tables, table))
-        else:
-            spans.append(_Span(first, last, (table,)))
-    return spans
+def _key(row: Row) -> Key:
+    return row[: len(_KEYS)]
 
 
 def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
     if table.lookups is not None:
-        return table.lookups.times
+        return table.lookups.times["withdrawals"]
     rows = identities_sql(f"({latest_sql(table.source)})")
     ((first, last),) = reading.rows(f"select min(written), max(written) from ({rows})")  # noqa: S608
     return None if first is None else (first, last)
-
-
-@dataclass(frozen=True, slots=True)
-class _SpanListing:
-    """The last row in each volume of the withdrawals of a party, or of all for an empty one.
-
-    Volumes follow each other in time, so that a page needs few of them.
-    """
-
-    reading: Reading
-    spans: Sequence[_Span]
-    party: str
-    hashes: Hashes | None
-    period: Period
-
-    def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
-        """See `api.queries.pagination.Listing`."""
-        found: list[Row] = []
-        asked, together = [*self._reached(start, descending=descending)], _VOLUMES
-        while asked and len(found) < limit:
-            now, asked, together = asked[:together], asked[together:], together * 2
-            for rows in self._rows(now, start, limit - len(found), descending=descending):
-                found += rows
-        return found[:limit]
-
-    def _reached(self, start: Values, *, descending: bool) -> Iterable[tuple[HeldTable, ...]]:
-        """The volumes with rows at or after a start, span by span, as they are met."""
-        for span in self.spans[::-1] if descending else self.spans:
-            passed = start and (span.first > start[0] if descending else span.last < start[0])
-            if not passed:
-                tables = tuple(table for table in span.tables if self._may_hold(table))
-                if tables:
-                    yield tables
-
-    def _may_hold(self, table: HeldTable) -> bool:
-        return (
-            self.hashes is None
-            or table.lookups is None
-            or table.lookups.parties.may_hold(self.hashes)
-        )
-
-    def _rows(
-        self, spans: Sequence[Sequence[HeldTable]], start: Values, limit: int, *, descending: bool
-    ) -> Iterable[list[Row]]:
-        """At most `limit` rows of each span, in order; pages of all are read at once."""
-        tables = [table for span in spans for table in span]
-        paged = self._paged(tables, start, limit, descending=descending)
-        for span in spans:
-            rows: list[Row] = []
-            for table in span:
-                if table.file in paged:
-                    rows += paged[table.file]
-                else:
-                    listing = _table_listing(self.reading, table, self.party, self.period)
-                    rows += listing.rows(start, limit, descending=descending)
-            if len(span) > 1:
-                rows.sort(key=_key, reverse=descending)
-            yield rows[:limit]
-
-    def _paged(
-        self, tables: Sequence[HeldTable], start: Values, limit: int, *, descending: bool
-    ) -> dict[str, list[Row]]:
-        """At least `limit` rows, or all, of each volume that has pages, by its file."""
-        low, high = self._ends(start, descending=descending)
-        runs = [
-            self._run(table, index, low, high)
-            for table in tables
-            if (index := self._index(table)) is not None
-        ]
-        found: dict[str, list[Row]] = {}
-        # One page more, as the first may begin before; yet many can have the cursor's own time.
-        most = -(-limit // PAGE_ROWS) + 1
-        while runs:
-            cut = [run.cut(most, descending=descending) for run in runs]
-            for run, rows in zip(runs, read_runs(self.reading, cut), strict=True):
-                found[run.file] = self._between(rows, low, high, descending=descending)
-            runs = [run for run in runs if len(run.pages) > most and len(found[run.file]) < limit]
-            most *= 4
-        return found
-
-    def _index(self, table: HeldTable) -> PageIndex | None:
-        if table.lookups is None:
-            return None
-        return table.lookups.by_party if self.party else table.lookups.by_time
-
-    def _run(self, table: HeldTable, index: PageIndex, low: Key, high: Key) -> PageRun:
-        if self.party:
-            return PageRun.between(
-                table.file, index, (self.party, *low[:1]), (self.party, *high[:1])
-            )
-        return PageRun.between(table.file, index, low[:1], high[:1])
-
-    def _ends(self, start: Values, *, descending: bool) -> tuple[Key, Key]:
-        """The least and the greatest key that are asked for, or their leading values."""
-        period = self.period
-        low: Key = () if period.start is None else (period.start,)
-        high: Key = () if period.end is None else (period.end - 1,)
-        if not descending:
-            return max(low, start), high
-        return low, start if start and (not high or start[0] <= high[0]) else high
-
-    def _between(self, rows: Sequence[Row], low: Key, high: Key, *, descending: bool) -> list[Row]:
-        """The rows of pages that are asked for, as they are met."""
-        return [
-            row
-            for row in (rows[::-1] if descending else rows)
-            if (not self.party or row[_PARTY] == self.party)
-            and _key(row)[: len(low)] >= low
-            and (not high or _key(row)[: len(high)] <= high)
-        ]
-
-
-def _key(row: Row) -> Key:
-    return row[: len(_KEYS)]
 
 
 def _table_listing(reading: Reading, table: HeldTable, party: str, period: Period) -> Listing:

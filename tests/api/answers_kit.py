@@ -126,9 +126,10 @@ def load(folder: Path, root: Path) -> Warehouse:
     return warehouse
 
 
-def drop_lookups(root: Path) -> None:
-    """Take from the volumes of a warehouse what answers look-ups fastest, as if it never was."""
-    for path in (root / "volumes").glob("*.duckdb"):
+def drop_lookups(root: Path, only: int | None = None) -> None:
+    """Take from volumes of a warehouse what answers look-ups fastest, as if it never was."""
+    volumes = sorted((root / "volumes").glob("*.duckdb"))
+    for path in volumes if only is None else [volumes[only]]:
         with duckdb.connect() as con:
             con.execute(f"attach '{path}' as volume")
             con.execute(f"drop table if exists volume.strata.{FILTERS}")

@@ -24,6 +24,7 @@ from api.app import create_app
 from api.core.settings import Access, Limits, Listen, ServeSettings
 from api.core.sockets import listening, reserved
 from api.core.workers import Cancellation
+from api.http.protocol import BoundedHttp, BoundedWebSocket
 from api.service import Service
 from exporters.settings import Locations
 
@@ -97,6 +98,8 @@ def serving(given: ServeSettings, send_buffer: int | None = None) -> Iterator[Se
             config = uvicorn.Config(
                 application,
                 factory=True,
+                http=BoundedHttp,
+                ws=BoundedWebSocket,
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=given.limits.stop_seconds,
@@ -143,7 +146,10 @@ def occupied(served: Served, jobs: int) -> Iterator[None]:
 class ServerProcess:
     """`strata serve` as a process of its own, as it is run for real."""
 
-    def __init__(self, locations: Locations, *options: str, **variables: str) -> None:
+    def __init__(
+        self, locations: Locations, *options: str, files: str = "", **variables: str
+    ) -> None:
+        """`files` is how many it may have open, if that is not what this process may."""
         environment = {
             **os.environ,
             "STRATA_SOURCE": locations.source,
@@ -151,6 +157,9 @@ class ServerProcess:
             **{f"STRATA_API_{name}": value for name, value in variables.items()},
         }
         command = "from api.serve import serve; serve()"
+        if files:
+            limit = f"setrlimit(RLIMIT_NOFILE, ({files}, {files}))"
+            command = f"from resource import *; {limit}; {command}"
         ports = ("--port", "0", "--grpc-port", "0")
         given = (*ports, "--warehouse", str(locations.warehouse), "--archive", locations.archive)
         # A pipe would fill up with the log, and the server wait for somebody to read it.
@@ -185,6 +194,18 @@ class ServerProcess:
         """The next line that it prints."""
         assert self._process.stdout
         return self._process.stdout.readline()
+
+    @property
+    def port(self) -> int:
+        """The port of HTTP."""
+        return int(self.url.rpartition(":")[2])
+
+    def memory(self) -> int:
+        """How many bytes of memory it holds now."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found
+        return int(found[1]) * 1024
 
     def workers(self) -> list[int]:
         """The ids of its worker processes."""

@@ -1,8 +1,9 @@
 """The read API under load: how long answers take and how many there are a second.
 
-Run it: `python -m tests.benchmarks.api [segments ...] [--clones segments ...]`. By default 1,000
-segments are loaded and compacted (10 million rows of orders: ten minutes, 7 GB of disk), and 20,000
-are cloned and never compacted (five minutes, 2 GB); mainnet's whole history is `--clones 75000`.
+Run it: `python -m tests.benchmarks.api [segments ...] [--clones segments ...] [--only text]`. By
+default 1,000 segments are loaded and compacted (10 million rows of orders: ten minutes, 7 GB of
+disk), and 20,000 are cloned and never compacted (five minutes, 2 GB); a history as long as
+mainnet's is `--clones 75000`. `--only withdrawals` asks no questions but those that begin so.
 
 Two workers of `strata serve` answer, wrk asks on the same machine, and files are in the page cache.
 Every row is the median of runs in turn, beside what one connection of plain DuckDB, of one thread,
@@ -18,7 +19,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -119,32 +120,27 @@ def answered(asking: Callable[[int, int], Answers]) -> tuple[Answers, Answers]:
     )
 
 
-def row(question: Question, face: str, runs: tuple[Answers, Answers], limit: str, aim: str) -> str:
+def row(
+    question: Question, runs: tuple[Answers, Answers], limit: str, aims: tuple[str, str]
+) -> str:
     """A row of the table in docs/performance.md."""
     alone, together = runs
-    most = f"{question.aim_rate:,}" if question.aim_rate and aim and not face else ""
     cells = [
-        question.operation + face,
+        question.operation,
         question.page,
         f"{alone.p50:.2f} / {alone.p99:.1f}",
-        aim,
+        aims[0],
         limit,
         f"{together.rate:,.0f}",
-        most,
+        aims[1],
         f"{together.p50:.1f} / {together.p99:.1f}",
         f"{alone.size / alone.count / 1000:.1f}",
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def aim_of(question: Question, *, is_cloned: bool) -> str:
-    """The aim for one client in ms; empty where there is none for such a history."""
-    wanted = question.anyhow_ms if is_cloned else question.aim_ms or question.anyhow_ms
-    return f"{wanted:g}" if wanted else ""
-
-
-def measure(history: History) -> None:
-    """Print the table of a history."""
+def measure(history: History, only: str) -> None:
+    """Print the table of a history, of the questions that begin with a text."""
     locations = history.made()
     in_page_cache(Path(str(locations.warehouse)))
     print(
@@ -155,17 +151,20 @@ def measure(history: History) -> None:
         ServerProcess(locations, "--workers", str(WORKERS), LOG_LEVEL="warning") as server,
         duckdb.connect(views, read_only=True, config={"threads": 1}) as con,
     ):
-        for question in questions(history.size):
-            limit, aim = plain(con, question), aim_of(question, is_cloned=history.is_cloned)
+        asked = (one for one in questions(history.size) if one.operation.startswith(only))
+        for question in asked:
+            limit, aims = plain(con, question), question.aims(compacted=not history.is_cloned)
             paths = question.paths
             runs = answered(partial(ask, server.url, paths))
-            print(row(question, "", runs, limit, aim), flush=True)
+            print(row(question, runs, limit, aims), flush=True)
             if (question.operation, question.page) in _OVER_RPC:
                 runs = answered(partial(ask_rpc, server.grpc_port, paths))
-                print(row(question, ", gRPC", runs, "", ""), flush=True)
-        print()
-        for line in transfers(server.url, exports=not history.is_cloned):
-            print(line, flush=True)
+                over_rpc = replace(question, operation=f"{question.operation}, gRPC")
+                print(row(over_rpc, runs, "", ("", "")), flush=True)
+        if not only:
+            print()
+            for line in transfers(server.url, history.segments, exports=not history.is_cloned):
+                print(line, flush=True)
 
 
 def in_page_cache(warehouse: Path) -> None:
@@ -176,23 +175,24 @@ def in_page_cache(warehouse: Path) -> None:
                 pass
 
 
-def main(loaded: Sequence[int] = LOADED, cloned: Sequence[int] = CLONED) -> None:
+def main(loaded: Sequence[int], cloned: Sequence[int], only: str = "") -> None:
     """Print the tables of histories of so many segments."""
     require_wrk()
     with tempfile.TemporaryDirectory(prefix="strata-bench-") as temporary:
         folder = Path(os.environ.get("STRATA_BENCH") or temporary)
         for segments in loaded:
-            measure(History(folder / str(segments), segments, is_cloned=False))
+            measure(History(folder / str(segments), segments, is_cloned=False), only)
         for segments in cloned:
-            measure(History(folder / f"{segments}-cloned", segments, is_cloned=True))
+            measure(History(folder / f"{segments}-cloned", segments, is_cloned=True), only)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("segments", type=int, nargs="*")
     parser.add_argument("--clones", type=int, nargs="*", default=[])
+    parser.add_argument("--only", default="")
     chosen = parser.parse_args()
     if chosen.segments or chosen.clones:
-        main(chosen.segments, chosen.clones)
+        main(chosen.segments, chosen.clones, chosen.only)
     else:
-        main()
+        main(LOADED, CLONED, chosen.only)

@@ -62,6 +62,12 @@ class Question:
     aim_rate: int = 0
     anyhow_ms: float = 0.0
 
+    def aims(self, *, compacted: bool) -> tuple[str, str]:
+        """The aims as they are printed, for one client and for many."""
+        wanted = (self.aim_ms or self.anyhow_ms) if compacted else self.anyhow_ms
+        rate = self.aim_rate if compacted else 0
+        return f"{wanted:g}" if wanted else "", f"{rate:,}" if rate else ""
+
     @property
     def paths(self) -> list[str]:
         """What to ask for, in turn."""

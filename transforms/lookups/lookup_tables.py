@@ -2,11 +2,14 @@
 
 In the schema `strata` of a volume, made from its finished tables and never exported:
 
-key_filters             which orders, withdrawals and parties the volume may hold
+key_filters             which orders, withdrawals, parties and markets the volume may hold
 withdrawals_by_party    of each withdrawal of a party the last row in this volume, in pages
 withdrawals_by_time     the same rows by time
 withdrawals_by_id       the same rows by id
 withdrawal_identities   of the same rows the MD5 of id and party, and the time
+provisions_by_market    the rows of `liquidity_provisions` in pages
+provisions_by_party     the same rows by party
+row_times               the first and the last time of the rows above
 orders_by_id            the rows of `orders` in pages: only where these were sorted as a whole
 orders_zones            where they were not, the zone map of `orders`
 
@@ -28,16 +31,29 @@ from transforms.lookups.key_pages import (
     row_sql,
     write_pages,
 )
-from transforms.lookups.row_columns import ORDER, WITHDRAWAL, RowColumns, TableColumns
+from transforms.lookups.row_columns import (
+    ORDER,
+    PROVISION,
+    WITHDRAWAL,
+    RowColumns,
+    TableColumns,
+)
 from transforms.lookups.zone_maps import Range, ZoneMap, zone_map_sql
 from transforms.sessions import Session
 
 FILTERS = "key_filters"
 IDENTITIES = "withdrawal_identities"
+TIMES = "row_times"
 ZONES = "orders_zones"
 BY_PARTY = PageTable("withdrawals_by_party", (("party_id", "text"), ("vega_time", "time")))
 BY_TIME = PageTable("withdrawals_by_time", (("vega_time", "time"),))
 BY_ID = PageTable("withdrawals_by_id", (("id", "prefix"),))
+PROVISIONS_BY_MARKET = PageTable(
+    "provisions_by_market", (("market_id", "text"), ("vega_time", "time"))
+)
+PROVISIONS_BY_PARTY = PageTable(
+    "provisions_by_party", (("party_id", "text"), ("vega_time", "time"))
+)
 ORDERS = PageTable("orders_by_id", (("id", "prefix"),))
 
 LATEST = (
@@ -47,19 +63,38 @@ LATEST = (
 """SQL of the last row of each withdrawal of a party."""
 LISTED = "epoch_us(vega_time) is not null and id is not null and party_id is not null"
 """SQL of the withdrawals that have a place in a listing."""
+LISTED_PROVISIONS = f"{LISTED} and market_id is not null"
+"""SQL of the provisions that have one."""
 IDENTITY = "md5_number(id || ' ' || party_id)"
 """SQL for what tells two withdrawals of parties apart."""
 
 # Ids are compared by their beginnings, which take less memory and differ as well.
 _PREFIX = 16
-_KEYS = (("orders", "id"), ("withdrawals", "id"), ("withdrawals", "party_id"))
-_WITHDRAWALS = {
-    BY_PARTY: "party_id, vega_time, id",
-    BY_TIME: "vega_time, id, party_id",
-    BY_ID: "id, vega_time, party_id",
+_FILTERED = (
+    ("orders", "id"),
+    ("withdrawals", "id"),
+    ("withdrawals", "party_id"),
+    ("liquidity_provisions", "market_id"),
+    ("liquidity_provisions", "party_id"),
+)
+_ROWS: Mapping[str, RowColumns] = {
+    "orders": ORDER,
+    "withdrawals": WITHDRAWAL,
+    "liquidity_provisions": PROVISION,
 }
-_ROWS: Mapping[str, RowColumns] = {"orders": ORDER, "withdrawals": WITHDRAWAL}
-_NEEDED = {*_KEYS, ("orders", "version"), ("orders", "vega_time"), ("withdrawals", "vega_time")}
+_PAGES = {
+    BY_PARTY: ("withdrawals", "party_id, vega_time, id"),
+    BY_TIME: ("withdrawals", "vega_time, id, party_id"),
+    BY_ID: ("withdrawals", "id, vega_time, party_id"),
+    PROVISIONS_BY_MARKET: ("liquidity_provisions", "market_id, vega_time, id, _segment, _row"),
+    PROVISIONS_BY_PARTY: ("liquidity_provisions", "party_id, vega_time, id, _segment, _row"),
+    ORDERS: ("orders", ""),
+}
+_NEEDED = {
+    *_FILTERED,
+    *((table, column) for table in _ROWS for column in ("id", "vega_time")),
+    ("orders", "version"),
+}
 # Columns that would be taken for the numbers of the rows.
 _HIDING = {("orders", "rowid"), ("withdrawals", "rowid")}
 # What JSON holds exactly; other columns are read as text or as microseconds.
@@ -75,9 +110,9 @@ def write_lookups(con: Connection, volume: str, *, is_sorted: bool = False) -> N
     tables = _tables(con, volume)
     if not tables:
         return
-    pages = [*_WITHDRAWALS, ORDERS] if is_sorted else [*_WITHDRAWALS]
-    for table in pages:
-        write_pages(con, quote_name(volume), table, _rows_sql(volume, table, tables))
+    for table in _PAGES:
+        if table is not ORDERS or is_sorted:
+            write_pages(con, quote_name(volume), table, _rows_sql(volume, table, tables))
     for name, query in _queries(con, volume).items():
         if name != ZONES or not is_sorted:
             con.execute(f"create table {quote_name(volume)}.strata.{name} as {query}")
@@ -94,7 +129,7 @@ def prove_lookups(con: Connection, volume: str) -> str:
     if held.get(FILTERS) != _said():
         return ""  # of another release, which nobody reads any more
     tables = _tables(con, volume)
-    for table in (*_WITHDRAWALS, ORDERS):
+    for table in _PAGES:
         if table.name in held or table is not ORDERS:
             rows = _rows_sql(volume, table, tables)
             if not prove_pages(con, quote_name(volume), table, rows):
@@ -146,19 +181,20 @@ def _tables(con: Connection, volume: str) -> dict[str, TableColumns]:
 
 def _rows_sql(volume: str, table: PageTable, tables: Mapping[str, TableColumns]) -> str:
     """SQL for the rows of a page table, as `write_pages` wants them."""
-    name = "orders" if table is ORDERS else "withdrawals"
+    name, order = _PAGES[table]
     keys = ", ".join(
         f"epoch_us({column}) as {column}" if kind == "time" else column
         for column, kind in table.key
     )
-    made = f"select {keys}, {row_sql(WITHDRAWAL.direct(tables[name]))}"
     source = f"{quote_name(volume)}.main.{name}"
-    if table is ORDERS:
-        # The table lies in this order: sorting millions of rows again would be dear.
-        made = f"select {keys}, {row_sql(ORDER.direct(tables[name]))}"
-        return f"{made} from {source} where id is not null"
-    order = _WITHDRAWALS[table]
-    return f"{made} from ({latest_sql(source)}) order by {order}"
+    rows = {
+        "withdrawals": f"({latest_sql(source)})",
+        "liquidity_provisions": f"{source} where {LISTED_PROVISIONS}",
+        "orders": f"{source} where id is not null",
+    }
+    made = f"select {keys}, {row_sql(_ROWS[name].direct(tables[name]))} from {rows[name]}"  # noqa: S608
+    # The table of orders lies in this order: sorting millions of rows again would be dear.
+    return f"{made} order by {order}" if order else made
 
 
 def latest_sql(withdrawals: str) -> str:
@@ -171,12 +207,21 @@ def _queries(con: Connection, volume: str) -> dict[str, str]:
     main = f"{quote_name(volume)}.main"
     filters = (
         f"select '{table}.{column}' as key, bits from ({bits})"  # noqa: S608 - our own names
-        for table, column in _KEYS
+        for table, column in _FILTERED
         for bits in [filter_sql(con, f"{main}.{table}", column)]
+    )
+    times = (
+        f"select '{table}' as key, min(epoch_us(vega_time)) as first, "  # noqa: S608 - ours
+        f"max(epoch_us(vega_time)) as last from {rows}"
+        for table, rows in (
+            ("withdrawals", f"({latest_sql(f'{main}.withdrawals')})"),
+            ("liquidity_provisions", f"{main}.liquidity_provisions where {LISTED_PROVISIONS}"),
+        )
     )
     return {
         FILTERS: " union all ".join(filters),
         IDENTITIES: identities_sql(f"({latest_sql(f'{main}.withdrawals')})"),
+        TIMES: " union all ".join(times),
         ZONES: zone_map_sql(f"{main}.orders", f"left(id, {_PREFIX})"),
     }
 
@@ -188,19 +233,15 @@ def identities_sql(rows: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """What is kept in memory of a volume's lookups; times are microseconds since 1970.
+    """What is kept in memory of a volume's lookups.
 
-    `times` are the first and the last of its withdrawals. Of the orders there are pages or zones.
+    `filters` are by table and column, `pages` by kind, `times` by table: the first and the last of
+    its rows, in microseconds since 1970, None where it has none. Orders have pages or zones.
     """
 
-    orders: KeyFilter
-    withdrawals: KeyFilter
-    parties: KeyFilter
-    by_party: PageIndex
-    by_time: PageIndex
-    by_id: PageIndex
-    times: Range | None
-    order_pages: PageIndex | None
+    filters: Mapping[str, KeyFilter]
+    pages: Mapping[PageTable, PageIndex]
+    times: Mapping[str, Range | None]
     order_zones: ZoneMap | None
 
     def rows_of_order(self, order_id: str) -> list[Range]:
@@ -219,18 +260,11 @@ def read_lookups(session: Session, file: str) -> Lookups | None:
         return None
     stored = session.rows(f"select key, bits from {file}.strata.{FILTERS}")  # noqa: S608
     filters = {key: KeyFilter(bits) for key, bits in stored}
-    ((first, last),) = session.rows(
-        f"select min(written), max(written) from {file}.strata.{IDENTITIES}"  # noqa: S608
-    )
+    times = session.rows(f"select key, first, last from {file}.strata.{TIMES}")  # noqa: S608
     return Lookups(
-        orders=filters["orders.id"],
-        withdrawals=filters["withdrawals.id"],
-        parties=filters["withdrawals.party_id"],
-        by_party=read_index(session, file, BY_PARTY),
-        by_time=read_index(session, file, BY_TIME),
-        by_id=read_index(session, file, BY_ID),
-        times=None if first is None else (first, last),
-        order_pages=read_index(session, file, ORDERS) if ORDERS.name in held else None,
+        filters=filters,
+        pages={table: read_index(session, file, table) for table in _PAGES if table.name in held},
+        times={key: None if first is None else (first, last) for key, first, last in times},
         order_zones=_zones(session, file) if ZONES in held else None,
     )
 

@@ -106,6 +106,13 @@ WITHDRAWAL = RowColumns(
 """What an answer has of a row of `withdrawals`."""
 
 
+PROVISION = RowColumns(
+    "vega_time@ id$ party_id$ created_at@ updated_at@ market_id$ commitment_amount# fee# sells$ "
+    "buys$ version status$ reference$"
+)
+"""What an answer has of a row of `liquidity_provisions`."""
+
+
 def _plain(name: str) -> str:
     return quote_name(name.rstrip("@#$"))
 

@@ -185,6 +185,19 @@ def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
             assert reading.rows("select 1") == [(1,)]
 
 
+def test_without_its_records_a_generation_is_served_but_not_counted(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(chain_folder(tmp_path / "source", 0, 1), root)
+    with Snapshots.open(open_warehouse(root)) as snapshots:
+        assert snapshots.current is not None
+        assert snapshots.current.segments == 2
+    for path in (root / "records").iterdir():
+        path.unlink()
+    with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
+        assert reading.snapshot.segments is None
+        assert reading.snapshot.newest is not None
+
+
 def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     source = chain_folder(tmp_path / "source", 0, 1)

@@ -21,6 +21,9 @@ from transforms.lookups.lookup_tables import (
     FILTERS,
     IDENTITIES,
     ORDERS,
+    PROVISIONS_BY_MARKET,
+    PROVISIONS_BY_PARTY,
+    TIMES,
     ZONES,
     prove_lookups,
     read_lookups,
@@ -30,6 +33,7 @@ from transforms.sessions import SessionPool
 
 _ORDERS = "id varchar, vega_time date"
 _COLUMNS = "id varchar, party_id varchar, vega_time date"
+_OTHERS = {"withdrawals": _COLUMNS, "liquidity_provisions": f"{_COLUMNS}, market_id varchar"}
 _WITHDRAWALS = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from(["p", "q"]), st.integers(0, 9)), unique=True
 )
@@ -69,6 +73,7 @@ def _fill(
     )
     columns = "id varchar, party_id varchar, vega_time timestamptz, _segment bigint, _row bigint"
     con.execute(f"create table volume.withdrawals ({columns}, {own})")
+    con.execute(f"create table volume.liquidity_provisions ({columns}, market_id varchar, {own})")
     for id_ in ids:
         con.execute(
             "insert into volume.orders values ($1, 1, now(), null), ($1, 2, now(), null)", [id_]
@@ -77,6 +82,11 @@ def _fill(
         con.execute(
             "insert into volume.withdrawals values ($1, $2, make_timestamptz($3), 1, $4, null)",
             [str(number), party, time, place],
+        )
+        con.execute(
+            "insert into volume.liquidity_provisions "
+            "values ($1, $2, make_timestamptz($3), 1, $4, 'm' || $5 % 2, null)",
+            [str(number), party, time, place, number],
         )
     write_lookups(con, "volume", is_sorted=is_sorted)
 
@@ -159,6 +169,8 @@ def test_of_rows_that_tie_the_last_in_the_csv_counts(con: Connection) -> None:
         "orders": "select 'ab' as id, 1 as version, now() as vega_time",
         "withdrawals": "select '1' as id, 'p' as party_id, make_timestamptz(5) as vega_time, "
         "1 as _segment, i as _row, 's' || i as status from range(3) t(i) order by 5 desc",
+        "liquidity_provisions": "select 'l' as id, 'p' as party_id, 'm' as market_id, "
+        "now() as vega_time, 1 as _segment, 1 as _row",
     }
     for table, rows in tables.items():
         con.execute(
@@ -184,6 +196,10 @@ _PLACED = "insert into volume.orders values ('cd', 1, now(), null)"
         ("delete from {}", BY_TIME.name),
         ("update {} set body = 'x'", BY_ID.name),
         ("update {} set written = 0", IDENTITIES),
+        ("update {} set last = 7 where key = 'withdrawals'", TIMES),
+        ("update {} set market_id = 'm'", PROVISIONS_BY_MARKET.name),
+        ("delete from {}", PROVISIONS_BY_PARTY.name),
+        ("update volume.liquidity_provisions set market_id = 'm9'", PROVISIONS_BY_MARKET.name),
         (_WRITTEN, BY_PARTY.name),
         (_PLACED, None),
     ],
@@ -233,9 +249,17 @@ def test_lookups_are_found_where_they_are(tmp_path: Path) -> None:
     assert found is not None
     assert found.rows_of_order("ab") == [(0, 2047)]
     assert found.rows_of_order("cd") == []
-    assert found.orders.may_hold(key_hashes("ab"))
-    assert found.withdrawals.may_hold(key_hashes("1"))
-    assert found.parties.may_hold(key_hashes("p"))
-    assert not found.parties.may_hold(key_hashes("q"))
-    assert found.times == (5, 5)
-    assert [found.by_party[0], found.by_time[0]] == [("p", 5), (5,)]
+    for column, key in {
+        "orders.id": "ab",
+        "withdrawals.id": "1",
+        "withdrawals.party_id": "p",
+        "liquidity_provisions.market_id": "m1",
+        "liquidity_provisions.party_id": "p",
+    }.items():
+        assert found.filters[column].may_hold(key_hashes(key))
+        assert not found.filters[column].may_hold(key_hashes("other"))
+    assert found.times == {"withdrawals": (5, 5), "liquidity_provisions": (5, 5)}
+    assert found.pages[BY_PARTY][0] == found.pages[PROVISIONS_BY_PARTY][0] == ("p", 5)
+    assert found.pages[PROVISIONS_BY_MARKET][0] == ("m1", 5)
+    assert found.pages[BY_TIME][0] == (5,)
+    assert ORDERS not in found.pages

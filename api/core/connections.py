@@ -1,0 +1,192 @@
+"""The connections of HTTP that a process has: how many there may be, and which one makes room.
+
+A connection waits while only its client can go on: before a request has come whole, and between
+two requests. One whose request is worked on, or that is sent an answer or a stream, does not wait,
+and is never closed for another. For use on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from time import monotonic
+from typing import Protocol
+
+from api.core.logs import log
+from api.core.metrics import Metrics
+from api.core.rate_limit import network_key
+from api.core.settings import ConnectionLimits
+
+# Refused connections that are told so; beyond it they are closed without a word.
+_MOST_TOLD = 16
+_LOG_SECONDS = 1.0
+
+
+class Closing(Enum):
+    """Why the server closes a connection, or stops reading it."""
+
+    HEADERS = "headers"
+    URL = "url"
+    BODY = "body"
+    MALFORMED = "malformed"
+    PIPELINED = "pipelined"
+    TIME = "time"
+    IDLE = "idle"
+    ROOM = "room"
+    """It waited longest, and another one came."""
+    CLIENT = "client"
+    FULL = "full"
+
+
+class Connection(Protocol):
+    """What the registry asks of a connection."""
+
+    def overdue(self) -> None:
+        """It waited for its client for as long as it may."""
+
+    def evict(self) -> bool:
+        """Close it at once, and return True, unless it is still sent something."""
+
+
+class Connections:
+    """All connections of one process. Of `exempt` addresses any number may come (proxies)."""
+
+    def __init__(
+        self, limits: ConnectionLimits, metrics: Metrics, exempt: Sequence[str] = ()
+    ) -> None:
+        self.limits = limits
+        self._metrics = metrics
+        self._exempt = _Addresses(exempt)
+        self._open: dict[object, str] = {}
+        self._of_client: defaultdict[str, set[object]] = defaultdict(set)
+        # With their deadlines, in the order in which they began to wait.
+        self._waiting: dict[Connection, float] = {}
+        self._told: dict[Connection, float] = {}
+        self._unlogged: Counter[str] = Counter()
+
+    def admit(self, connection: Connection, host: str | None) -> Closing | None:
+        """Take in a new connection from an address (None: a Unix socket), or say why not.
+
+        Where there is no room, the one that has waited longest is closed.
+        """
+        client = self._client(host)
+        mine = self._of_client[client] if client else set()
+        if len(mine) >= self.limits.connections_per_client:
+            if not self._make_room(each for each in self._waiting if each in mine):
+                return Closing.CLIENT
+        elif len(self._open) >= self.limits.connections and not self._make_room(self._waiting):
+            return Closing.FULL
+        self._add(connection, client)
+        return None
+
+    def take(self, connection: object, host: str | None) -> None:
+        """Count a connection that goes on as something that never waits."""
+        self._add(connection, self._client(host))
+
+    def leave(self, connection: object) -> None:
+        """Forget one that was taken."""
+        client = self._open.pop(connection, "")
+        if client:
+            self._of_client[client].discard(connection)
+            if not self._of_client[client]:
+                del self._of_client[client]
+
+    def gone(self, connection: Connection) -> None:
+        """Forget one that was admitted or refused."""
+        self._waiting.pop(connection, None)
+        self._told.pop(connection, None)
+        self.leave(connection)
+
+    def waits(self, connection: Connection, seconds: float) -> None:
+        """From now on only its client can go on, and has `seconds` for that."""
+        self._waiting.pop(connection, None)
+        if connection in self._open:
+            self._waiting[connection] = monotonic() + seconds
+
+    def works(self, connection: Connection) -> None:
+        """From now on it does not wait for its client."""
+        self._waiting.pop(connection, None)
+
+    def tells(self, connection: Connection, seconds: float) -> bool:
+        """Whether a refused connection may be told so, for so long; few may at the same time."""
+        if connection in self._open:
+            self.waits(connection, seconds)
+            return True
+        if len(self._told) >= _MOST_TOLD:
+            return False
+        self._told[connection] = monotonic() + seconds
+        return True
+
+    def closes(self, why: Closing) -> None:
+        """Count a connection that is closed by the server."""
+        self._metrics.closed(why.value)
+        if why is not Closing.IDLE:
+            self._unlogged[why.value] += 1
+
+    async def watch(self) -> None:
+        """Close what waits for too long, and log what was closed, until it is cancelled."""
+        pause = min(_LOG_SECONDS, self.limits.request_seconds / 4, self.limits.idle_seconds / 4)
+        logged = monotonic()
+        try:
+            while True:
+                await asyncio.sleep(pause)
+                now = monotonic()
+                self._close_overdue(now)
+                if now - logged >= _LOG_SECONDS:
+                    logged = now
+                    self._log()
+        finally:
+            self._log()
+
+    def _close_overdue(self, now: float) -> None:
+        for waiting in (self._waiting, self._told):
+            for connection in [each for each, end in waiting.items() if end <= now]:
+                waiting.pop(connection, None)
+                connection.overdue()
+
+    def _log(self) -> None:
+        """One line, however many there were."""
+        if self._unlogged:
+            reasons = ", ".join(f"{why} {count}" for why, count in self._unlogged.items())
+            log.warning("closed %d connections: %s", self._unlogged.total(), reasons)
+            self._unlogged.clear()
+
+    def _client(self, host: str | None) -> str:
+        return "" if host is None or host in self._exempt else network_key(host)
+
+    def _add(self, connection: object, client: str) -> None:
+        self._open[connection] = client
+        if client:
+            self._of_client[client].add(connection)
+
+    def _make_room(self, candidates: Iterable[Connection]) -> bool:
+        for connection in candidates:
+            if connection.evict():
+                # At once, as others may come before its end is known.
+                self._waiting.pop(connection, None)
+                self.closes(Closing.ROOM)
+                return True
+        return False
+
+
+class _Addresses:
+    """Addresses and networks; `*` is every one."""
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self._all = "*" in given
+        self._networks = []
+        for each in given:
+            try:
+                self._networks.append(ipaddress.ip_network(each))
+            except ValueError:
+                continue
+
+    def __contains__(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return self._all
+        return self._all or any(address in network for network in self._networks)
