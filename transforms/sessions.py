@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Timer
 from typing import Any
 
 import duckdb
@@ -28,6 +28,7 @@ from transforms.errors import StrataError
 
 Row = tuple[Any, ...]
 _MAX_PREPARED = 200
+_AGAIN_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,9 @@ class Session:
         self._con = con
         self._prepared: dict[str, str] = {}
         self._numbers = count()
+        self._stopping = Lock()
         self._interrupted = False
+        self._again: Timer | None = None
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a statement with `$1`, `$2`, ... bound and return all rows.
@@ -153,11 +156,24 @@ class Session:
     def interrupt(self) -> None:
         """Stop what runs, from any thread, and refuse to run more until the session comes back."""
         self._interrupted = True
-        self._con.interrupt()
+        self._interrupt_again()
 
     def reset(self) -> None:
         """Make the session ready for its next user."""
-        self._interrupted = False
+        with self._stopping:
+            self._interrupted = False
+            if self._again is not None:
+                self._again.cancel()
+                self._again = None
+
+    def _interrupt_again(self) -> None:
+        """Until the user is gone: a statement that just begins forgets an interrupt."""
+        with self._stopping:
+            if self._interrupted:
+                self._con.interrupt()
+                self._again = Timer(_AGAIN_SECONDS, self._interrupt_again)
+                self._again.daemon = True
+                self._again.start()
 
     @contextmanager
     def _running(self, sql: str, values: Sequence[Value]) -> Iterator[None]:
@@ -165,7 +181,6 @@ class Session:
             if values:
                 name = self._prepared.get(sql) or self._prepare(sql)
                 sql = f"execute {name}({', '.join(map(_literal, values))})"
-            # Checked last: an interrupt that came before the statement would be forgotten by it.
             if self._interrupted:
                 raise InterruptedQueryError("the query was interrupted before it began")
             with plain_errors():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import duckdb
@@ -128,6 +130,17 @@ def test_rows_come_in_batches(session: Session) -> None:
     assert [len(batch) for batch in batches] == [3, 3, 1]
     assert [row for batch in batches for row in batch] == [(n,) for n in range(7)]
     assert list(session.batches("select 1 where false", [], 3)) == []
+
+
+def test_an_interrupt_at_any_moment_ends_what_is_just_beginning(pool: SessionPool) -> None:
+    moments = random.Random(3)
+    for _ in range(100):
+        with pool.session() as session:
+            timer = Timer(moments.uniform(0, 0.0015), session.interrupt)
+            timer.start()
+            with pytest.raises(InterruptedQueryError):
+                session.rows("select max(md5(range::varchar)) from range(10000000000)")
+            timer.join()
 
 
 def test_an_interrupt_ends_what_runs_and_what_would_follow(pool: SessionPool) -> None:
