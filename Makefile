@@ -73,7 +73,7 @@ fault-test: setup weed ## thousands of kills, failing disks, damaged files and b
 bench: setup ## measure load, splice, merging and Dagster's own cost beside their limits
 	$(BIN)/python -m tests.benchmarks
 
-bench-api: setup ## measure the read API at 100 and 1,000 segments (the latter wants 7 GB and twenty minutes)
+bench-api: setup ## measure the read API at 1,000 segments and at 20,000 uncompacted (wants wrk, 9 GB and half an hour)
 	$(BIN)/python -m tests.benchmarks.api
 
 clean: ## remove the embedded run's data and Dagster's state

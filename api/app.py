@@ -19,13 +19,14 @@ from api.core.connections import Connections
 from api.core.errors import ApiError, FailedError, Reason
 from api.core.logs import REQUEST_ID
 from api.core.settings import ServeSettings
-from api.http.answers import Answer, failure, not_found
+from api.http.answers import Answer, envelope, failure, not_found
 from api.http.archive_files import ArchiveFiles
 from api.http.archive_pages import ArchivePages
 from api.http.assets import assets
 from api.http.calls import CallEndpoint
 from api.http.downloads import Download
 from api.http.file_answers import FileSender
+from api.http.limited import Limited
 from api.http.middleware.compression import Compression
 from api.http.middleware.cors import Cors
 from api.http.middleware.request_log import RequestLog
@@ -55,7 +56,7 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
         middleware=[
             Middleware(RequestLog, metrics=service.metrics),
             Middleware(Cors, origins=settings.access.origins),
-            Middleware(Compression),
+            Middleware(Compression, executor=service.compressing),
             Middleware(Tokens, tokens=settings.access.tokens),
             # Inside of the others, so that a failure is logged, marked and compressed as well.
             Middleware(ServerErrorMiddleware, handler=_unexpected),
@@ -69,7 +70,8 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
 
 
 def _routes(service: Service) -> Iterator[BaseRoute]:
-    stream = ProvisionStream(service.feed, service.slots, service.settings.limits.stall_seconds)
+    feed = ProvisionStream(service.feed, service.slots, service.settings.limits.stall_seconds)
+    stream = Limited("liquidity_provision_stream", feed, service.calls, envelope)
     yield Route("/api/v2/stream/liquidity-provisions", stream)
     yield WebSocketRoute("/api/v2/stream/liquidity-provisions", stream)
     for path, endpoint in _endpoints(service):
@@ -85,16 +87,19 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
             yield operation.path[: operation.path.rindex("{")], call
     sender = FileSender(service.reading, service.settings.limits.stall_seconds)
     download = Download(service.downloads, service.exports, sender, service.slots)
-    yield "/api/v2/networkhistory/export", download
-    page = ArchivePages(service.snapshots, service.store, service.files)
-    yield "/", page
-    yield "/archive", page
-    yield "/archive/", page
+    yield "/api/v2/networkhistory/export", Limited("export", download, service.calls, envelope)
+    page = Limited(
+        "page", ArchivePages(service.snapshots, service.store, service.files), service.calls
+    )
+    for path in ("/", "/archive", "/archive/"):
+        yield path, page
     yield "/archive/{key:path}", ArchiveFiles(service.store, sender, service.files)
     yield "/health", health()
     yield "/ready", ready(service.health)
     yield "/metrics", metrics_page(service.metrics)
-    yield from assets().items()
+    for path, asset in assets().items():
+        # A page brings its styles and scripts along: they count as one with it.
+        yield path, asset if path.startswith("/static/") else Limited("page", asset, service.calls)
 
 
 async def _unknown_path(_request: Request, _error: Exception) -> Response:

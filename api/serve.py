@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import signal
 import socket
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,14 +19,17 @@ from types import FrameType
 import click
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from api.app import create_app
-from api.core.logs import log_config
+from api.core.logs import log, log_config
 from api.core.settings import ServeSettings, read_settings
 from api.core.sockets import address, grpc_address, listening, reserved
 from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
 from exporters.settings import set_for_library
+from transforms.duck import Error as DuckError
+from transforms.errors import StrataError
 
 _PARENT_SECONDS = 1.0
 
@@ -74,8 +78,10 @@ def _serve(settings: ServeSettings, listeners: Sequence[socket.socket]) -> None:
     with tempfile.TemporaryDirectory(prefix="strata-metrics-") as folder:
         # Where the workers' prometheus_client, which reads no settings of ours, counts together.
         set_for_library("PROMETHEUS_MULTIPROC_DIR", folder)
-        app = partial(worker_app, settings, Path(folder), os.getpid())
+        start = WorkerStart(Path(folder))
+        app = partial(start.app, settings, os.getpid())
         Multiprocess(_config(settings, app), [*listeners]).run()
+        start.check()
 
 
 def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Config:
@@ -94,6 +100,45 @@ def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Co
         forwarded_allow_ips="*" if listen.uds else list(listen.proxies),
         timeout_graceful_shutdown=settings.limits.stop_seconds,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStart:
+    """How the first processes of several started, in the folder where they count together.
+
+    What kept one from it is raised by the process that began them, as it would be in one alone.
+    """
+
+    folder: Path
+
+    def app(self, settings: ServeSettings, parent: int) -> Starlette:
+        """The application of one of them. Exits where it cannot be."""
+        try:
+            app = worker_app(settings, self.folder, parent)
+        except (StrataError, OSError, DuckError) as error:
+            if self._succeeded.exists():
+                # The others go on serving; this one is begun anew until it can.
+                log.error("a process could not start and is started again: %s", error)  # noqa: TRY400
+                os._exit(1)
+            self._failure.write_bytes(pickle.dumps(error))
+            # Not by way of the interpreter's end, where DuckDB's client tells of objects left over.
+            os._exit(STARTUP_FAILURE)
+        self._succeeded.touch()
+        return app
+
+    def check(self) -> None:
+        """Raise what kept the first processes from starting, once they have ended."""
+        if self._failure.exists() and not self._succeeded.exists():
+            error: Exception = pickle.loads(self._failure.read_bytes())
+            raise error
+
+    @property
+    def _succeeded(self) -> Path:
+        return self.folder / "started"
+
+    @property
+    def _failure(self) -> Path:
+        return self.folder / "failure.pickle"
 
 
 def worker_app(

@@ -20,6 +20,7 @@ from api.core.snapshots import Snapshots
 from api.core.workers import Workers
 from api.queries.export import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
+from api.queries.withdrawal_rows import written_again
 from exporters.exports.range_export import RangeExporter
 from exporters.settings import Locations
 from transforms.stores.opening import open_store
@@ -29,6 +30,7 @@ from transforms.warehouse.warehouse import Warehouse
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
 _READING_THREADS = 8
+_COMPRESSING_THREADS = 2
 # Apart from the queries, so that a flood of these never keeps a generation from the streams.
 _STREAM_THREADS, _STREAM_QUEUE = 2, 10_000
 
@@ -56,7 +58,7 @@ class Service:
         self.warehouse = _warehouse(locations)
         self._closing = ExitStack()
         self.snapshots = self._closing.enter_context(
-            Snapshots.open(self.warehouse, memory_limit=limits.memory)
+            Snapshots.open(self.warehouse, memory_limit=limits.memory, prepare=written_again)
         )
         self.exports = ExportQuery(
             RangeExporter(
@@ -79,6 +81,7 @@ class Service:
         )
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
         self.reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")
+        self.compressing = ThreadPoolExecutor(_COMPRESSING_THREADS, "strata-compress")
         self.slots = Slots(limits.streams_per_client)
         self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
         self.feed = ProvisionFeed(self.snapshots, self._streams, self.metrics, limits.stream_buffer)
@@ -113,4 +116,5 @@ class Service:
             for workers in (self.queries, self._export_workers, self.files, self._streams):
                 workers.close()
             self.reading.shutdown(wait=False, cancel_futures=True)
+            self.compressing.shutdown(wait=False)
             self._closing.close()

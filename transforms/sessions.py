@@ -138,8 +138,8 @@ class Session:
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a statement with `$1`, `$2`, ... bound and return all rows.
 
-        The statement is prepared on its first use: planning is most of a small query. Raises
-        `InterruptedQueryError`.
+        One with values is prepared on its first use, as planning is most of a small query; one
+        without is not, since it is not asked again. Raises `InterruptedQueryError`.
         """
         with self._running(sql, values):
             return self._con.fetchall()
@@ -161,14 +161,15 @@ class Session:
 
     @contextmanager
     def _running(self, sql: str, values: Sequence[Value]) -> Iterator[None]:
-        bound = f"({', '.join(map(_literal, values))})" if values else ""
         try:
-            name = self._prepared.get(sql) or self._prepare(sql)
+            if values:
+                name = self._prepared.get(sql) or self._prepare(sql)
+                sql = f"execute {name}({', '.join(map(_literal, values))})"
             # Checked last: an interrupt that came before the statement would be forgotten by it.
             if self._interrupted:
                 raise InterruptedQueryError("the query was interrupted before it began")
             with plain_errors():
-                self._con.execute(f"execute {name}{bound}")
+                self._con.execute(sql)
                 yield
         except duckdb.InterruptException as error:
             raise InterruptedQueryError("the query was interrupted") from error

@@ -1,7 +1,8 @@
 """From one writer to many readers on an event loop: each reads at its own pace, or is dropped.
 
 Readers share what is written, so a reader costs its place only. One that lets too much wait when
-more comes is thrown out: a slow connection costs neither memory nor the others their time.
+more comes is thrown out: a slow connection costs neither memory nor the others their time. What
+could not be written ends all readers with an error: whoever goes on reading has missed nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from typing import Generic, Protocol, TypeVar
 
 class TooSlowError(Exception):
     """Too much waits for a reader."""
+
+
+class MissedError(Exception):
+    """Something could not be written."""
 
 
 class Sized(Protocol):
@@ -36,17 +41,22 @@ class Mailbox(Generic[_Item]):
         self._waiting: deque[_Item] = deque()
         self._size = 0
         self._changed = asyncio.Event()
-        self._overflowed = False
+        self._error: type[TooSlowError | MissedError] | None = None
         self._closed = False
 
     def put(self, item: _Item) -> None:
         """Add an item; where too much waits already, throw all away, and the reader out."""
         if self._size > self._most:
-            self._overflowed = True
+            self._error = TooSlowError
             self._waiting.clear()
-        if not self._overflowed:
+        if self._error is None:
             self._waiting.append(item)
             self._size += item.size
+        self._changed.set()
+
+    def miss(self) -> None:
+        """Throw the reader out when it has read what waits: what comes now cannot be added."""
+        self._error = self._error or MissedError
         self._changed.set()
 
     def close(self) -> None:
@@ -55,14 +65,14 @@ class Mailbox(Generic[_Item]):
         self._changed.set()
 
     async def items(self) -> AsyncIterator[_Item]:
-        """Yield items as they come, until the end. Raises `TooSlowError`."""
+        """Yield items as they come, until the end. Raises `TooSlowError`, `MissedError`."""
         while True:
-            if self._overflowed:
-                raise TooSlowError
             if self._waiting:
                 item = self._waiting.popleft()
                 self._size -= item.size
                 yield item
+            elif self._error is not None:
+                raise self._error
             elif self._closed:
                 return
             else:

@@ -58,21 +58,24 @@ class Health:
             "ready": self.is_ready,
             "chainId": snapshot.catalog.chain_id if snapshot else "",
             "generation": snapshot.catalog.generation if snapshot else None,
-            "segments": len(snapshot.catalog.segments) if snapshot else 0,
+            "segments": snapshot.segments if snapshot else 0,
             "blockHeight": newest.height if newest else None,
             "blockTimestamp": str(newest.time) if newest else None,
             "blocksBehind": self._behind,
         }
 
-    async def follow_generations(self, changed: Callable[[], Awaitable[None]]) -> None:
-        """Go over to every new generation, awaiting `changed` after each."""
+    async def follow_generations(self, changed: Callable[[], Awaitable[bool]]) -> None:
+        """Go over to every new generation, awaiting `changed` after each until it succeeds."""
         self._count()
+        told = True
         while True:
             await asyncio.sleep(self._limits.poll_seconds)
             refreshed = asyncio.to_thread(self._snapshots.refresh)
             if await self._attempt("opening the newest generation", refreshed):
                 self._count()
-                await self._attempt("notifying the streams' readers", changed())
+                told = False
+            if not told:
+                told = bool(await self._attempt("notifying the streams' readers", changed()))
 
     async def follow_source(self) -> None:
         """Count, now and then, the blocks of the source that are not loaded."""

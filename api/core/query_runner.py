@@ -22,6 +22,8 @@ Query = Callable[[Reading, Cancellation], _Answer]
 """What is run; it blocks, and long ones look at their cancellation now and then."""
 
 Headers = tuple[tuple[str, str], ...]
+NEXT_TO_BLOCK = "x-next-to-block"
+"""Says of a list that ends early with which `toBlock` it goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,11 @@ class QueryRunner:
             self.metrics.timed_out.inc()
         elif error.code is Code.UNAVAILABLE:
             self.metrics.refused.inc()
+
+
+def next_headers(to_block: int | None) -> Headers:
+    """The headers of a list that goes on with `to_block`, or ends."""
+    return () if to_block is None else ((NEXT_TO_BLOCK, str(to_block)),)
 
 
 def block_headers(newest: Block | None) -> Headers:

@@ -6,16 +6,15 @@ that only the older one needs are let go of when its last request is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from api.core.errors import UnavailableError
-from api.core.recent import Recent
 from api.core.relations import HeldTable
 from transforms.duck import MEMORY_LIMIT
 from transforms.errors import IntegrityError
@@ -27,8 +26,6 @@ from transforms.warehouse.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
 _Built = TypeVar("_Built")
-# As many as a session keeps statements prepared; 375 volumes have far more sets.
-_MAX_SETS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +42,9 @@ class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
     `files` and `paths` are the volumes' names in SQL and all attached files, which `lease` keeps on
-    this machine; `lookups` say by such a name where in a volume rows can be. `newest` is None where
-    no block is loaded; `captures` names the attached file of spam captures.
+    this machine; `lookups` say by such a name where in a volume rows can be. `segments` counts
+    them, None where their records cannot be read; `newest` is None where no block is loaded;
+    `captures` names the attached file of spam captures.
     """
 
     catalog: Catalog
@@ -54,12 +52,12 @@ class Snapshot:
     paths: tuple[Path, ...]
     lease: ExitStack
     lookups: Mapping[str, Lookups | None] = field(default_factory=dict)
+    segments: int | None = None
     newest: Block | None = None
     captures: str | None = None
     users: int = 0
     retired: bool = False
     _built: dict[str, object] = field(default_factory=dict)
-    _of_volumes: Recent[object] = field(default_factory=lambda: Recent(_MAX_SETS))
 
     def __repr__(self) -> str:
         return f"Snapshot(generation {self.catalog.generation}, {self.users} users)"
@@ -80,21 +78,16 @@ class Snapshot:
     def once(self, name: str, build: Callable[[Snapshot], _Built]) -> _Built:
         """What `build` makes of this snapshot, kept as long as it: SQL texts, for instance.
 
-        A name may not depend on the volumes that a request needs, of which there is no end: see
-        `of_volumes`.
+        A name may not depend on the volumes that a request needs, of which there is no end.
         """
         if name not in self._built:
             self._built[name] = build(self)
         built: _Built = self._built[name]  # type: ignore[assignment]
         return built
 
-    def of_volumes(
-        self, name: str, tables: Iterable[HeldTable], build: Callable[[], _Built]
-    ) -> _Built:
-        """What `build` makes of the tables that one request needs; kept while it is asked for."""
-        key = (name, *(table.file for table in tables))
-        built: _Built = self._of_volumes.get(key, build)  # type: ignore[assignment]
-        return built
+    def made(self, name: str) -> Any:  # noqa: ANN401 - what `once` built
+        """What `once` built by a name; None where it did not."""
+        return self._built.get(name)
 
     def _held(
         self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
@@ -135,12 +128,18 @@ class Reading:
         self.session.interrupt()
 
 
+Prepare = Callable[[Reading, Snapshot | None], object]
+
+
 class Snapshots:
     """The newest generation of a warehouse, for all requests of a process."""
 
-    def __init__(self, warehouse: Warehouse, pool: SessionPool) -> None:
+    def __init__(
+        self, warehouse: Warehouse, pool: SessionPool, prepare: Prepare | None = None
+    ) -> None:
         self._warehouse = warehouse
         self._pool = pool
+        self._prepare = prepare
         self._lock = Lock()
         self._refreshing = Lock()
         self._current: Snapshot | None = None
@@ -149,17 +148,23 @@ class Snapshots:
     @classmethod
     @contextmanager
     def open(
-        cls, warehouse: Warehouse, *, threads: int = 1, memory_limit: str = MEMORY_LIMIT
+        cls,
+        warehouse: Warehouse,
+        *,
+        threads: int = 1,
+        memory_limit: str = MEMORY_LIMIT,
+        prepare: Prepare | None = None,
     ) -> Iterator[Snapshots]:
         """Open a warehouse for serving, whether or not anything is loaded yet.
 
-        `threads` and `memory_limit` are DuckDB's, for all requests together.
+        `threads` and `memory_limit` are DuckDB's, for all requests together. `prepare` is called
+        with each generation, and the one before, so that no request has to wait for what it makes.
         """
         with ExitStack() as closing:
             scratch = Path(closing.enter_context(TemporaryDirectory(prefix="strata-")))
             pool = SessionPool(scratch, threads=threads, memory_limit=memory_limit)
             closing.callback(pool.close)
-            snapshots = cls(warehouse, pool)
+            snapshots = cls(warehouse, pool, prepare)
             snapshots.refresh()
             yield snapshots
 
@@ -243,9 +248,12 @@ class Snapshots:
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
             lease.enter_context(catalog.files.hold(catalog.document.attachable()))
+            segments: int | None = None
             # Without its records a generation answers queries all the same.
             with suppress(FileNotFoundError, IntegrityError):
                 lease.enter_context(catalog.files.hold(catalog.document.records()))
+                # Read here, and kept by the catalog, for those who may not wait for it.
+                segments = len(catalog.segments)
             files: dict[str, str] = {}
             paths: list[Path] = []
 
@@ -262,8 +270,12 @@ class Snapshots:
             with self._pool.session() as session:
                 history = [files[volume.key] for volume in catalog.history()]
                 lookups = {file: self._lookups(session, file) for file in history}
-                snapshot = Snapshot(catalog, files, tuple(paths), lease, lookups, captures=spam)
+                snapshot = Snapshot(
+                    catalog, files, tuple(paths), lease, lookups, segments, captures=spam
+                )
                 snapshot.newest = _newest(session, snapshot)
+                if self._prepare is not None:
+                    self._prepare(Reading(snapshot, session), self._current)
             undo.pop_all()
             return snapshot
 

@@ -1,4 +1,8 @@
-"""The published archive under `/archive/`: ZIPs, hash files, index and pages, as they lie."""
+"""The published archive under `/archive/`: ZIPs, hash files, index and pages, as they lie.
+
+Only what is published: a name that begins with a dot is none of it, nor is what a symbolic link
+finds outside of the archive.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from api.core.workers import Workers
 from api.http.answers import method_not_allowed, not_found
@@ -25,6 +29,17 @@ _TYPES = {
     "parquet": "application/vnd.apache.parquet",
 }
 _UNKNOWN_TYPE = "application/octet-stream"
+# Its pages have their style in them, and load nothing. Whoever fills an archive, a page of theirs
+# runs nothing on behalf of this server.
+_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +53,7 @@ class ArchiveFiles:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer GET and HEAD."""
         scope["operation"] = "archive"
+        send = _guarded(send)
         if scope["method"] not in ("GET", "HEAD"):
             await method_not_allowed()(scope, receive, send)
             return
@@ -50,10 +66,34 @@ class ArchiveFiles:
 
     def _head(self, key: str) -> ObjectInfo | None:
         """The object of a key; of a folder's, which ends with a slash, its page."""
+        key = f"{key}index.html" if key.endswith("/") else key
+        if any(name.startswith(".") for name in key.split("/")):
+            return None
         try:
-            return self.store.head(f"{key}index.html" if key.endswith("/") else key)
+            found = self.store.head(key)
         except ConfigError:
             return None
+        return found if found and _is_inside(self.store, key) else None
+
+
+def _is_inside(store: Store, key: str) -> bool:
+    """Whether an object lies where its key says, or elsewhere in the archive; links may tell."""
+    path = store.path(key)
+    if path is None:
+        return True
+    root = path.parents[key.count("/")]
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def _guarded(send: Send) -> Send:
+    """Sends answers with the headers that every one of the archive has."""
+
+    async def guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *_HEADERS]
+        await send(message)
+
+    return guarded
 
 
 def _content(store: Store, found: ObjectInfo) -> FileContent:

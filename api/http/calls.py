@@ -1,4 +1,8 @@
-"""Calls with one answer in JSON: the operations that are neither streams nor downloads."""
+"""Calls with one answer in JSON: the operations that are neither streams nor downloads.
+
+What takes time is done in worker threads, as an answer may have megabytes: its JSON, indented or
+not, and what compresses it (`api.http.middleware.compression`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from starlette.types import Receive, Scope, Send
 
 from api.core.errors import ApiError, CancelledError, MalformedParameterError
-from api.core.query_runner import QueryRunner, block_headers
+from api.core.query_runner import Headers, QueryRunner, block_headers
 from api.core.snapshots import Block, Reading
 from api.core.workers import Cancellation
 from api.http.answers import Answer, RawHeaders, encoded, failure, method_not_allowed
@@ -23,14 +27,23 @@ _Request = TypeVar("_Request")
 _ERROR_TYPE = (b"content-type", b"application/grpc")
 
 
+def no_headers(_reading: Reading, _request: object) -> Headers:
+    """An answer has no headers of its own."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[_Request]):
-    """What is asked at `path`: how a request is read, and how it is answered with bytes of JSON."""
+    """What is asked at `path`: how a request is read, and how it is answered with bytes of JSON.
+
+    Bytes in the place of `answer` are always the same, whatever is loaded, or nothing.
+    """
 
     name: str
     path: str
     read: Callable[[Mapping[str, str], QueryPairs], _Request]
-    answer: Callable[[Reading, _Request], bytes]
+    answer: Callable[[Reading, _Request], bytes] | bytes
+    headers: Callable[[Reading, _Request], Headers] = no_headers
 
 
 class CallEndpoint(Generic[_Request]):
@@ -74,18 +87,23 @@ class CallEndpoint(Generic[_Request]):
         *,
         pretty: bool,
     ) -> Answer:
-        def query(reading: Reading, _: Cancellation) -> bytes:
-            return self._operation.answer(reading, request)
+        fixed = self._operation.answer
+        if isinstance(fixed, bytes):
+            body = _indented(fixed) if pretty else fixed
+            return Answer(200, body, headers=(*headers, *_block_headers(self._runner.newest)))
+
+        def query(reading: Reading, _: Cancellation) -> tuple[bytes, Headers]:
+            body = fixed(reading, request)
+            more = self._operation.headers(reading, request)
+            return _indented(body) if pretty else body, more
 
         try:
-            body, newest = await self._runner.run(query, seconds, departure(receive))
+            (body, more), newest = await self._runner.run(query, seconds, departure(receive))
         except CancelledError:
             raise
         except ApiError as error:
             return failure(error, (_ERROR_TYPE, *headers, *_block_headers(self._runner.newest)))
-        return Answer(
-            200, _indented(body) if pretty else body, headers=(*headers, *_block_headers(newest))
-        )
+        return Answer(200, body, headers=(*headers, *encoded(more), *_block_headers(newest)))
 
 
 def _block_headers(newest: Block | None) -> RawHeaders:

@@ -106,8 +106,9 @@ def _history() -> Schema:
         ),
         "/api/v2/networkhistory/segments": get(
             "listNetworkHistorySegments",
-            "List the segments that are loaded, newest first",
-            (),
+            "List the segments that are loaded, newest first, at most 10000; "
+            "where older ones follow, the header x-next-to-block says with which toBlock",
+            (Parameter("toBlock", INT64, "Only segments that end at this block or before."),),
             success(segments),
         ),
     }

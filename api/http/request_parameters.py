@@ -15,6 +15,7 @@ from api.queries.requests import (
     ListNodeSignatures,
     ListOracleData,
     ListOrderVersions,
+    ListSegments,
     ListWithdrawals,
     ObserveLiquidityProvisions,
 )
@@ -34,6 +35,7 @@ _PROVISIONS: Fields = {
     "reference": Scalar.TEXT,
     "live": Scalar.BOOLEAN,
 }
+_SEGMENTS: Fields = {"to_block": Scalar.INT64}
 _EXPORT: Fields = {
     "from_block": Scalar.INT64,
     "to_block": Scalar.INT64,
@@ -81,6 +83,11 @@ def read_liquidity_provisions(query: QueryPairs) -> ListLiquidityProvisions:
 def read_observed_provisions(query: QueryPairs) -> ObserveLiquidityProvisions:
     """Read a request."""
     return ObserveLiquidityProvisions(**read_parameters(query, _OBSERVED))
+
+
+def read_segments(query: QueryPairs) -> ListSegments:
+    """Read a request."""
+    return ListSegments(**read_parameters(query, _SEGMENTS))
 
 
 def read_export(query: QueryPairs) -> ExportNetworkHistory:

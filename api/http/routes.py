@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from api.core.query_runner import next_headers
 from api.core.schema import Message
 from api.core.snapshots import Reading, Snapshot
 from api.http.calls import Operation
@@ -14,6 +15,7 @@ from api.http.request_parameters import (
     read_node_signatures,
     read_oracle_data,
     read_order_versions,
+    read_segments,
     read_withdrawals,
 )
 from api.queries.liquidity import list_liquidity_provisions
@@ -28,12 +30,12 @@ from api.queries.messages import (
     VEGA_TIME,
     WITHDRAWAL,
 )
-from api.queries.network import info, list_segments, vega_time
+from api.queries.network import info, older_segments, segments_page, vega_time
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
 from api.queries.pagination import Page
 from api.queries.protojson import page_json, record_json, records_json
-from api.queries.requests import GetSpamStatistics, GetWithdrawal
+from api.queries.requests import GetSpamStatistics, GetWithdrawal, ListSegments
 from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
@@ -58,16 +60,9 @@ def _list(
     return Operation(name, path, read, answer)
 
 
-def _get(name: str, path: str, answer: Callable[[Reading], str]) -> Operation[None]:
-    """An operation without parameters."""
-    return Operation(
-        name, path, lambda _path, _query: None, lambda reading, _: answer(reading).encode()
-    )
-
-
 def _withdrawal(reading: Reading, request: GetWithdrawal) -> bytes:
     found = record_json(WITHDRAWAL, get_withdrawal(reading, request))
-    return f'{{"withdrawal":{found}}}'.encode()
+    return f'{{"withdrawal":{found}}}'.encode("utf-8", "replace")
 
 
 def _spam(path: str) -> Operation[GetSpamStatistics]:
@@ -77,17 +72,19 @@ def _spam(path: str) -> Operation[GetSpamStatistics]:
         lambda given, _: GetSpamStatistics(given.get("partyId", "")),
         lambda reading, request: record_json(
             SPAM_RESPONSE, get_spam_statistics(reading, request)
-        ).encode(),
+        ).encode("utf-8", "replace"),
     )
 
 
-def _segments(reading: Reading) -> str:
-    # Many thousands of segments are megabytes: written once for each generation.
-    return reading.snapshot.once("segments answer", _segments_json)
+def _segments(reading: Reading, request: ListSegments) -> bytes:
+    if request != ListSegments():
+        return _segments_json(reading.snapshot, request)
+    # What most ask for are megabytes: written once for each generation.
+    return reading.snapshot.once("segments answer", lambda held: _segments_json(held, request))
 
 
-def _segments_json(snapshot: Snapshot) -> str:
-    return f'{{"segments":{records_json(SEGMENT, list_segments(snapshot))}}}'
+def _segments_json(snapshot: Snapshot, request: ListSegments) -> bytes:
+    return f'{{"segments":{records_json(SEGMENT, segments_page(snapshot, request))}}}'.encode()
 
 
 OPERATIONS: Sequence[Operation[Any]] = (
@@ -140,11 +137,23 @@ OPERATIONS: Sequence[Operation[Any]] = (
     # Where the specification's prefix puts it, and where the network's nodes have it.
     _spam("/api/v2/statistics/spam/{partyId}"),
     _spam("/statistics/spam/{partyId}"),
-    _get("segments", "/api/v2/networkhistory/segments", _segments),
-    _get(
+    Operation(
+        "segments",
+        "/api/v2/networkhistory/segments",
+        lambda _, query: read_segments(query),
+        _segments,
+        lambda reading, request: next_headers(older_segments(reading.snapshot, request)),
+    ),
+    Operation(
         "vega_time",
         "/api/v2/vega/time",
-        lambda reading: record_json(VEGA_TIME, vega_time(reading.snapshot)),
+        lambda _path, _query: None,
+        lambda reading, _: record_json(VEGA_TIME, vega_time(reading.snapshot)).encode(),
     ),
-    _get("info", "/api/v2/info", lambda _: record_json(INFO, info())),
+    Operation(
+        "info",
+        "/api/v2/info",
+        lambda _path, _query: None,
+        record_json(INFO, info()).encode(),
+    ),
 )

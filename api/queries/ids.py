@@ -6,27 +6,10 @@ Inside, an id is its lower-case hex, as the warehouse holds it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
-NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "00": "VOTE",
-        "03": "network",
-        "04": "XYZalpha",
-        "05": "XYZbeta",
-        "06": "XYZdelta",
-        "07": "XYZepsilon",
-        "08": "XYZgamma",
-        "09": "fBTC",
-        "0a": "fDAI",
-        "0b": "fEURO",
-        "0c": "fUSDC",
-    }
-)
-"""The network's names of one-byte ids."""
+from transforms.tables.named_ids import HEX_OF
+from transforms.tables.named_ids import NAMES as NAMES
 
-_HEX_OF = {name: text for text, name in NAMES.items()}
 _HEX = re.compile(r"([0-9a-fA-F]{2})*")
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -37,7 +20,7 @@ class IdError(ValueError):
 
 def parse_id(text: str) -> str:
     """Read an id of any length, or the name of one. Raises `IdError`."""
-    known = _HEX_OF.get(text)
+    known = HEX_OF.get(text)
     if known is not None:
         return known
     if not _HEX.fullmatch(text):
@@ -52,6 +35,14 @@ def parse_key(text: str) -> str:
     return text.lower()
 
 
-def show_id(text: str) -> str:
-    """An id as it is answered: its name, or lower-case hex."""
-    return NAMES.get(text, text)
+def show_id(text: str | None) -> str:
+    """An id as it is answered: its name, or lower-case hex; none is empty."""
+    return NAMES.get(text, text) if text else ""
+
+
+def bytes_of(text: str | None) -> bytes:
+    """The bytes that hex means; none where a column holds no hex."""
+    try:
+        return bytes.fromhex(text or "")
+    except ValueError:
+        return b""

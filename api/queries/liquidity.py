@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from api.core.errors import FailedError, InvalidArgumentError, Reason
-from api.core.relations import HeldTable, union
+from api.core.relations import HeldTable
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, TIME, CursorFormat
 from api.queries.ids import IdError, parse_id, show_id
 from api.queries.listings import QueryListing, Relation
-from api.queries.pagination import Page, Record, cut, page
-from api.queries.records import LIQUIDITY_PROVISIONS, liquidity_provision
+from api.queries.pagination import Listing, Page, Record, cut, page
+from api.queries.records import liquidity_provision
 from api.queries.requests import ListLiquidityProvisions, ObserveLiquidityProvisions
+from api.queries.span_listing import Source, SpanListing, spans_of
 from transforms.blocks import BlockRange
+from transforms.lookups.lookup_tables import (
+    LISTED_PROVISIONS,
+    PROVISIONS_BY_MARKET,
+    PROVISIONS_BY_PARTY,
+)
+from transforms.lookups.row_columns import PROVISION
 
 BATCH = 50
 """The most provisions in one message of the stream."""
@@ -22,7 +30,12 @@ BATCH = 50
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID))
 _LAST = "row_number() over (partition by id order by vega_time desc, _segment desc) = 1"
 _NO_SEGMENT = -1
+# Of a record.
 _PARTY, _MARKET = 1, 4
+_TABLE = "liquidity_provisions"
+# Of a row.
+_TIME, _ID = 0, 1
+_PLACES = {"party_id": 2, "market_id": 5, "reference": 12}
 
 
 def list_liquidity_provisions(reading: Reading, request: ListLiquidityProvisions) -> Page:
@@ -36,11 +49,10 @@ def list_liquidity_provisions(reading: Reading, request: ListLiquidityProvisions
         raise FailedError(
             Reason.LIQUIDITY_PROVISIONS, _inner(request, "market or party filters are required")
         )
-    name = f"liquidity provisions {' '.join(filters)} {request.live}"
-    relation = reading.snapshot.once(name, lambda held: _relation(held, [*filters], request.live))
-    if relation is None:
+    listing = _live(reading, filters) if request.live else _of_history(reading, filters)
+    if listing is None:
         return Page()
-    found = cut(QueryListing(reading, relation, tuple(filters.values())), window)
+    found = cut(listing, window)
     return page(found, found.cursors(_CURSORS), liquidity_provision)
 
 
@@ -127,20 +139,51 @@ def _inner(request: ListLiquidityProvisions, why: str) -> str:
     )
 
 
-def _relation(snapshot: Snapshot, filters: Sequence[str], live: bool) -> Relation | None:
-    tables = snapshot.history("liquidity_provisions")
-    if live:
-        held = snapshot.state("live_liquidity_provisions")
-        tables = [held] if held else []
-    if not tables:
-        return None
+def _live(reading: Reading, filters: Mapping[str, str]) -> Listing | None:
+    held = reading.snapshot.state("live_liquidity_provisions")
+    return None if held is None else _table_listing(reading, held, filters)
+
+
+def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
+    """The rows of all volumes; by party if that is given, as it has fewer than a market."""
+    spans = reading.snapshot.once(
+        "provisions by time",
+        lambda held: spans_of((table, _times(reading, table)) for table in held.history(_TABLE)),
+    )
+    first = "party_id" if "party_id" in filters else "market_id"
+    others = [(_PLACES[name], value) for name, value in filters.items() if name != first]
+    source = Source(
+        pages=PROVISIONS_BY_PARTY if first == "party_id" else PROVISIONS_BY_MARKET,
+        prefix=(filters[first],),
+        filter=f"{_TABLE}.{first}",
+        key=itemgetter(_PLACES[first], _TIME, _ID),
+        order=itemgetter(_TIME, _ID),
+        table=lambda table: _table_listing(reading, table, filters),
+        wanted=lambda row: all(row[place] == value for place, value in others),
+    )
+    return SpanListing(reading, spans, source)
+
+
+def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
+    if table.lookups is not None:
+        return table.lookups.times[_TABLE]
+    rows = f"from {table.source} where {LISTED_PROVISIONS}"
+    ((first, last),) = reading.rows(
+        f"select epoch_us(min(vega_time)), epoch_us(max(vega_time)) {rows}"
+    )
+    return None if first is None else (first, last)
+
+
+def _table_listing(reading: Reading, table: HeldTable, filters: Mapping[str, str]) -> Listing:
+    """The rows of a volume that has no lookups, or of the current state."""
     wanted = " and ".join(f"{column} = ${i}" for i, column in enumerate(filters, start=1))
-    rows = union(tables, lambda table: f"{_rows_sql(table)} where {wanted}")
-    return Relation(rows, ("vega_time", "id"), LIQUIDITY_PROVISIONS.shown, len(filters))
+    sql = f"{_rows_sql(table)} where {LISTED_PROVISIONS} and {wanted}"
+    relation = Relation(sql, ("vega_time", "id"), PROVISION.shown, len(filters))
+    return QueryListing(reading, relation, tuple(filters.values()))
 
 
 def _rows_sql(table: HeldTable, more: str = "") -> str:
-    columns = LIQUIDITY_PROVISIONS.inner(table)
+    columns = PROVISION.inner(table.columns)
     return f"select {columns}{more} from {table.source}"  # noqa: S608 - ours
 
 
@@ -168,7 +211,7 @@ def _current_sql(snapshot: Snapshot, wanted: str) -> str | None:
     if not rows:
         return None
     return (
-        f"select {LIQUIDITY_PROVISIONS.shown} from ("  # noqa: S608 - ours
+        f"select {PROVISION.shown} from ("  # noqa: S608 - ours
         f"select * from ({' union all '.join(rows)}) qualify {_LAST}) where {wanted} "
         "order by vega_time, id"
     )

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from api.core.snapshots import Reading
 from api.queries.cursors import Values
-from api.queries.pagination import Listing, Row
+from api.queries.pagination import Row
 from transforms.sessions import Time, Value
 
 
@@ -43,33 +43,6 @@ class QueryListing:
         place = [*map(Time, start[:times]), *start[times:]]
         sql = page_sql(self.relation, len(start), descending=descending)
         return self.reading.rows(sql, [*self.bound, *place, limit])
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A listing whose first keys lie between two times, in microseconds."""
-
-    first: int
-    last: int
-    listing: Listing
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceListing:
-    """Parts one after the other, oldest first: only those that a page touches are asked."""
-
-    parts: Sequence[Part]
-
-    def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
-        """See `api.queries.pagination.Listing`."""
-        found: list[Row] = []
-        for part in self.parts[::-1] if descending else self.parts:
-            passed = start and (part.first > start[0] if descending else part.last < start[0])
-            if not passed:
-                found += part.listing.rows(start, limit - len(found), descending=descending)
-            if len(found) >= limit:
-                break
-        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ in the last whole copy.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from api.core.errors import InvalidArgumentError, Reason
 from api.core.relations import HeldTable, union
 from api.core.snapshots import Reading, Snapshot
@@ -31,10 +33,9 @@ _MISSING = "~"
 """Sorts behind every array of signers, as PostgreSQL sorts NULL."""
 
 
-def _show_signers(signers: str) -> str:
-    if signers == _MISSING:
-        return "null"
-    return "[" + ",".join(f'"{show_bytes(element)}"' for element in elements(signers)) + "]"
+@lru_cache(maxsize=1024)
+def _show_signers(signers: str) -> tuple[str, ...] | None:
+    return None if signers == _MISSING else tuple(map(show_bytes, elements(signers)))
 
 
 def _take_signers(value: object) -> str:
@@ -113,10 +114,10 @@ def _is_history(version: int) -> bool:
 
 def _rows_sql(table: HeldTable, specs: HeldTable | None, wanted: str | None) -> str:
     """SQL for the rows of one file, of one spec if it is wanted, with the specs they matched."""
-    columns = f"vega_time, {_SIGNERS} as signers, seq_num, {table.value('data')} as data"
-    broadcast = f"{table.time('broadcast_at')} as broadcast_at"
-    if table.has("matched_spec_ids") or specs is None:
-        named = table.value("matched_spec_ids")
+    columns = f"vega_time, {_SIGNERS} as signers, seq_num, {table.columns.value('data')} as data"
+    broadcast = f"{table.columns.time('broadcast_at')} as broadcast_at"
+    if table.columns.has("matched_spec_ids") or specs is None:
+        named = table.columns.value("matched_spec_ids")
         matches = f"""where contains({named}::varchar, '"\\\\x' || {wanted} || '"')"""
         return (
             f"select {columns}, {named}::varchar as spec_ids, {broadcast} "  # noqa: S608 - ours

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import count
+from operator import itemgetter
 
 from api.core.errors import InvalidArgumentError, Reason
-from api.core.relations import HeldTable, row_ranges, union
+from api.core.pages import PageRun, read_runs
+from api.core.relations import HeldTable, union
 from api.core.snapshots import Reading
-from api.queries.cursors import ID, MAX_MICROS, MIN_MICROS, NUMBER, TIME, CursorFormat, Values
+from api.queries.cursors import ID, NUMBER, TIME, CursorFormat, Values, cursor_time
 from api.queries.ids import IdError, parse_key
 from api.queries.listings import MemoryListing, QueryListing, Relation
 from api.queries.pagination import Page, Row, Window, cut, page
-from api.queries.records import ORDERS, order
+from api.queries.records import order
 from api.queries.requests import ListOrderVersions
-from transforms.lookups.zone_maps import Range
+from transforms.lookups.key_filters import key_hashes
+from transforms.lookups.key_pages import PAGE_ROWS, prefix
+from transforms.lookups.lookup_tables import ORDERS
+from transforms.lookups.row_columns import ORDER
 from transforms.sessions import Time
 
 _CURSORS = CursorFormat(
     ("createdAt", TIME), ("id", ID), ("vegaTime", TIME), ("version", NUMBER), extra=1
 )
-_VERSION = 3
+_ID, _VERSION = 1, 3
 # Nearly every order has fewer rows: then all of it is fetched at once, which is fastest.
 _FEW_ROWS = 1000
+_FEW_PAGES = _FEW_ROWS // PAGE_ROWS + 3
 
 
 def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
@@ -32,22 +36,22 @@ def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
     window = request.pagination.window(_CURSORS)
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
-    held = reading.snapshot.history("orders")
-    ranges = [*row_ranges(held, lambda lookups: lookups.rows_of_order(order_id))]
-    few = _few_rows(reading, ranges, order_id)
-    if len(few) <= _FEW_ROWS:
+    few = _few_rows(reading, order_id)
+    if few is not None:
         return _page_of_few(_versions(few), window)
-    tables = [*{table.file: table for table, _ in ranges}.values()]
-    return _page_of_many(QueryListing(reading, _many(tables), (order_id,)), window)
+    many = reading.snapshot.once("orders of many rows", lambda held: _many(held.history("orders")))
+    return _page_of_many(QueryListing(reading, many, (order_id,)), window)
 
 
 def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
     """Cut a page out of an order's versions, all of which are here, ascending."""
     place = _place_among(versions, window)
     found = cut(MemoryListing(versions, _key), window, place, _own(window))
-    times = Counter(row[:_VERSION] for row in versions)
+    times = [row[:_VERSION] for row in versions]
+    if len({*times}) == len(times):
+        return page(found, _CURSORS.encode_main(found.rows), order)
     # The network's own keys do, unless several versions were written last in one block.
-    keys = (row[:_VERSION] if times[row[:_VERSION]] == 1 else row for row in found.rows)
+    keys = (row[:_VERSION] if times.count(row[:_VERSION]) == 1 else row for row in found.rows)
     return page(found, [_CURSORS.encode(key) for key in keys], order)
 
 
@@ -66,37 +70,54 @@ def _order_id(text: str) -> str:
         raise InvalidArgumentError(Reason.INVALID_ORDER_ID) from None
 
 
-def _few_rows(
-    reading: Reading, ranges: Sequence[tuple[HeldTable, Range | None]], order_id: str
-) -> Sequence[Row]:
-    """All rows of an order, unless there are more than a few."""
-    if not ranges:
-        return []
+def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
+    """All rows of an order; None where there may be more than a few."""
+    runs, ranges = _places(reading.snapshot.history("orders"), order_id)
+    found = [row for rows in read_runs(reading, runs) for row in rows if row[_ID] == order_id]
+    if ranges:
+        queries = (
+            f"(select {ORDER.direct(table.columns)} from {table.source} where id = $1{near})"  # noqa: S608
+            for table, near in ranges
+        )
+        found += reading.rows(f"{' union all '.join(queries)} limit $2", [order_id, _FEW_ROWS + 1])
+    return found if len(found) <= _FEW_ROWS else None
 
-    def build() -> str:
-        queries = []
-        numbers = count(3)
-        for table, rows in ranges:
-            near = f" and rowid between ${next(numbers)} and ${next(numbers)}" if rows else ""
-            columns = ORDERS.direct(table)
-            queries.append(f"(select {columns} from {table.source} where id = $1{near})")  # noqa: S608
-        return f"{' union all '.join(queries)} limit $2"
 
-    sql = reading.snapshot.of_volumes("orders", (table for table, _ in ranges), build)
-    bounds = [bound for _, rows in ranges for bound in rows or ()]
-    return reading.rows(sql, [order_id, _FEW_ROWS + 1, *bounds])
+def _places(
+    tables: Sequence[HeldTable], order_id: str
+) -> tuple[list[PageRun], list[tuple[HeldTable, str]]]:
+    """Where the rows of an order can be: pages, and tables with SQL that narrows them down."""
+    runs: list[PageRun] = []
+    ranges: list[tuple[HeldTable, str]] = []
+    hashes, key = key_hashes(order_id), (prefix(order_id),)
+    for table in tables:
+        found = table.lookups
+        if found is None:
+            ranges.append((table, ""))
+        elif found.filters["orders.id"].may_hold(hashes):
+            if ORDERS in found.pages:
+                run = PageRun.between(table.file, found.pages[ORDERS], key, key)
+                if len(run.pages) <= _FEW_PAGES:
+                    runs.append(run)
+                else:  # of very many rows, or of many orders that begin alike
+                    ranges.append((table, ""))
+            else:
+                places = found.rows_of_order(order_id)
+                near = (f" and rowid between {first} and {last}" for first, last in places)
+                ranges += ((table, text) for text in near)
+    return runs, ranges
 
 
 def _many(tables: Sequence[HeldTable]) -> Relation:
     last = "row_number() over (partition by version order by vega_time desc, seq_num desc) = 1"
     rows = union(
         tables,
-        lambda table: f"select {ORDERS.inner(table)} from {table.source} where id = $1",  # noqa: S608
+        lambda table: f"select {ORDER.inner(table.columns)} from {table.source} where id = $1",  # noqa: S608
     )
     return Relation(
         f"select * from ({rows}) qualify {last}",  # noqa: S608 - ours
         keys=("version",),
-        shown=ORDERS.shown,
+        shown=ORDER.shown,
         bound=1,
         times=0,
     )
@@ -107,13 +128,13 @@ def _key(row: Row) -> Values:
 
 
 def _versions(rows: Sequence[Row]) -> list[Row]:
-    """Of each version the row written last, ascending; times as cursors can hold them."""
-    written = sorted(rows, key=lambda row: (row[_VERSION], row[2], row[4]))
-    last = {row[_VERSION]: row for row in written}
-    return [
-        (max(MIN_MICROS, min(MIN_MICROS if row[0] is None else row[0], MAX_MICROS)), *row[1:])
-        for row in last.values()
+    """Of each version the row written last, ascending; keys as cursors can hold them."""
+    keyed = [
+        (cursor_time(created), id_, cursor_time(written), version or 0, number or 0, *rest)
+        for created, id_, written, version, number, *rest in rows
     ]
+    keyed.sort(key=itemgetter(_VERSION, 2, 4))
+    return [*{row[_VERSION]: row for row in keyed}.values()]
 
 
 def _place_among(versions: Sequence[Row], window: Window) -> Values:

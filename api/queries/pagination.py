@@ -6,7 +6,8 @@ A listing is any rows in a total order. A row begins with the values of its curs
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from operator import eq
 from typing import Any, Protocol
 
 from api.core.errors import InvalidArgumentError, Reason
@@ -100,14 +101,15 @@ class Cut:
 
     def cursors(self, cursors: CursorFormat) -> list[str]:
         """The rows' cursors, with the extra key where a neighbour's are otherwise the same."""
-        main = cursors.main
-        around = [self.previous, *self.rows, self.following]
-        keys = [None if row is None else row[:main] for row in around]
-        return [
-            cursors.encode(row if key in (keys[i], keys[i + 2]) else key)
-            for i, (row, key) in enumerate(zip(self.rows, keys[1:], strict=False))
-            if key is not None
-        ]
+        encoded = cursors.encode_main(self.rows)
+        around = (self.previous, *self.rows, self.following)
+        keys = [None if row is None else row[: cursors.main] for row in around]
+        same = [*map(eq, keys, keys[1:])]
+        if True in same:
+            for at, row in enumerate(self.rows):
+                if same[at] or same[at + 1]:
+                    encoded[at] = cursors.encode(row)
+        return encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +120,16 @@ class Page:
     cursors: Sequence[str] = ()
     has_next: bool = False
     has_previous: bool = False
-    start_cursor: str = field(init=False)
-    end_cursor: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "start_cursor", self.cursors[0] if self.cursors else "")
-        object.__setattr__(self, "end_cursor", self.cursors[-1] if self.cursors else "")
+    @property
+    def start_cursor(self) -> str:
+        """The first row's cursor; empty where there is none."""
+        return self.cursors[0] if self.cursors else ""
+
+    @property
+    def end_cursor(self) -> str:
+        """The last row's cursor; empty where there is none."""
+        return self.cursors[-1] if self.cursors else ""
 
 
 def cut(

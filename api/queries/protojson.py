@@ -6,125 +6,94 @@ written out; an unset message is null, an unset optional value absent; no spaces
 
 from __future__ import annotations
 
-import re
+import json
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from functools import cache
-from json import dumps
-from json.encoder import encode_basestring as _quote
 from typing import Any
 
+import orjson
+
 from api.core.errors import ApiError
-from api.core.schema import Field, Kind, Message
+from api.core.schema import Kind, Message
+from api.queries.dictionaries import Converter, Kinds, converter
 from api.queries.pagination import Page, Record
 
-Writer = Callable[[Any], str]
-
-# What HTML and JavaScript would misread; the gateway escapes it too.
-_RISKY = re.compile("[<>&\u2028\u2029]")
-_ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+# What HTML and JavaScript would misread; the gateway escapes it too. All of it stands in strings.
+_ESCAPES = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "<>&"}
+_WIDE_ESCAPES = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\u2028\u2029"}
 _ERROR_DETAIL = "type.googleapis.com/vega.ErrorDetail"
 
 
 def text_json(text: str) -> str:
     """A text as a JSON string."""
-    if text.isalnum():
-        return f'"{text}"'
-    quoted = _quote(text)
-    return quoted.translate(_ESCAPES) if _RISKY.search(quoted) else quoted
+    return _json(text).decode()
 
 
 def record_json(message: Message, record: Record) -> str:
     """A record as a JSON object."""
-    return _object_writer(message)(record)
+    return _json(_converter(message)([record])[0]).decode()
 
 
-def records_json(message: Message, records: Iterable[Record]) -> str:
+def records_json(message: Message, records: Sequence[Record]) -> str:
     """Records as a JSON array."""
-    return f"[{','.join(map(_object_writer(message), records))}]"
+    return _json(_converter(message)(records)).decode()
 
 
 def page_json(key: str, message: Message, page: Page) -> bytes:
     """A page under its response key, as a whole answer (spec 2.1)."""
-    nodes = map(_object_writer(message), page.records)
-    edges = ",".join(
-        f'{{"node":{node},"cursor":"{cursor}"}}'
-        for node, cursor in zip(nodes, page.cursors, strict=True)
-    )
-    return (
-        f'{{"{key}":{{"edges":[{edges}],"pageInfo":{{'
-        f'"hasNextPage":{_truth(page.has_next)},"hasPreviousPage":{_truth(page.has_previous)},'
-        f'"startCursor":"{page.start_cursor}","endCursor":"{page.end_cursor}"}}}}}}'
-    ).encode("utf-8", "replace")
+    nodes = _converter(message)(page.records)
+    edges = [
+        {"node": node, "cursor": cursor} for node, cursor in zip(nodes, page.cursors, strict=True)
+    ]
+    info = {
+        "hasNextPage": page.has_next,
+        "hasPreviousPage": page.has_previous,
+        "startCursor": page.start_cursor,
+        "endCursor": page.end_cursor,
+    }
+    return _json({key: {"edges": edges, "pageInfo": info}})
 
 
 def error_json(error: ApiError) -> str:
     """An error's body (spec 7.1); in a stream it stands under `error`."""
-    details = ""
+    details: list[dict[str, Any]] = []
     if error.detail is not None:
-        details = (
-            f'{{"@type":"{_ERROR_DETAIL}","code":{error.detail.code},'
-            f'"message":{text_json(error.detail.message)},"inner":{text_json(error.detail.inner)}}}'
+        detail = error.detail
+        details.append(
+            {
+                "@type": _ERROR_DETAIL,
+                "code": int(detail.code),
+                "message": detail.message,
+                "inner": detail.inner,
+            }
         )
-    message = text_json(error.message)
-    return f'{{"code":{int(error.code)},"message":{message},"details":[{details}]}}'
+    body = {"code": int(error.code), "message": error.message, "details": details}
+    return _json(body).decode()
 
 
-def _truth(value: object) -> str:
-    return "true" if value else "false"
+def _json(value: object) -> bytes:
+    """A value as JSON, without spaces; what is no text of Unicode becomes a question mark."""
+    try:
+        body = orjson.dumps(value)
+    except TypeError:  # for a lone surrogate, or a number that 64 bits do not hold
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        body = text.encode("utf-8", "replace")
+    for char, escape in _ESCAPES.items():
+        body = body.replace(char, escape)
+    if not body.isascii():
+        for char, escape in _WIDE_ESCAPES.items():
+            body = body.replace(char, escape)
+    return body
 
 
-def _whole64(value: int) -> str:
-    return f'"{value}"'
+def _base64(value: str) -> str:
+    return b64encode(bytes.fromhex(value)).decode()
 
 
-def _enum(value: str | int) -> str:
-    return f'"{value}"' if isinstance(value, str) and value.isidentifier() else dumps(value)
-
-
-def _bytes(value: str) -> str:
-    return f'"{b64encode(bytes.fromhex(value)).decode()}"'
-
-
-_WRITERS: dict[Kind, Writer] = {
-    Kind.TEXT: text_json,
-    Kind.WHOLE64: _whole64,
-    Kind.WHOLE32: str,
-    Kind.TRUTH: _truth,
-    Kind.ENUM: _enum,
-    Kind.BYTES: _bytes,
-}
+_KINDS: Kinds = {Kind.WHOLE64: str, Kind.TRUTH: bool, Kind.BYTES: _base64}
 
 
 @cache
-def _object_writer(message: Message) -> Writer:
-    """The function that writes records of a message; made once, so that a row costs little."""
-    names = [f'"{field.json_name}":' for field in message.fields]
-    writers = [_value_writer(field) for field in message.fields]
-    optional = [field.optional for field in message.fields]
-
-    def write_all(record: Record) -> str:
-        members = [
-            name + write(value) for name, write, value in zip(names, writers, record, strict=True)
-        ]
-        return f"{{{','.join(members)}}}"
-
-    def write_set(record: Record) -> str:
-        members = [
-            name + write(value)
-            for name, write, value, absent in zip(names, writers, record, optional, strict=True)
-            if not (absent and value is None)
-        ]
-        return f"{{{','.join(members)}}}"
-
-    return write_set if any(optional) else write_all
-
-
-def _value_writer(field: Field) -> Writer:
-    kind = field.type
-    write = _WRITERS[kind] if isinstance(kind, Kind) else _object_writer(kind)
-    if field.repeated:
-        return lambda values: f"[{','.join(map(write, values))}]"
-    if isinstance(kind, Message):
-        return lambda value: "null" if value is None else write(value)
-    return write
+def _converter(message: Message) -> Converter:
+    return converter(message, lambda field: field.json_name, _KINDS)

@@ -2,7 +2,9 @@
 
 First the provisions that are there, then those that each new generation of the catalog changed. A
 generation is asked once for all readers. A provision's newest state is sent at least once; to a
-reader that connects while a generation is changing, perhaps twice.
+reader that connects while a generation is changing, perhaps twice. A generation whose changes
+cannot be read is asked again, a few times; then all readers get an error, which ends their streams,
+and the next generation is told as ever.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
-from api.core.broadcast import Mailbox, TooSlowError
-from api.core.errors import FailedError, Reason, UnavailableError
+from api.core.broadcast import Mailbox, MissedError, TooSlowError
+from api.core.errors import ApiError, FailedError, Reason, UnavailableError
+from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.snapshots import Snapshots
 from api.core.workers import Cancellation, Workers
@@ -30,6 +33,9 @@ from transforms.blocks import BlockRange
 
 STOPPING = "the server is about to stop: connect again"
 TOO_SLOW = "the reader is too slow: connect again"
+MISSED = "what changed could not be read: connect again, which begins with what is there"
+BROKEN = "the provisions cannot be read: the server's log says why"
+_ATTEMPTS = 5
 
 Encoding = Callable[[Record], bytes]
 """How one shell writes a provision."""
@@ -77,6 +83,8 @@ class ProvisionFeed:
         self._buffer = buffer
         self._readers: dict[Encoding, set[Mailbox[EncodedChange]]] = {}
         self._stopping = False
+        self._failures = 0
+        self._given_up: int | None = None
         current = snapshots.current
         self._known: Collection[BlockRange] = frozenset(current.catalog.segments if current else ())
 
@@ -87,13 +95,21 @@ class ProvisionFeed:
             for mailbox in mailboxes:
                 mailbox.close()
 
-    async def notify(self) -> None:
-        """Pass on what the newest generation changed since the last call."""
-        encodings = [*self._readers]
-        change = await self._workers.run(lambda job: self._change(job, encodings))
-        for encode, mailboxes in self._readers.items():
-            for mailbox in mailboxes:
-                mailbox.put(change.encoded(encode))
+    async def notify(self) -> bool:
+        """Pass on what the newest generation changed since the last success; True in the end.
+
+        Raises what keeps it from being read. After some failures in a row the readers are told of
+        these instead, and what changed until then counts as known.
+        """
+        try:
+            await (self._tell() if self._given_up is None else self._begin_anew())
+        except Exception:
+            self._failures += 1
+            if self._failures >= _ATTEMPTS:
+                self._give_up()
+            raise
+        self._failures = 0
+        return True
 
     async def batches(
         self, wanted: ProvisionFilter, encode: Encoding, *, snapshot: bool
@@ -102,21 +118,76 @@ class ProvisionFeed:
 
         This never ends by itself: the error that it raises in the end says why.
         """
+        with self._ending(), self._subscribed(encode) as mailbox:
+            if snapshot:
+                async for batch in self._present(wanted, encode):
+                    yield batch
+            async for change in mailbox.items():
+                for batch in await self._matching(change, wanted):
+                    yield batch
+            raise UnavailableError(STOPPING)
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Count one reader; what its stream ends with is an `ApiError`, whatever happens."""
         self._metrics.streams_opened.inc()
         try:
-            with self._subscribed(encode) as mailbox:
-                if snapshot:
-                    async for batch in self._present(wanted, encode):
-                        yield batch
-                async for change in mailbox.items():
-                    for batch in change.batches(wanted):
-                        yield batch
-            raise UnavailableError(STOPPING)
+            yield
         except TooSlowError:
             self._metrics.streams_dropped.inc()
             raise FailedError(Reason.STREAM_FAILED, TOO_SLOW) from None
+        except MissedError:
+            raise FailedError(Reason.STREAM_FAILED, MISSED) from None
+        except ApiError:
+            raise
+        except Exception as error:
+            # The head of the answer has left: only a line of the stream can still say it.
+            log.exception("a stream failed unexpectedly")
+            raise FailedError(Reason.STREAM_FAILED, BROKEN) from error
         finally:
             self._metrics.streams_closed.inc()
+
+    async def _tell(self) -> None:
+        change, known = await self._workers.run(self._change)
+        for encode in [*self._readers]:
+            encoded = await self._encoded(change, encode)
+            for mailbox in self._readers[encode]:
+                mailbox.put(encoded)
+        self._known = known
+
+    # A change may have many provisions: not on the event loop, which others wait for.
+
+    async def _encoded(self, change: Change, encode: Encoding) -> EncodedChange:
+        return await self._workers.run(lambda _: change.encoded(encode))
+
+    async def _matching(
+        self, change: EncodedChange, wanted: ProvisionFilter
+    ) -> Sequence[list[bytes]]:
+        return await self._workers.run(lambda _: [*change.batches(wanted)])
+
+    def _give_up(self) -> None:
+        current = self._snapshots.current
+        self._given_up = current.catalog.generation if current else 0
+        self._failures = 0
+        self._miss()
+
+    async def _begin_anew(self) -> None:
+        """Take the newest generation for known; whoever came before it has missed what it is."""
+        generation, known = await self._workers.run(self._newest)
+        if generation != self._given_up:
+            self._miss()
+        self._known, self._given_up = known, None
+
+    def _miss(self) -> None:
+        for mailboxes in self._readers.values():
+            for mailbox in mailboxes:
+                mailbox.miss()
+
+    def _newest(self, _: Cancellation) -> tuple[int, Collection[BlockRange]]:
+        """The newest generation and its segments."""
+        with self._snapshots.reading() as reading:
+            catalog = reading.snapshot.catalog
+            return catalog.generation, frozenset(catalog.segments)
 
     @contextmanager
     def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[EncodedChange]]:
@@ -151,14 +222,11 @@ class ProvisionFeed:
         reading = held.enter_context(self._snapshots.reading())
         return current_provisions(reading, wanted)
 
-    def _change(self, cancellation: Cancellation, encodings: Collection[Encoding]) -> Change:
+    def _change(self, cancellation: Cancellation) -> tuple[Change, Collection[BlockRange]]:
+        """What changed since what is known, and what is known with it."""
         with (
             self._snapshots.reading() as reading,
             cancellation.interrupting(reading.interrupt),
         ):
             change = Change(changed_provisions(reading, self._known))
-            # Here, and not on the event loop, which others wait for.
-            for encode in encodings:
-                change.encoded(encode)
-            self._known = frozenset(reading.snapshot.catalog.segments)
-            return change
+            return change, frozenset(reading.snapshot.catalog.segments)

@@ -1,7 +1,8 @@
 """Records from rows: which columns a message is made of, and how (spec section 2).
 
-Rows come as `Columns` say: ids in hex, times in microseconds, numbers as exact text. A value that
-no network writes (hostile JSON, infinite times) becomes the default, never an error.
+Rows come as `RowColumns` say: ids in hex, times in microseconds, numbers as exact text. A value
+that no network writes (hostile JSON, infinite times) becomes the default, never an error: a cell of
+JSON that cannot be read is shown as NULL is, and so is what no type held.
 """
 
 from __future__ import annotations
@@ -9,31 +10,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from api.core.relations import Columns
-from api.queries.ids import NAMES, show_id
+import orjson
+
+from api.queries.ids import NAMES, bytes_of, show_id
 from api.queries.pagination import Record, Row
+from transforms.lookups.row_columns import RowColumns
 from transforms.tables.enum_names import enum_names
 
-ORDERS = Columns(
-    "created_at@ id vega_time@ version seq_num market_id party_id side price# size remaining "
-    "time_in_force type status expires_at@ reference reason updated_at@ batch_id pegged_reference "
-    "pegged_offset# lp_id post_only reduce_only"
-)
-WITHDRAWALS = Columns(
-    "vega_time@ id party_id amount# asset status ref foreign_tx_hash created_timestamp@ "
-    "withdrawn_timestamp@ ext"
-)
-NODE_SIGNATURES = Columns("resource_id sig kind")
-LIQUIDITY_PROVISIONS = Columns(
-    "vega_time@ id party_id created_at@ updated_at@ market_id commitment_amount# fee# sells buys "
-    "version status reference"
-)
+NODE_SIGNATURES = RowColumns("resource_id sig kind")
 
 _ELEMENT = re.compile(r'"\\\\x([0-9a-f]*)"')
-# What nearly all withdrawals have; reading JSON costs ten times as much.
-_ERC20 = re.compile(r'\{"erc20": \{"receiverAddress": "([0-9A-Za-z]*)"\}\}')
 _PUB_KEY, _ETH_ADDRESS = "00", "01"
 
 
@@ -50,7 +39,7 @@ _PEGGED = _names("pegged_reference")
 
 
 def order(row: Row) -> Record:
-    """A `vega.Order` from a row of `ORDERS`."""
+    """A `vega.Order` from a row of `ORDER`."""
     created, id_, _, version, _, market, party, side, price, size, remaining = row[:11]
     in_force, type_, status, expires, reference, reason, updated = row[11:18]
     batch, pegged, offset, lp, post_only, reduce_only = row[18:]
@@ -80,11 +69,11 @@ def order(row: Row) -> Record:
 
 
 def withdrawal(row: Row) -> Record:
-    """A `vega.Withdrawal` from a row of `WITHDRAWALS`."""
+    """A `vega.Withdrawal` from a row of `WITHDRAWAL`."""
     _, id_, party, amount, asset, status, ref, foreign_hash, created, withdrawn, ext = row
     return (
         show_id(id_),
-        NAMES.get(party, party),
+        NAMES.get(party, party) or "",
         plain_number(amount),
         NAMES.get(asset, asset) or "",
         status or "STATUS_UNSPECIFIED",
@@ -99,11 +88,11 @@ def withdrawal(row: Row) -> Record:
 def node_signature(row: Row) -> Record:
     """A `NodeSignature` from a row of `NODE_SIGNATURES`."""
     id_, signature, kind = row
-    return show_id(id_), signature, kind or "NODE_SIGNATURE_KIND_UNSPECIFIED"
+    return show_id(id_), bytes_of(signature).hex(), kind or "NODE_SIGNATURE_KIND_UNSPECIFIED"
 
 
 def liquidity_provision(row: Row) -> Record:
-    """A `vega.LiquidityProvision` from a row of `LIQUIDITY_PROVISIONS`."""
+    """A `vega.LiquidityProvision` from a row of `PROVISION`."""
     _, id_, party, created, updated, market, amount, fee, sells, buys, version, status, ref = row
     return (
         show_id(id_),
@@ -127,20 +116,21 @@ def oracle_data(row: Row) -> Record:
     Signers and spec ids are PostgreSQL's text of a byte array, of the signers without its end.
     """
     _, signers, _, data, spec_ids, broadcast = row
-    read = None if data is None else json.loads(data)
+    read = _read(data)
     named = [
         (_text(entry.get("Name")), _text(entry.get("Value")))
         for entry in (read if isinstance(read, list) else ())
         if isinstance(entry, dict)
     ]
     # Without data the network forgets the specs too.
-    specs = [] if read is None or spec_ids is None else elements(spec_ids)
+    specs = () if read is None or spec_ids is None else elements(spec_ids)
     return (((_signers(signers), named, specs, nanos(broadcast)),),)
 
 
-def elements(array: str) -> list[str]:
-    """The elements of PostgreSQL's text of a byte array, in hex."""
-    return _ELEMENT.findall(array)
+@lru_cache(maxsize=1024)  # rows name the same signers and specs over and over
+def elements(array: str) -> tuple[str, ...]:
+    """The elements of PostgreSQL's text of a byte array, in hex; what is none is left out."""
+    return tuple(element for element in _ELEMENT.findall(array) if len(element) % 2 == 0)
 
 
 def nanos(micros: int | None) -> int:
@@ -163,8 +153,9 @@ def plain_number(text: str | None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _signers(signers: str) -> list[Record]:
-    return [_signer(element[:2], element[2:]) for element in elements(signers)]
+@lru_cache(maxsize=1024)
+def _signers(signers: str) -> tuple[Record, ...]:
+    return tuple(_signer(element[:2], element[2:]) for element in elements(signers))
 
 
 def _signer(tag: str, rest: str) -> Record:
@@ -176,12 +167,23 @@ def _signer(tag: str, rest: str) -> Record:
     return None, None
 
 
+def _read(cell: str | None) -> object:
+    """What a cell of JSON says; None for one that cannot be read."""
+    if cell is None:
+        return None
+    try:
+        return orjson.loads(cell)
+    except (ValueError, RecursionError):
+        # The standard library takes a little more: lone surrogates, deeper levels.
+        try:
+            return json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+
+
 def _extension(ext: str | None) -> Record:
     """The foreign chain's part of a withdrawal: with or without an `erc20`."""
-    usual = _ERC20.fullmatch(ext) if ext else None
-    if usual:
-        return ((usual[1],),)
-    read = None if ext is None else json.loads(ext)
+    read = _read(ext)
     erc20 = read.get("erc20") if isinstance(read, dict) else None
     if not isinstance(erc20, dict):
         return (None,)
@@ -189,7 +191,7 @@ def _extension(ext: str | None) -> Record:
 
 
 def _objects(array: str | None) -> list[dict[str, Any]]:
-    read = None if array is None else json.loads(array)
+    read = _read(array)
     return [entry for entry in read if isinstance(entry, dict)] if isinstance(read, list) else []
 
 
@@ -197,7 +199,8 @@ def _shape_entry(entry: dict[str, Any]) -> Record:
     order = entry.get("liquidity_order")
     shown = None
     if isinstance(order, dict):
-        reference, proportion = _number(order.get("reference")), _number(order.get("proportion"))
+        reference = _number(order.get("reference"), 2**31)
+        proportion = _number(order.get("proportion"), 2**32)
         shown = (_PEGGED.get(reference, reference), proportion, _text(order.get("offset")))
     return _text(entry.get("order_id")), shown
 
@@ -206,5 +209,5 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _number(value: object) -> int:
-    return value if type(value) is int and 0 <= value < 2**32 else 0
+def _number(value: object, end: int) -> int:
+    return value if type(value) is int and 0 <= value < end else 0

@@ -100,6 +100,13 @@ class GetSpamStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class ListSegments:
+    """The segments (decision 10), of these only those that end at `to_block` or before."""
+
+    to_block: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExportNetworkHistory:
     """One table over a range of blocks; table 0 is none."""
 

@@ -37,7 +37,7 @@ def _relation(snapshot: Snapshot) -> Relation | None:
     table = snapshot.state("node_signatures")
     if table is None:
         return None
-    columns = NODE_SIGNATURES.inner(table)
+    columns = NODE_SIGNATURES.inner(table.columns)
     return Relation(
         f"select {columns} from {table.source} where resource_id = $1",  # noqa: S608 - ours
         keys=("resource_id", "sig"),

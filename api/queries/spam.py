@@ -35,6 +35,7 @@ _COUNTERS = {
 }
 """Group to the parameters of its maximum (None: 1) and of its least tokens (None: none)."""
 
+_MOST_DIGITS = 100
 _MAX_VOTES = "spam.protection.max.votes"
 
 _Statistics = dict[str, Any]
@@ -162,9 +163,13 @@ def _parameters(reading: Reading) -> Mapping[str, str]:
 
 
 def _whole(parameters: Mapping[str, str], key: str) -> int:
-    """A parameter as a whole number, what follows the point cut off; 0 where it is none."""
+    """A parameter as a whole number, what follows the point cut off; 0 where it is none.
+
+    Nor is one of very many digits, which would take memory, or fail, when it is written.
+    """
     try:
-        return max(0, int(Decimal(parameters.get(key, "0"))))
+        number = Decimal(parameters.get(key, "0"))
+        return max(0, int(number)) if number.adjusted() < _MOST_DIGITS else 0
     except (InvalidOperation, ValueError, OverflowError):
         return 0
 

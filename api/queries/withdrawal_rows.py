@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import md5
+from operator import itemgetter
 
-from api.core.relations import HeldTable, row_ranges, union
+from api.core.pages import PageRun, read_runs
+from api.core.relations import HeldTable, union
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import Values
-from api.queries.listings import MemoryListing, Part, QueryListing, Relation, SequenceListing
+from api.queries.listings import QueryListing, Relation
 from api.queries.pagination import Listing, Row
-from api.queries.records import WITHDRAWALS
-from transforms.lookups.lookup_tables import LATEST, WITHDRAWALS_LATEST, WITHDRAWALS_OF
-from transforms.lookups.zone_maps import ZoneMap
+from api.queries.span_listing import Source, SpanListing, spans_of
+from transforms.lookups.key_filters import key_hashes
+from transforms.lookups.key_pages import Key, prefix
+from transforms.lookups.lookup_tables import (
+    BY_ID,
+    BY_PARTY,
+    BY_TIME,
+    IDENTITIES,
+    identities_sql,
+    latest_sql,
+)
+from transforms.lookups.row_columns import WITHDRAWAL
 from transforms.sessions import Time, Value
 
+_TIME, _ID, _PARTY = 0, 1, 2
 _KEYS = ("vega_time", "id", "party_id")
-# What distinguishes two withdrawals of parties, in eight bytes; a row's last value.
-_IDENTITY = "hash(id, party_id)"
+_WRITTEN_AGAIN = "withdrawals written again"
 # Fetched beyond a page, since a few withdrawals are in two volumes.
 _SPARE_ROWS = 16
 
@@ -44,114 +56,87 @@ class Period:
 def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing:
     """The withdrawals of a party, or of all for an empty one, ascending by time, id and party.
 
-    A row has the columns of `WITHDRAWALS` and one more.
+    A row has the columns of `WITHDRAWAL`.
     """
-    if not reading.snapshot.history("withdrawals"):
-        return MemoryListing((), lambda row: row)
-    listing = _of_party(reading, party, period) if party else _of_all(reading, period)
-    again = reading.snapshot.once("written again", lambda held: _written_again(reading, held))
+    spans = reading.snapshot.once(
+        "withdrawals by time",
+        lambda held: spans_of(
+            (table, _times(reading, table)) for table in held.history("withdrawals")
+        ),
+    )
+    source = Source(
+        pages=BY_PARTY if party else BY_TIME,
+        prefix=(party,) if party else (),
+        filter="withdrawals.party_id" if party else "",
+        key=itemgetter(_PARTY, _TIME, _ID) if party else _key,
+        order=_key,
+        table=lambda table: _table_listing(reading, table, party, period),
+    )
+    listing = SpanListing(reading, spans, source, period.start, period.end)
+    again = written_again(reading)
     return _CurrentListing(listing, again) if again else listing
 
 
-def _of_party(reading: Reading, party: str, period: Period) -> Listing:
-    """Only the rows are read among which those of the party are."""
-    held = reading.snapshot.history("withdrawals")
-    ranges = [*row_ranges(held, lambda lookups: lookups.rows_of_party(party))]
-    if not ranges:
-        return MemoryListing((), lambda row: row)
-    tables = [table for table, _ in ranges]
+def withdrawals_with_id(reading: Reading, id_: str) -> list[Row]:
+    """The last row in each volume of the withdrawals with an id, in no order."""
+    hashes, key = key_hashes(id_), (prefix(id_),)
+    runs: list[PageRun] = []
+    queries: list[str] = []
+    for table in reading.snapshot.history("withdrawals"):
+        found = table.lookups
+        if found is None:
+            rows = latest_sql(table.source)
+            queries.append(
+                f"(select {WITHDRAWAL.direct(table.columns)} from ({rows}) where id = $1)"  # noqa: S608
+            )
+        elif found.filters["withdrawals.id"].may_hold(hashes):
+            runs.append(PageRun.between(table.file, found.pages[BY_ID], key, key))
+    paged = [row for rows in read_runs(reading, runs) for row in rows if row[_ID] == id_]
+    return [*paged, *(reading.rows(" union all ".join(queries), [id_]) if queries else ())]
+
+
+def written_again(reading: Reading, before: Snapshot | None = None) -> Mapping[bytes, int]:
+    """The withdrawals that more than one volume has, each with its last time in microseconds.
+
+    Found once per generation; with the one `before`, only what it did not have is looked for.
+    """
+    return reading.snapshot.once(_WRITTEN_AGAIN, lambda held: _written_again(reading, held, before))
+
+
+def _key(row: Row) -> Key:
+    return row[: len(_KEYS)]
+
+
+def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
+    if table.lookups is not None:
+        return table.lookups.times["withdrawals"]
+    rows = identities_sql(f"({latest_sql(table.source)})")
+    ((first, last),) = reading.rows(f"select min(written), max(written) from ({rows})")  # noqa: S608
+    return None if first is None else (first, last)
+
+
+def _table_listing(reading: Reading, table: HeldTable, party: str, period: Period) -> Listing:
+    """The rows of a volume that has no lookups."""
     filters = period.filters
-    relation = reading.snapshot.of_volumes(
-        f"withdrawals of a party {filters}",
-        tables,
-        lambda: _relation(tables, filters, of_party=True, placed=True),
+    bound: tuple[Value, ...] = period.bounds
+    wanted = [filters] if filters else []
+    if party:
+        wanted.append(f"party_id = ${len(bound) + 1}")
+        bound = (*bound, party)
+    rows = latest_sql(table.source)
+    sql = (
+        f"select {WITHDRAWAL.inner(table.columns)} from ({rows}) "  # noqa: S608 - ours
+        f"where {' and '.join(wanted) or 'true'}"
     )
-    bounds = [bound for _, rows in ranges for bound in rows or ()]
-    return QueryListing(reading, relation, (*period.bounds, party, *bounds))
-
-
-def _of_all(reading: Reading, period: Period) -> SequenceListing:
-    """All rows: volumes follow each other in time, so that a page needs few of them."""
-    times = reading.snapshot.once(
-        "withdrawals by time", lambda held: _periods(reading, held.history("withdrawals"))
-    )
-    return SequenceListing(
-        [Part(first, last, _of_volumes(reading, tables, period)) for first, last, tables in times]
-    )
-
-
-def _of_volumes(reading: Reading, tables: Sequence[HeldTable], period: Period) -> Listing:
-    files, filters = " ".join(table.file for table in tables), period.filters
-    relation = reading.snapshot.once(
-        f"withdrawals in {files} {filters}", lambda _: _relation(tables, filters)
-    )
-    listing = QueryListing(reading, relation, period.bounds)
-    lookups = tables[0].lookups
-    if len(tables) > 1 or lookups is None:
-        return listing
-    near = reading.snapshot.once(
-        f"withdrawals near in {files} {filters}",
-        lambda _: _relation(tables, filters, placed=True),
-    )
-    return _NearListing(listing, near, lookups.time_map, period)
-
-
-@dataclass(frozen=True, slots=True)
-class _NearListing:
-    """The rows of one volume, which lie there by time: those around a page are all that is read."""
-
-    listing: QueryListing
-    near: Relation
-    zone_map: ZoneMap[int]
-    period: Period
-
-    def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
-        """See `api.queries.pagination.Listing`."""
-        edge = self.period.end if descending else self.period.start
-        times = [time for time in (*start[:1], edge) if time is not None]
-        time = (min if descending else max)(times) if times else None
-        place = self.zone_map.near(time, limit, descending=descending)
-        if place is not None:
-            bound: tuple[Value, ...] = (*self.period.bounds, *place)
-            listing = QueryListing(self.listing.reading, self.near, bound)
-            rows = listing.rows(start, limit, descending=descending)
-            if len(rows) == limit or self.zone_map.reaches_end(place, descending=descending):
-                return rows
-        return self.listing.rows(start, limit, descending=descending)
-
-
-def _periods(
-    reading: Reading, tables: Sequence[HeldTable]
-) -> list[tuple[int, int, list[HeldTable]]]:
-    """Volumes by the times of their rows, oldest first; those that overlap stay together."""
-    spans = union(
-        tables,
-        lambda table: (
-            f"select {tables.index(table)} as number, epoch_us(min(vega_time)) as first, "  # noqa: S608
-            f"epoch_us(max(vega_time)) as last from {table.lookup(WITHDRAWALS_LATEST)}"
-        ),
-    )
-    periods: list[tuple[int, int, list[HeldTable]]] = []
-    for number, first, last in reading.rows(
-        f"from ({spans}) where first is not null order by first"
-    ):
-        if periods and first <= periods[-1][1]:
-            begun, ended, together = periods[-1]
-            periods[-1] = (begun, max(ended, last), [*together, tables[number]])
-        else:
-            periods.append((first, last, [tables[number]]))
-    return periods
+    return QueryListing(reading, Relation(sql, _KEYS, WITHDRAWAL.shown, len(bound)), bound)
 
 
 @dataclass(frozen=True, slots=True)
 class _CurrentListing:
-    """The rows of all volumes without those that a newer volume has written again.
-
-    `written_again` maps an identity to when it was last written, in microseconds.
-    """
+    """The rows of all volumes without those that a newer volume has written again."""
 
     listing: Listing
-    written_again: Mapping[int, int]
+    written_again: Mapping[bytes, int]
 
     def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
         """See `api.queries.pagination.Listing`."""
@@ -163,53 +148,59 @@ class _CurrentListing:
             found += [row for row in rows if self._is_last(row) and row not in met]
             if len(found) >= limit or len(rows) < wanted:
                 return found[:limit]
-            start, wanted = rows[-1][: len(_KEYS)], 2 * wanted
+            start, wanted = _key(rows[-1]), 2 * wanted
 
     def _is_last(self, row: Row) -> bool:
-        last: int = self.written_again.get(row[-1], row[0])
-        return bool(row[0] >= last)
+        last = self.written_again.get(_identity(row))
+        return last is None or bool(row[_TIME] >= last)
 
 
-def _written_again(reading: Reading, snapshot: Snapshot) -> Mapping[int, int]:
-    """The withdrawals that more than one volume has, each with its last time."""
+def _identity(row: Row) -> bytes:
+    """As `transforms.lookups.lookup_tables.IDENTITY`."""
+    return md5(f"{row[_ID]} {row[_PARTY]}".encode(), usedforsecurity=False).digest()
+
+
+def _written_again(
+    reading: Reading, snapshot: Snapshot, before: Snapshot | None
+) -> Mapping[bytes, int]:
     tables = snapshot.history("withdrawals")
-    if len(tables) < 2:
-        return {}
-    identities = union(
-        tables,
-        lambda table: (
-            f"select {_IDENTITY} as identity, vega_time, "  # noqa: S608 - ours
-            f"{table.blocks.first} as volume from {table.lookup(WITHDRAWALS_LATEST)}"
-        ),
+    known, fresh = _known(snapshot, before)
+    if len(tables) < 2 or not fresh:
+        return known
+    rows = f"({union(tables, _identities)})"
+    if known or len(fresh) < len(tables):
+        rows = f"{rows} semi join ({union(fresh, _identities)}) using (identity)"
+    found = reading.rows(
+        f"select identity, max(written) from {rows} "  # noqa: S608 - ours
+        "group by identity having count(*) > 1"
     )
-    rows = reading.rows(
-        f"select identity, epoch_us(max(vega_time)) from ({identities}) "  # noqa: S608 - ours
-        "group by identity having min(volume) <> max(volume)"
-    )
-    return dict(rows)
+    return {**known, **{number.to_bytes(16, "little"): last for number, last in found}}
 
 
-def _relation(
-    tables: Sequence[HeldTable], filters: str, *, of_party: bool = False, placed: bool = False
-) -> Relation:
-    """The rows of some volumes; `placed` ones with two bounds for each that has lookups."""
-    bound = filters.count("$") + of_party
-    party = f"party_id = ${bound}" if of_party else "true"
-    queries = []
-    for table in tables:
-        wanted = party
-        if placed and table.lookups is not None:
-            wanted = f"{party} and rowid between ${bound + 1} and ${bound + 2}"
-            bound += 2
-        queries.append(f"({_latest_sql(table, wanted, of_party)})")
-    rows = " union all ".join(queries)
-    sql = f"select * from ({rows}) where {filters or 'true'}"  # noqa: S608 - ours
-    shown = f"{WITHDRAWALS.shown}, {_IDENTITY}"
-    return Relation(sql, _KEYS, shown, bound)
+def _known(
+    snapshot: Snapshot, before: Snapshot | None
+) -> tuple[Mapping[bytes, int], Sequence[HeldTable]]:
+    """What the generation before found, and the volumes that it did not have.
+
+    Nothing is known where one of its volumes is gone whose blocks are not in a newer one.
+    """
+    tables = snapshot.history("withdrawals")
+    known = None if before is None else before.made(_WRITTEN_AGAIN)
+    if before is None or known is None:
+        return {}, tables
+    formerly = {table.file for table in before.history("withdrawals")}
+    fresh = [table for table in tables if table.file not in formerly]
+    present = {table.file for table in tables}
+    for gone in before.history("withdrawals"):
+        if gone.file not in present and not any(
+            table.blocks.first <= gone.blocks.first and gone.blocks.last <= table.blocks.last
+            for table in fresh
+        ):
+            return {}, tables
+    return known, fresh
 
 
-def _latest_sql(table: HeldTable, wanted: str, of_party: bool) -> str:
-    """SQL for the last row in a volume of each withdrawal that is wanted."""
-    rows = table.lookup(WITHDRAWALS_OF if of_party else WITHDRAWALS_LATEST)
-    last = f"qualify {LATEST}" if rows == table.source else ""
-    return f"select {WITHDRAWALS.inner(table)} from {rows} where {wanted} {last}"  # noqa: S608
+def _identities(table: HeldTable) -> str:
+    if table.lookups is not None:
+        return f"select identity, written from {table.file}.strata.{IDENTITIES}"  # noqa: S608
+    return identities_sql(f"({latest_sql(table.source)})")

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from api.core.errors import ApiError
-from api.core.query_runner import QueryRunner, block_headers
+from api.core.query_runner import Headers, QueryRunner, block_headers
 from api.core.snapshots import Reading
 from api.core.workers import Cancellation
 from api.rpc.call import Call
@@ -26,15 +26,19 @@ async def _answer(method: Method[Any], runner: QueryRunner, data: bytes, call: C
     if admission.refusal is not None:
         call.add_headers(block_headers(runner.newest))
         raise admission.refusal
-    request = method.read(parse(method.asked, data))
+    request = method.read(parse(method.asked, data), call.given)
+    fixed = method.answer
+    if isinstance(fixed, bytes):
+        call.add_headers(block_headers(runner.newest))
+        return fixed
 
-    def query(reading: Reading, _: Cancellation) -> bytes:
-        return method.answer(reading, request)
+    def query(reading: Reading, _: Cancellation) -> tuple[bytes, Headers]:
+        return fixed(reading, request), method.headers(reading, request)
 
     try:
-        body, newest = await runner.run(query, call.seconds(runner.seconds))
+        (body, more), newest = await runner.run(query, call.seconds(runner.seconds))
     except ApiError:
         call.add_headers(block_headers(runner.newest))
         raise
-    call.add_headers(block_headers(newest))
+    call.add_headers((*more, *block_headers(newest)))
     return body

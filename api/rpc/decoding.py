@@ -18,10 +18,15 @@ from api.queries.requests import (
     ListNodeSignatures,
     ListOracleData,
     ListOrderVersions,
+    ListSegments,
     ListWithdrawals,
     ObserveLiquidityProvisions,
 )
 
+TO_BLOCK = "x-to-block"
+"""The metadata that says up to which block segments are listed."""
+
+_MOST_DIGITS = 18
 Given = Any
 """A message of the wire: its fields are known to the `.proto` files only."""
 
@@ -33,10 +38,6 @@ def parse(wire: type[Wire], data: bytes) -> Given:
     except DecodeError:
         name = wire.DESCRIPTOR.full_name
         raise MalformedParameterError(f"the request is no {name}") from None
-
-
-def nothing(_given: Given) -> None:
-    """A request without parameters."""
 
 
 def order_versions(given: Given) -> ListOrderVersions:
@@ -86,6 +87,15 @@ def observed_provisions(given: Given, *, snapshot: bool) -> ObserveLiquidityProv
 def spam_statistics(given: Given) -> GetSpamStatistics:
     """Read a request."""
     return GetSpamStatistics(given.party_id)
+
+
+def segments(to_block: str) -> ListSegments:
+    """Read what the metadata says. Raises `MalformedParameterError` for what is no block."""
+    if not to_block:
+        return ListSegments()
+    if not (to_block.isascii() and to_block.isdigit() and len(to_block) <= _MOST_DIGITS):
+        raise MalformedParameterError(f"{TO_BLOCK} is {to_block!r:.60}, not a block")
+    return ListSegments(int(to_block))
 
 
 def export(given: Given) -> ExportNetworkHistory:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message as Wire
 
+from api.core.query_runner import Headers, next_headers
 from api.core.schema import CORE, TRADING_DATA, Message, message_class, service
 from api.core.snapshots import Reading, Snapshot
 from api.queries.liquidity import list_liquidity_provisions
@@ -22,10 +23,11 @@ from api.queries.messages import (
     VEGA_TIME,
     WITHDRAWAL,
 )
-from api.queries.network import info, list_segments, vega_time
+from api.queries.network import info, list_segments, older_segments, segments_page, vega_time
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
 from api.queries.pagination import Page
+from api.queries.requests import ListSegments
 from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
@@ -34,17 +36,23 @@ from api.rpc.decoding import Given
 from api.rpc.writers import Arguments, encoded, page_arguments, record_arguments, records_arguments
 
 _Request = TypeVar("_Request")
+Metadata = Callable[[str], str]
+"""What a call brings besides its message, by name; nothing where it brings none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[_Request]):
-    """What is asked at `path`; `name` is that of the operation in REST, log and counters."""
+    """What is asked at `path`; `name` is that of the operation in REST, log and counters.
+
+    Bytes in the place of `answer` are always the same, whatever is loaded, or nothing.
+    """
 
     name: str
     path: str
     asked: type[Wire]
-    read: Callable[[Given], _Request]
-    answer: Callable[[Reading, _Request], bytes]
+    read: Callable[[Given, Metadata], _Request]
+    answer: Callable[[Reading, _Request], bytes] | bytes
+    headers: Callable[[Reading, _Request], Headers] = lambda _reading, _request: ()
 
 
 def _method(
@@ -59,7 +67,7 @@ def _method(
     def answer(reading: Reading, request: _Request) -> bytes:
         return encoded(made, arguments(reading, request))
 
-    return Method(name, f"/{path}", asked, read, answer)
+    return Method(name, f"/{path}", asked, lambda given, _: read(given), answer)
 
 
 def _list(
@@ -86,7 +94,44 @@ def _get(name: str, method: str, arguments: Callable[[Snapshot], Arguments]) -> 
     def answer(reading: Reading, _: None) -> bytes:
         return reading.snapshot.once(path, lambda held: encoded(made, arguments(held)))
 
-    return Method(name, f"/{path}", asked, requests.nothing, answer)
+    return Method(name, f"/{path}", asked, _nothing, answer)
+
+
+def _fixed(name: str, method: str, arguments: Arguments) -> Method[None]:
+    """A method without parameters whose answer is always the same."""
+    path = f"{TRADING_DATA}/{method}"
+    asked, made = _declared(path)
+    return Method(name, f"/{path}", asked, _nothing, encoded(made, arguments))
+
+
+def _segments() -> Method[ListSegments]:
+    """The method that lists segments: a page, made once for each generation where it is the first.
+
+    The message that is asked has no field for a page: the metadata says which.
+    """
+    path = f"{TRADING_DATA}/ListAllNetworkHistorySegments"
+    asked, made = _declared(path)
+
+    def message(snapshot: Snapshot, request: ListSegments) -> bytes:
+        page = segments_page(snapshot, request)
+        return encoded(made, {"segments": records_arguments(SEGMENT, page)})
+
+    def answer(reading: Reading, request: ListSegments) -> bytes:
+        if request != ListSegments():
+            return message(reading.snapshot, request)
+        return reading.snapshot.once(path, lambda held: message(held, request))
+
+    def following(reading: Reading, request: ListSegments) -> Headers:
+        return next_headers(older_segments(reading.snapshot, request))
+
+    def read(_given: Given, metadata: Metadata) -> ListSegments:
+        return requests.segments(metadata(requests.TO_BLOCK))
+
+    return Method("segments", f"/{path}", asked, read, answer, following)
+
+
+def _nothing(_given: Given, _metadata: Metadata) -> None:
+    """A request without parameters."""
 
 
 def _declared(path: str) -> tuple[type[Wire], type[Wire]]:
@@ -96,10 +141,6 @@ def _declared(path: str) -> tuple[type[Wire], type[Wire]]:
     return message_class(declared.input_type.full_name), message_class(
         declared.output_type.full_name
     )
-
-
-def _segments(snapshot: Snapshot) -> Arguments:
-    return {"segments": records_arguments(SEGMENT, list_segments(snapshot))}
 
 
 def _newest_segment(snapshot: Snapshot) -> Arguments:
@@ -167,7 +208,7 @@ METHODS: Sequence[Method[Any]] = (
             SPAM_RESPONSE, get_spam_statistics(reading, request)
         ),
     ),
-    _get("segments", "ListAllNetworkHistorySegments", _segments),
+    _segments(),
     _get("newest_segment", "GetMostRecentNetworkHistorySegment", _newest_segment),
     # There is no peer-to-peer store here: no address, no key, no peers.
     _get(
@@ -175,9 +216,9 @@ METHODS: Sequence[Method[Any]] = (
         "GetNetworkHistoryStatus",
         lambda snapshot: {"swarm_key_seed": snapshot.catalog.chain_id},
     ),
-    _get("bootstrap_peers", "GetNetworkHistoryBootstrapPeers", lambda _: {}),
-    _get("peer_addresses", "GetActiveNetworkHistoryPeerAddresses", lambda _: {}),
+    _fixed("bootstrap_peers", "GetNetworkHistoryBootstrapPeers", {}),
+    _fixed("peer_addresses", "GetActiveNetworkHistoryPeerAddresses", {}),
     _get("vega_time", "GetVegaTime", lambda held: record_arguments(VEGA_TIME, vega_time(held))),
-    _get("info", "Info", lambda _: record_arguments(INFO, info())),
-    _get("ping", "Ping", lambda _: {}),
+    _fixed("info", "Info", record_arguments(INFO, info())),
+    _fixed("ping", "Ping", {}),
 )

@@ -53,6 +53,7 @@ class Streams:
         What goes wrong before the first one, and what goes wrong later, ends the call with an
         error: a client never takes a part of a ZIP for the whole.
         """
+        self._admit(call)
         request = requests.export(requests.parse(_EXPORT_REQUEST, data))
         try:
             async with self._slot(call):
@@ -77,6 +78,7 @@ class Streams:
 
     async def observe(self, data: bytes, call: Call) -> None:
         """Send the provisions that are there, then those that change (spec 4.4; decision 24)."""
+        self._admit(call)
         given = requests.parse(_OBSERVE_REQUEST, data)
         snapshot = call.given(_SNAPSHOT) != "false"
         request = requests.observed_provisions(given, snapshot=snapshot)
@@ -89,6 +91,13 @@ class Streams:
                 async for batch in batches:
                     # Messages one after the other are one message with the lists of all.
                     await self._send(call, b"".join(batch))
+
+    def _admit(self, call: Call) -> None:
+        """Count the call. Raises what refuses it where its client asks too often."""
+        admission = self._service.calls.admit(call.client)
+        call.add_headers(admission.headers)
+        if admission.refusal is not None:
+            raise admission.refusal
 
     @asynccontextmanager
     async def _slot(self, call: Call) -> AsyncIterator[None]:

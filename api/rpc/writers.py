@@ -7,17 +7,18 @@ not set. What it refuses, which only hostile data holds, is then made to fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message as Wire
 
-from api.core.schema import Field, Kind, Message
+from api.core.schema import Kind, Message
+from api.queries.dictionaries import Converter, Dictionary, converter
 from api.queries.pagination import Page, Record
 
-Arguments = dict[str, Any]
+Arguments = Dictionary
 
 _WHOLE = {
     FieldDescriptor.TYPE_INT32: (32, True),
@@ -30,17 +31,17 @@ _WHOLE = {
 
 def record_arguments(message: Message, record: Record) -> Arguments:
     """A record as the arguments of its message."""
-    return _converter(message)(record)
+    return _converter(message)([record])[0]
 
 
-def records_arguments(message: Message, records: Iterable[Record]) -> list[Arguments]:
+def records_arguments(message: Message, records: Sequence[Record]) -> list[Arguments]:
     """Records as the values of a repeated field."""
-    return [*map(_converter(message), records)]
+    return _converter(message)(records)
 
 
 def page_arguments(message: Message, page: Page) -> Arguments:
     """A page as the arguments of its connection (spec 2.1)."""
-    nodes = map(_converter(message), page.records)
+    nodes = _converter(message)(page.records)
     return {
         "edges": [
             {"node": node, "cursor": cursor}
@@ -64,31 +65,8 @@ def encoded(wire: type[Wire], arguments: Arguments) -> bytes:
 
 
 @cache
-def _converter(message: Message) -> Callable[[Record], Arguments]:
-    """The function that converts records of a message; made once, so that a row costs little."""
-    names = [field.name for field in message.fields]
-    parts = [
-        (field.name, _part(field))
-        for field in message.fields
-        if isinstance(field.type, Message) or field.type is Kind.BYTES
-    ]
-
-    def convert(record: Record) -> Arguments:
-        made = dict(zip(names, record, strict=True))
-        for name, part in parts:
-            if made[name] is not None:
-                made[name] = part(made[name])
-        return made
-
-    return convert
-
-
-def _part(field: Field) -> Callable[[Any], Any]:
-    """How a value is converted that is not taken as it is."""
-    if not isinstance(field.type, Message):
-        return bytes.fromhex
-    convert = _converter(field.type)
-    return (lambda values: [*map(convert, values)]) if field.repeated else convert
+def _converter(message: Message) -> Converter:
+    return converter(message, lambda field: field.name, {Kind.BYTES: bytes.fromhex})
 
 
 def _fitted(descriptor: Any, arguments: Arguments) -> Arguments:  # noqa: ANN401 - of either implementation

@@ -39,7 +39,7 @@ from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
 from tests.transforms.warehouse_kit import MemorySink, relist
-from transforms.lookups.lookup_tables import ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF
+from transforms.lookups.lookup_tables import FILTERS
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.warehouse.opening import open_warehouse
@@ -126,13 +126,13 @@ def load(folder: Path, root: Path) -> Warehouse:
     return warehouse
 
 
-def drop_lookups(root: Path) -> None:
-    """Take from the volumes of a warehouse what answers look-ups fastest, as if it never was."""
-    for path in (root / "volumes").glob("*.duckdb"):
+def drop_lookups(root: Path, only: int | None = None) -> None:
+    """Take from volumes of a warehouse what answers look-ups fastest, as if it never was."""
+    volumes = sorted((root / "volumes").glob("*.duckdb"))
+    for path in volumes if only is None else [volumes[only]]:
         with duckdb.connect() as con:
             con.execute(f"attach '{path}' as volume")
-            for table in (ORDER_FILTER, WITHDRAWALS_LATEST, WITHDRAWALS_OF):
-                con.execute(f"drop table if exists volume.strata.{table}")
+            con.execute(f"drop table if exists volume.strata.{FILTERS}")
             con.execute("detach volume")
     relist(open_warehouse(root))
 

@@ -7,7 +7,10 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
@@ -93,6 +96,72 @@ def test_workers_end_when_the_process_that_began_them_is_killed(built_site: Site
         assert len(process.workers()) == 2
         process.kill()
         process.finish()  # which waits for all who hold its output open
+
+
+def _damage_log(site: Site) -> None:
+    """One bit of the newest document of the warehouse."""
+    path = sorted((site.warehouse.cache / "log").glob("*.json"))[-1]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def _damage_volume(site: Site) -> None:
+    """A volume that is none any more, as long as before."""
+    path = next((site.warehouse.cache / "volumes").glob("*.duckdb"))
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(
+    ("damage", "remedy"),
+    [(_damage_log, "is damaged: "), (_damage_volume, "strata verify finds what is damaged")],
+)
+def test_what_is_damaged_at_the_start_is_a_sentence_and_an_exit_code(
+    site: Site, damage: Callable[[Site], None], remedy: str, workers: str
+) -> None:
+    damage(site)
+    places = ("--warehouse", str(site.warehouse.cache), "--archive", site.locations.archive)
+    command = "from pipelines.cli import main; main()"
+    ports = ("--port", "0", "--grpc-port", "0", "--workers", workers)
+    done = subprocess.run(
+        [sys.executable, "-c", command, "serve", *ports, *places],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 5, done.stderr
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+    (sentence,) = lines
+    assert sentence.startswith("strata: ")
+    assert remedy in sentence
+
+
+def test_a_worker_that_cannot_be_replaced_for_now_leaves_the_others_at_work(site: Site) -> None:
+    with ServerProcess(site.locations, "--workers", "2") as process:
+        while _listening(process.grpc_port) < 2:
+            pass
+        _damage_log(site)
+        os.kill(process.workers()[0], signal.SIGKILL)
+        while "a process could not start and is started again" not in process.logged():
+            pass
+        assert _headers(process)["x-block-height"] == "50"
+        process.terminate()
+        assert process.finish()[0] == 0
+
+
+def _listening(port: int) -> int:
+    """How many workers have started: each listens on the port for gRPC itself."""
+    tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
+    return sum(1 for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A")
+
+
+def _headers(process: ServerProcess) -> httpx2.Headers:
+    """Those of an answer; a worker that was killed may have had the connection."""
+    with httpx2.Client(transport=httpx2.HTTPTransport(retries=9)) as client:
+        return client.get(process.url + _TIME, timeout=60).headers
 
 
 def test_new_generations_drop_no_request(site: Site) -> None:

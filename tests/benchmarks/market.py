@@ -2,6 +2,10 @@
 
 Each segment of 1,000 blocks has 10,000 rows of orders (four versions of each), 500 of withdrawals
 (two of each) and 20 of liquidity provisions; the last one has the current state as well.
+
+Of every five withdrawals two are of a heavy party, which has 1,250 of them, and three of a light
+one, which has 38 (one in a thousand has 39). Each takes its turn, so that what a party has is
+spread evenly over the whole history: nothing is harder to look up.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ ORDERS, VERSIONS = 2500, 4
 WITHDRAWALS = 250
 PROVISIONS = 20
 PARTIES, MARKETS, SPECS, RESOURCES = 2000, 10, 50, 1000
+HEAVY, LIGHT = 1250, 38
+"""Withdrawals of a heavy and of a light party."""
 _ORACLE_ROWS, _SIGNATURES = 20_000, 13
 
 Rows = tuple[int, Mapping[str, str]]
@@ -45,6 +51,23 @@ def hex_id(kind: str, number: int) -> str:
     return hashlib.sha256(f"{kind}{number}".encode()).hexdigest()
 
 
+def party_counts(withdrawals: int) -> dict[str, int]:
+    """How many parties of each kind so many withdrawals are of."""
+    return {
+        "heavy": max(1, withdrawals * 2 // 5 // HEAVY),
+        "light": max(1, withdrawals * 3 // 5 // LIGHT),
+    }
+
+
+def party_sql(number: str, withdrawals: int) -> str:
+    """The party of a withdrawal by its number among so many, as hexadecimal text."""
+    parties = party_counts(withdrawals)
+    place = f"({number}) % 5"
+    heavy = f"(({number}) // 5 * 2 + {place}) % {parties['heavy']}"
+    light = f"(({number}) // 5 * 3 + {place} - 2) % {parties['light']}"
+    return f"sha256(case when {place} < 2 then 'heavy' || ({heavy}) else 'light' || ({light}) end)"
+
+
 def write_history(folder: Path, segments: int) -> None:
     """Write so many segments; only the last one has current-state tables."""
     with duckdb.connect(config={"threads": 1}) as con:
@@ -52,7 +75,7 @@ def write_history(folder: Path, segments: int) -> None:
             rows = {
                 "blocks": _blocks(number),
                 "orders": _orders(number),
-                "withdrawals": _withdrawals(number),
+                "withdrawals": _withdrawals(number, segments * WITHDRAWALS),
                 "liquidity_provisions": _provisions(number),
             }
             is_last = number == segments - 1
@@ -136,12 +159,12 @@ def _orders(number: int) -> Rows:
     }
 
 
-def _withdrawals(number: int) -> Rows:
+def _withdrawals(number: int, withdrawals: int) -> Rows:
     withdrawal = f"{number * WITHDRAWALS} + i // 2"
     receiver = f"'0x' || substr(sha256('receiver' || ({withdrawal})), 1, 40)"
     return WITHDRAWALS * 2, {
         "id": _id("withdrawal", withdrawal),
-        "party_id": _id("party", f"hash({withdrawal}) % {PARTIES}"),
+        "party_id": "'\\x' || " + party_sql(withdrawal, withdrawals),
         "amount": f"1000 + hash({withdrawal}) % 1000000",
         "asset": _id("asset", f"hash({withdrawal}) % 5"),
         "status": "case i % 2 when 0 then 'STATUS_OPEN' else 'STATUS_FINALIZED' end",

@@ -2,182 +2,273 @@
 
 In the schema `strata` of a volume, made from its finished tables and never exported:
 
-order_filter        one row: which orders the volume may hold, as a Bloom filter of their ids
-withdrawals_latest  of each withdrawal of a party the last row in this volume, oldest first
-withdrawals_of      the same rows by party, each party's oldest first
-<table>_places      a zone map: of every 2,048 rows of `orders` the least and the greatest id, of
-                    those of `withdrawals_of` the party, of those of `withdrawals_latest` the time
+key_filters             which orders, withdrawals, parties and markets the volume may hold
+withdrawals_by_party    of each withdrawal of a party the last row in this volume, in pages
+withdrawals_by_time     the same rows by time
+withdrawals_by_id       the same rows by id
+withdrawal_identities   of the same rows the MD5 of id and party, and the time
+provisions_by_market    the rows of `liquidity_provisions` in pages
+provisions_by_party     the same rows by party
+row_times               the first and the last time of the rows above
+orders_by_id            the rows of `orders` in pages: only where these were sorted as a whole
+orders_zones            where they were not, the zone map of `orders`
 
 A volume without them is answered from its tables: slower, and the same.
 """
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import duckdb
-
-from transforms.duck import Connection, quote_name
+from transforms.duck import Connection, quote_name, quote_text
+from transforms.lookups.key_filters import KeyFilter, filter_sql
+from transforms.lookups.key_pages import (
+    PageIndex,
+    PageTable,
+    prove_pages,
+    read_index,
+    row_sql,
+    write_pages,
+)
+from transforms.lookups.row_columns import (
+    ORDER,
+    PROVISION,
+    WITHDRAWAL,
+    RowColumns,
+    TableColumns,
+)
 from transforms.lookups.zone_maps import Range, ZoneMap, zone_map_sql
 from transforms.sessions import Session
 
-ORDER_FILTER = "order_filter"
-WITHDRAWALS_LATEST = "withdrawals_latest"
-WITHDRAWALS_OF = "withdrawals_of"
-_ORDERS = "orders"
-# Ids are compared by their beginnings, which take less memory and differ as well.
-_PREFIX = 16
-
-# Twelve bits an id and four of them set: one volume in 150 is asked in vain.
-_BITS_PER_ID = 12
-_LEAST_BITS = 64
-_SLICES = (1, 9, 17, 25)
-_SLICE_HEX = 8
-
-_NEEDED = {
-    ("orders", "id"),
-    ("withdrawals", "id"),
-    ("withdrawals", "party_id"),
-    ("withdrawals", "vega_time"),
-}
-
-# Columns that would be taken for the numbers of the rows.
-_HIDING = {("orders", "rowid"), ("withdrawals", "rowid")}
+FILTERS = "key_filters"
+IDENTITIES = "withdrawal_identities"
+TIMES = "row_times"
+ZONES = "orders_zones"
+BY_PARTY = PageTable("withdrawals_by_party", (("party_id", "text"), ("vega_time", "time")))
+BY_TIME = PageTable("withdrawals_by_time", (("vega_time", "time"),))
+BY_ID = PageTable("withdrawals_by_id", (("id", "prefix"),))
+PROVISIONS_BY_MARKET = PageTable(
+    "provisions_by_market", (("market_id", "text"), ("vega_time", "time"))
+)
+PROVISIONS_BY_PARTY = PageTable(
+    "provisions_by_party", (("party_id", "text"), ("vega_time", "time"))
+)
+ORDERS = PageTable("orders_by_id", (("id", "prefix"),))
 
 LATEST = (
     "row_number() over ("
     "partition by id, party_id order by vega_time desc, _segment desc, _row desc) = 1"
 )
 """SQL of the last row of each withdrawal of a party."""
+LISTED = "epoch_us(vega_time) is not null and id is not null and party_id is not null"
+"""SQL of the withdrawals that have a place in a listing."""
+LISTED_PROVISIONS = f"{LISTED} and market_id is not null"
+"""SQL of the provisions that have one."""
+IDENTITY = "md5_number(id || ' ' || party_id)"
+"""SQL for what tells two withdrawals of parties apart."""
+
+# Ids are compared by their beginnings, which take less memory and differ as well.
+_PREFIX = 16
+_FILTERED = (
+    ("orders", "id"),
+    ("withdrawals", "id"),
+    ("withdrawals", "party_id"),
+    ("liquidity_provisions", "market_id"),
+    ("liquidity_provisions", "party_id"),
+)
+_ROWS: Mapping[str, RowColumns] = {
+    "orders": ORDER,
+    "withdrawals": WITHDRAWAL,
+    "liquidity_provisions": PROVISION,
+}
+_PAGES = {
+    BY_PARTY: ("withdrawals", "party_id, vega_time, id"),
+    BY_TIME: ("withdrawals", "vega_time, id, party_id"),
+    BY_ID: ("withdrawals", "id, vega_time, party_id"),
+    PROVISIONS_BY_MARKET: ("liquidity_provisions", "market_id, vega_time, id, _segment, _row"),
+    PROVISIONS_BY_PARTY: ("liquidity_provisions", "party_id, vega_time, id, _segment, _row"),
+    ORDERS: ("orders", ""),
+}
+_NEEDED = {
+    *_FILTERED,
+    *((table, column) for table in _ROWS for column in ("id", "vega_time")),
+    ("orders", "version"),
+}
+# Columns that would be taken for the numbers of the rows.
+_HIDING = {("orders", "rowid"), ("withdrawals", "rowid")}
+# What JSON holds exactly; other columns are read as text or as microseconds.
+_PLAIN = {"VARCHAR", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN"}
 
 
-@dataclass(frozen=True, slots=True)
-class OrderFilter:
-    """Which orders a volume may hold: `in` is never wrong about one that it holds."""
-
-    bits: bytes
-
-    def __contains__(self, order_id: str) -> bool:
-        digest = hashlib.md5(order_id.encode(), usedforsecurity=False).hexdigest()
-        size = len(self.bits) * 8
-        for start in _SLICES:
-            place = int(digest[start - 1 : start - 1 + _SLICE_HEX], 16) % size
-            if not self.bits[place >> 3] >> (7 - (place & 7)) & 1:
-                return False
-        return True
-
-
-def write_lookups(con: Connection, volume: str) -> None:
+def write_lookups(con: Connection, volume: str, *, is_sorted: bool = False) -> None:
     """Make the lookups of an attached volume of history, all of whose tables are written.
 
-    A volume of current state has none, nor one whose segments lack a column that they need, or
-    have one that hides the rows' numbers.
+    `is_sorted` says that `orders` is sorted by id as a whole. A volume of current state has none,
+    nor one whose segments lack a column that they need, or have one of another kind.
     """
-    columns = con.execute(
-        "select table_name, lower(column_name) from duckdb_columns() "
-        "where database_name = $1 and schema_name = 'main'",
-        [volume],
-    ).fetchall()
-    if not {*columns} >= _NEEDED or _HIDING.intersection(columns):
+    tables = _tables(con, volume)
+    if not tables:
         return
+    for table in _PAGES:
+        if table is not ORDERS or is_sorted:
+            write_pages(con, quote_name(volume), table, _rows_sql(volume, table, tables))
     for name, query in _queries(con, volume).items():
-        con.execute(f"create table {quote_name(volume)}.strata.{name} as {query}")
+        if name != ZONES or not is_sorted:
+            con.execute(f"create table {quote_name(volume)}.strata.{name} as {query}")
+    con.execute(f"comment on table {_in(volume, FILTERS)} is {quote_text(_said())}")
 
 
 def prove_lookups(con: Connection, volume: str) -> str:
     """Make the lookups of an attached volume again; says what of them is wrong, "" if nothing."""
-    held = con.execute(
-        "select table_name from duckdb_tables() "
-        "where database_name = $1 and schema_name = 'strata'",
-        [volume],
-    ).fetchall()
-    if (ORDER_FILTER,) not in held:
-        return ""
+    asked = (
+        "select table_name, comment from duckdb_tables() "
+        "where database_name = $1 and schema_name = 'strata'"
+    )
+    held = dict(con.execute(asked, [volume]).fetchall())
+    if held.get(FILTERS) != _said():
+        return ""  # of another release, which nobody reads any more
+    tables = _tables(con, volume)
+    for table in _PAGES:
+        if table.name in held or table is not ORDERS:
+            rows = _rows_sql(volume, table, tables)
+            if not prove_pages(con, quote_name(volume), table, rows):
+                return _wrong(table.name)
     for name, query in _queries(con, volume).items():
-        # Which rows there are; that they lie in order makes them fast, not right.
-        sums = [
-            con.execute(f"select count(*), bit_xor(hash(_made)) from {rows} _made").fetchall()  # noqa: S608
-            for rows in (f"{quote_name(volume)}.strata.{name}", f"({query})")
-        ]
-        if sums[0] != sums[1]:
-            return f"the lookup {name} does not follow from its tables"
+        if name in held or name != ZONES:
+            # Which rows there are; that they lie in order makes them fast, not right.
+            sums = [
+                con.execute(f"select count(*), bit_xor(hash(_made)) from {rows} _made").fetchall()  # noqa: S608
+                for rows in (_in(volume, name), f"({query})")
+            ]
+            if sums[0] != sums[1]:
+                return _wrong(name)
     return ""
 
 
-def _queries(con: Connection, volume: str) -> dict[str, str]:
-    """The SQL that makes each lookup, from the tables and the lookups before it."""
-    main, strata = f"{quote_name(volume)}.main", f"{quote_name(volume)}.strata"
+def _said() -> str:
+    """The columns of the rows in pages, as a volume says them."""
+    return "; ".join(f"{table}: {columns}" for table, columns in _ROWS.items())
+
+
+def _wrong(name: str) -> str:
+    return f"the lookup {name} does not follow from its tables"
+
+
+def _in(volume: str, name: str) -> str:
+    return f"{quote_name(volume)}.strata.{name}"
+
+
+def _tables(con: Connection, volume: str) -> dict[str, TableColumns]:
+    """The tables that lookups are made of; none where one of them is not as they need it."""
+    columns = con.execute(
+        "select table_name, column_name, data_type from duckdb_columns() "
+        "where database_name = $1 and schema_name = 'main'",
+        [volume],
+    ).fetchall()
+    types = {(table, name.lower()): kind for table, name, kind in columns}
+    if not types.keys() >= _NEEDED or _HIDING & types.keys():
+        return {}
+    for table, rows in _ROWS.items():
+        if any(types.get((table, name), "VARCHAR") not in _PLAIN for name in rows.plain):
+            return {}
     return {
-        ORDER_FILTER: _filter_sql(con, f"{main}.orders"),
-        WITHDRAWALS_LATEST: f"select * from {main}.withdrawals qualify {LATEST} "  # noqa: S608
-        "order by vega_time, id, party_id",
-        WITHDRAWALS_OF: f"from {strata}.{WITHDRAWALS_LATEST} order by party_id, vega_time, id",
-        _map_table(_ORDERS): zone_map_sql(f"{main}.{_ORDERS}", f"left(id, {_PREFIX})"),
-        _map_table(WITHDRAWALS_OF): zone_map_sql(
-            f"{strata}.{WITHDRAWALS_OF}", f"left(party_id, {_PREFIX})"
-        ),
-        _map_table(WITHDRAWALS_LATEST): zone_map_sql(f"{strata}.{WITHDRAWALS_LATEST}", "vega_time"),
+        table: TableColumns.of(names, names)
+        for table in _ROWS
+        for names in [[name for of, name, _ in columns if of == table]]
     }
 
 
-def _filter_sql(con: Connection, orders: str) -> str:
-    ((ids,),) = con.execute(f"select count(distinct id) from {orders}").fetchall()  # noqa: S608
-    size = max(_LEAST_BITS, (ids * _BITS_PER_ID + 7) // 8 * 8)
-    places = ", ".join(
-        f"('0x' || substr(digest, {start}, {_SLICE_HEX}))::ubigint % {size}" for start in _SLICES
+def _rows_sql(volume: str, table: PageTable, tables: Mapping[str, TableColumns]) -> str:
+    """SQL for the rows of a page table, as `write_pages` wants them."""
+    name, order = _PAGES[table]
+    keys = ", ".join(
+        f"epoch_us({column}) as {column}" if kind == "time" else column
+        for column, kind in table.key
     )
-    return (
-        f"select coalesce(bitstring_agg(place, 0, {size - 1}), "  # noqa: S608 - our own names
-        f"repeat('0', {size})::bit)::blob as bits "
-        f"from (select unnest([{places}])::bigint as place "
-        f"from (select distinct md5(id) as digest from {orders}))"
-    )
+    source = f"{quote_name(volume)}.main.{name}"
+    rows = {
+        "withdrawals": f"({latest_sql(source)})",
+        "liquidity_provisions": f"{source} where {LISTED_PROVISIONS}",
+        "orders": f"{source} where id is not null",
+    }
+    made = f"select {keys}, {row_sql(_ROWS[name].direct(tables[name]))} from {rows[name]}"  # noqa: S608
+    # The table of orders lies in this order: sorting millions of rows again would be dear.
+    return f"{made} order by {order}" if order else made
 
 
-def _map_table(table: str) -> str:
-    """The zone map of a table; its name, and its column `stretch`, are those of the file format."""
-    return f"{table}_places"
+def latest_sql(withdrawals: str) -> str:
+    """SQL for the last row of each withdrawal of a party, of those that can be listed."""
+    return f"select * from {withdrawals} where {LISTED} qualify {LATEST}"  # noqa: S608 - ours
+
+
+def _queries(con: Connection, volume: str) -> dict[str, str]:
+    """The SQL that makes each lookup which has no pages."""
+    main = f"{quote_name(volume)}.main"
+    filters = (
+        f"select '{table}.{column}' as key, bits from ({bits})"  # noqa: S608 - our own names
+        for table, column in _FILTERED
+        for bits in [filter_sql(con, f"{main}.{table}", column)]
+    )
+    times = (
+        f"select '{table}' as key, min(epoch_us(vega_time)) as first, "  # noqa: S608 - ours
+        f"max(epoch_us(vega_time)) as last from {rows}"
+        for table, rows in (
+            ("withdrawals", f"({latest_sql(f'{main}.withdrawals')})"),
+            ("liquidity_provisions", f"{main}.liquidity_provisions where {LISTED_PROVISIONS}"),
+        )
+    )
+    return {
+        FILTERS: " union all ".join(filters),
+        IDENTITIES: identities_sql(f"({latest_sql(f'{main}.withdrawals')})"),
+        TIMES: " union all ".join(times),
+        ZONES: zone_map_sql(f"{main}.orders", f"left(id, {_PREFIX})"),
+    }
+
+
+def identities_sql(rows: str) -> str:
+    """SQL for the identities of withdrawals and when they were written, in microseconds."""
+    return f"select {IDENTITY} as identity, epoch_us(vega_time) as written from {rows}"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """What is kept in memory of a volume's lookups; times are microseconds since 1970."""
+    """What is kept in memory of a volume's lookups.
 
-    orders: OrderFilter
-    order_map: ZoneMap[str]
-    party_map: ZoneMap[str]
-    time_map: ZoneMap[int]
+    `filters` are by table and column, `pages` by kind, `times` by table: the first and the last of
+    its rows, in microseconds since 1970, None where it has none. Orders have pages or zones.
+    """
+
+    filters: Mapping[str, KeyFilter]
+    pages: Mapping[PageTable, PageIndex]
+    times: Mapping[str, Range | None]
+    order_zones: ZoneMap | None
 
     def rows_of_order(self, order_id: str) -> list[Range]:
-        """The rows of `orders` among which are those of an order; none for most it has not."""
-        return [*self.order_map.ranges(order_id[:_PREFIX])] if order_id in self.orders else []
-
-    def rows_of_party(self, party_id: str) -> list[Range]:
-        """The rows of `withdrawals_of` among which are those of a party."""
-        return [*self.party_map.ranges(party_id[:_PREFIX])]
+        """The rows of `orders` among which are those of an order."""
+        return [*self.order_zones.ranges(order_id[:_PREFIX])] if self.order_zones else []
 
 
 def read_lookups(session: Session, file: str) -> Lookups | None:
-    """What an attached file has of lookups; None where it has none."""
-    try:
-        ((bits,),) = session.rows(f"select bits from {file}.strata.{ORDER_FILTER}")  # noqa: S608
-    except duckdb.CatalogException:
+    """What an attached file has of lookups; None where it has none, or those of other columns."""
+    asked = (
+        "select table_name, comment from duckdb_tables() "
+        "where database_name = $1 and schema_name = 'strata'"
+    )
+    held: dict[str, str] = dict(session.rows(asked, [file]))
+    if held.get(FILTERS) != _said():
         return None
+    stored = session.rows(f"select key, bits from {file}.strata.{FILTERS}")  # noqa: S608
+    filters = {key: KeyFilter(bits) for key, bits in stored}
+    times = session.rows(f"select key, first, last from {file}.strata.{TIMES}")  # noqa: S608
     return Lookups(
-        OrderFilter(bits),
-        ZoneMap(_row_blocks(session, file, _ORDERS, "{}")),
-        ZoneMap(_row_blocks(session, file, WITHDRAWALS_OF, "{}")),
-        ZoneMap(_row_blocks(session, file, WITHDRAWALS_LATEST, "epoch_us({})")),
+        filters=filters,
+        pages={table: read_index(session, file, table) for table in _PAGES if table.name in held},
+        times={key: None if first is None else (first, last) for key, first, last in times},
+        order_zones=_zones(session, file) if ZONES in held else None,
     )
 
 
-def _row_blocks(session: Session, file: str, table: str, value: str) -> list[tuple[Any, Any]]:
-    shown = ", ".join(value.format(name) for name in ("first", "last"))
-    return [
-        (first, last)
-        for first, last in session.rows(
-            f"select {shown} from {file}.strata.{_map_table(table)} order by stretch"  # noqa: S608
-        )
-    ]
+def _zones(session: Session, file: str) -> ZoneMap:
+    zones = f"select first, last from {file}.strata.{ZONES} order by row_block"  # noqa: S608
+    return ZoneMap((first, last) for first, last in session.rows(zones))

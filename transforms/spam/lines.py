@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from transforms.tables.named_ids import HEX_OF
+
 MAX_LINE_BYTES = 2**20
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = re.compile(r"[0-9]{1,78}", re.ASCII)
 _HEX = re.compile(r"([0-9a-fA-F]{2})+")
+_HALF = re.compile(r"[\ud800-\udfff]")
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
@@ -53,14 +56,12 @@ def parse_capture(line: bytes, chain_id: str) -> Capture:
         raise CaptureLineError("it is not a JSON object")
     if read.get("chainId") != chain_id:
         raise CaptureLineError(f"its chainId is {read.get('chainId')!r:.80}, not {chain_id!r}")
-    party = read.get("partyId")
-    if not isinstance(party, str) or not _HEX.fullmatch(party):
-        raise CaptureLineError(f"its partyId {party!r:.80} is not hex")
+    party = _party(read.get("partyId"))
     statistics = read.get("statistics")
     if not isinstance(statistics, dict) or statistics.get("epochSeq") is None:
         raise CaptureLineError("its statistics have no epochSeq")
     known = _object(_STATISTICS)(statistics, "statistics")
-    return Capture(party.lower(), known["epochSeq"], known)
+    return Capture(party, known["epochSeq"], known)
 
 
 def format_nanos(nanos: int) -> str:
@@ -77,6 +78,14 @@ def parse_nanos(text: str) -> int:
         raise ValueError(f"{text!r:.80} is not a time of RFC 3339")
     whole = datetime.fromisoformat(match[1] + match[3]) - _EPOCH
     return whole // timedelta(seconds=1) * _SECOND + int((match[2] or "").ljust(9, "0"))
+
+
+def _party(value: object) -> str:
+    if isinstance(value, str) and value in HEX_OF:
+        return HEX_OF[value]
+    if not isinstance(value, str) or not _HEX.fullmatch(value):
+        raise CaptureLineError(f"its partyId {value!r:.80} is not hex, nor a name like 'network'")
+    return value.lower()
 
 
 def _whole(value: object, where: str) -> int:
@@ -98,6 +107,8 @@ def _tokens(value: object, where: str) -> str:
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise CaptureLineError(f"{where} is {value!r:.80}, not text")
+    if _HALF.search(value):
+        raise CaptureLineError(f"{where} is {value!r:.80}: half a surrogate pair is no text")
     return value
 
 

@@ -41,6 +41,9 @@ from transforms.stores.store import (
     content_sha256,
 )
 
+# A name that no file can have, a link that leads to itself.
+_NO_FILE = (errno.ENAMETOOLONG, errno.ELOOP)
+
 
 class FolderStore:
     """The files below `root`; the first write makes the folder."""
@@ -63,6 +66,10 @@ class FolderStore:
             found = os.stat(f"{self._root}/{checked_key(key)}")  # noqa: PTH116
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if error.errno in _NO_FILE:
+                return None
+            raise
         return describe_file(key, found) if stat.S_ISREG(found.st_mode) else None
 
     def read(

@@ -49,6 +49,8 @@ _CONNECTIONS = 32
 _CONNECT_SECONDS, _READ_SECONDS = 10, 60
 _RACES = 10
 _PROBES = 2
+# S3's own bound; a service answers a longer one with an error.
+_MOST_KEY_BYTES = 1024
 _LARGE_BYTES = 64 * 2**20
 _FOREVER = "public, max-age=31536000, immutable"
 _A_MINUTE = "public, max-age=60"
@@ -224,6 +226,8 @@ class S3Store:
         return plain_errors(self.describe(key), self._bucket, self._client.meta.endpoint_url)
 
     def _head(self, key: str) -> HeadObjectOutputTypeDef | None:
+        if len(self._key(key).encode()) > _MOST_KEY_BYTES:
+            return None
         with self._plain_errors(key):
             try:
                 return self._client.head_object(Bucket=self._bucket, Key=self._key(key))

@@ -39,7 +39,6 @@ _FOLDERS = {"volumes": "history", "state": "state"}
 _NAME = re.compile(
     r"(volumes|state)/(\d+)-(\d+)\.(?:([0-9a-f]{64})|[0-9a-f]{16}(?:\.sorted)?)\.duckdb"
 )
-_SORTED = ".sorted.duckdb"
 _LINE_SECONDS = 10.0
 
 
@@ -96,7 +95,8 @@ def describe_volume(backing: Backing, info: ObjectInfo, advance: Advance) -> Fou
         origin, times = read_origin(con), read_times(con)
     if not segments or not receipts:
         raise IntegrityError(f"{backing.store.describe(info.key)} says that it holds no segments")
-    is_sorted = info.key.endswith(_SORTED) or bool(origin and origin.is_sorted)
+    # An earlier release sorted volumes, too, and made no pages of them: compaction will.
+    is_sorted = bool(origin and origin.is_sorted)
     volume = Volume.of(file, receipts, is_sorted=is_sorted, times=times)
     if volume.blocks != volume_blocks(info.key):
         raise IntegrityError(

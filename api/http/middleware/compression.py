@@ -1,12 +1,15 @@
 """Gzip where a client asks for it: whole answers, and streams message by message.
 
 What has a strong ETag or is a range stays as it is. Those are files, whose bytes are counted and
-hashed as they lie; most are ZIPs.
+hashed as they lie; most are ZIPs. What is large is compressed in a thread, so that the event loop
+goes on serving others.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+from concurrent.futures import Executor
 
 from isal import isal_zlib
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,13 +18,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _GZIP = 16 + isal_zlib.MAX_WBITS
 _WANTED = re.compile(r"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q\s*=\s*(?P<weight>[0-9.]+)\s*)?(?:,|$)")
 _WITHOUT_BODY = (204, 304)
+# Handing less over to a thread would take longer than compressing it.
+_LARGE_BYTES = 64 * 1024
 
 
 class Compression:
-    """Compresses answers to clients that accept gzip."""
+    """Compresses answers to clients that accept gzip; large ones on `executor`."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, executor: Executor) -> None:
         self._app = app
+        self._executor = executor
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; see the class."""
@@ -30,7 +36,7 @@ class Compression:
             and scope["method"] != "HEAD"
             and wants_gzip(Headers(scope=scope).get("accept-encoding", ""))
         ):
-            send = _Squeezed(send).send
+            send = _Squeezed(send, self._executor).send
         await self._app(scope, receive, send)
 
 
@@ -43,8 +49,9 @@ def wants_gzip(accepted: str) -> bool:
 class _Squeezed:
     """Sends an answer on, compressed. Its head waits for the body, which says how long it is."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, executor: Executor) -> None:
         self._send = send
+        self._executor = executor
         self._head: Message | None = None
         self._stream = isal_zlib.compressobj(1, wbits=_GZIP)
         self._plain = False
@@ -56,17 +63,19 @@ class _Squeezed:
                 self._head = message
                 return
         elif not self._plain:
-            message = self._squeezed(message)
+            message = await self._squeezed(message)
         if self._head is not None:
             head, self._head = self._head, None
             await self._send(head)
         await self._send(message)
 
-    def _squeezed(self, message: Message) -> Message:
-        more = message.get("more_body", False)
-        body = self._stream.compress(message.get("body", b""))
-        # A stream's message must not wait for the next one to fill a block.
-        body += self._stream.flush(isal_zlib.Z_SYNC_FLUSH if more else isal_zlib.Z_FINISH)
+    async def _squeezed(self, message: Message) -> Message:
+        more, plain = message.get("more_body", False), message.get("body", b"")
+        if len(plain) < _LARGE_BYTES:
+            body = self._compressed(plain, more)
+        else:
+            loop = asyncio.get_running_loop()
+            body = await loop.run_in_executor(self._executor, self._compressed, plain, more)
         if self._head is not None:
             headers = MutableHeaders(scope=self._head)
             headers["content-encoding"] = "gzip"
@@ -76,6 +85,12 @@ class _Squeezed:
             else:
                 headers["content-length"] = str(len(body))
         return {"type": "http.response.body", "body": body, "more_body": more}
+
+    def _compressed(self, plain: bytes, more: bool) -> bytes:
+        # A stream's message must not wait for the next one to fill a block.
+        end = isal_zlib.Z_SYNC_FLUSH if more else isal_zlib.Z_FINISH
+        squeezed: bytes = self._stream.compress(plain) + self._stream.flush(end)
+        return squeezed
 
 
 def _must_stay(head: Message) -> bool:

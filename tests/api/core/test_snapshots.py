@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from api.queries.network import info, list_segments, vega_time
 from api.queries.orders import list_order_versions
 from api.queries.requests import ListOrderVersions
 from tests.api.answers_kit import ask, load, page
-from tests.api.chain_kit import ORDER, bytea, chain_folder
+from tests.api.chain_kit import ORDER, chain_folder
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.segments.cid import cid_of
@@ -186,6 +185,19 @@ def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
             assert reading.rows("select 1") == [(1,)]
 
 
+def test_without_its_records_a_generation_is_served_but_not_counted(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(chain_folder(tmp_path / "source", 0, 1), root)
+    with Snapshots.open(open_warehouse(root)) as snapshots:
+        assert snapshots.current is not None
+        assert snapshots.current.segments == 2
+    for path in (root / "records").iterdir():
+        path.unlink()
+    with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
+        assert reading.snapshot.segments is None
+        assert reading.snapshot.newest is not None
+
+
 def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     source = chain_folder(tmp_path / "source", 0, 1)
@@ -263,39 +275,3 @@ def test_without_blocks_there_is_no_time(tmp_path: Path) -> None:
         assert reading.snapshot.newest is None
         with pytest.raises(FailedError, match="failed to get last block"):
             vega_time(reading.snapshot)
-
-
-def test_what_is_kept_of_look_ups_does_not_grow_with_the_sets_of_volumes(tmp_path: Path) -> None:
-    """Of eight volumes there are 255 sets, and each order is in one of its own."""
-    orders = {number: f"{number:064x}" for number in range(1, 256)}
-    for bit in range(8):
-        here = ({"id": bytea(id_)} for number, id_ in orders.items() if number >> bit & 1)
-        rows = table_rows("orders", *here, first=bit + 1)
-        build_segment(
-            tmp_path / "source",
-            first=bit + 1,
-            last=bit + 1,
-            tables={"orders": rows},
-            omit=STATE_TABLES,
-        )
-        load(tmp_path / "source", tmp_path / "warehouse")
-    with (
-        Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots,
-        snapshots.reading() as reading,
-    ):
-        kept = {}
-        tracemalloc.start()
-        try:
-            for number, id_ in orders.items():
-                assert len(page(reading, f"/api/v2/order/versions/{id_}")[0]) == 1
-                if number in (205, 255):
-                    kept[number] = _texts_of_orders()
-        finally:
-            tracemalloc.stop()
-    assert kept[255] < kept[205] + 10
-
-
-def _texts_of_orders() -> int:
-    """How many objects are alive that the look-up of orders made: its SQL, above all."""
-    only = tracemalloc.Filter(inclusive=True, filename_pattern="*/api/queries/orders.py")
-    return len(tracemalloc.take_snapshot().filter_traces([only]).traces)

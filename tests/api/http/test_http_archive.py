@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlencode, urljoin
@@ -23,6 +24,34 @@ from transforms.stores.s3 import S3Store
 from transforms.stores.store import content_sha256
 
 _ORDERS = f"/archive/{CHAIN}/orders"
+
+_ODD = [
+    "nope",
+    CHAIN,
+    f"{CHAIN}/orders",
+    f"{CHAIN}/orders/",
+    ".strata-scratch/lock",
+    "..%2F..%2Fetc%2Fpasswd",
+    f"{CHAIN}/..%2Fchains.json",
+    f"{CHAIN}//index.json",
+    "%00",
+    "a%00b",
+    "a" * 256,
+    "%C3%A9" * 200,
+    f"{CHAIN}/{'a' * 300}/orders.zip",
+    "/".join(["a" * 200] * 30),
+    "a" * 5000,
+    "a%0Ab",
+    "%5C",
+    "%3F",
+    "%FF%FE",
+    "+",
+    "*",
+    "~",
+    "%2e%2e/%2e%2e/etc/passwd",
+    f"{CHAIN}/%2e/index.json",
+]
+"""What of an archive is no file."""
 
 
 @pytest.fixture
@@ -73,23 +102,82 @@ def test_a_published_zip_and_the_download_of_its_range_are_equal(client: httpx2.
     assert published.content == client.get(export).content
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "nope",
-        CHAIN,
-        f"{CHAIN}/orders",
-        f"{CHAIN}/orders/",
-        ".strata-scratch/lock",
-        "..%2F..%2Fetc%2Fpasswd",
-        f"{CHAIN}/..%2Fchains.json",
-        f"{CHAIN}//index.json",
-        "%00",
-    ],
-)
+@pytest.mark.parametrize("path", _ODD)
 def test_what_is_no_file_of_the_archive_is_not_found(client: httpx2.Client, path: str) -> None:
     answer = client.get(f"/archive/{path}")
     assert (answer.status_code, answer.json()["code"]) == (404, 5)
+
+
+def _guard(answer: httpx2.Response) -> tuple[str, str]:
+    headers = answer.headers
+    return headers["content-security-policy"], headers["x-content-type-options"]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{CHAIN}/orders/{CHAIN}-orders-1-20.zip",
+        f"{CHAIN}/orders/{CHAIN}-orders-1-20.zip.sha256",
+        f"{CHAIN}/index.json",
+        f"{CHAIN}/index.html",
+        f"{CHAIN}/",
+        "nope",
+    ],
+)
+def test_nothing_of_the_archive_runs_or_is_taken_for_what_it_is_not(
+    client: httpx2.Client, path: str, method: str
+) -> None:
+    answer = client.request(method, f"/archive/{path}")
+    policy, sniffing = _guard(answer)
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline';")
+    assert sniffing == "nosniff"
+    if "etag" in answer.headers:
+        known = {"If-None-Match": answer.headers["etag"]}
+        again = client.request(method, f"/archive/{path}", headers=known)
+        assert (again.status_code, _guard(again)) == (304, (policy, sniffing))
+
+
+def test_the_archives_pages_need_nothing_that_their_policy_forbids(built_site: Site) -> None:
+    pages = [*(built_site.root / "archive").rglob("*.html")]
+    assert pages
+    for path in pages:
+        text = path.read_text()
+        assert not re.search(r"<script|<iframe|<form|<object|<base|\son\w+=|url\(", text), path
+
+
+def test_links_are_followed_inside_the_archive_and_never_out_of_it(
+    site: Site, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "index.html").write_text("secret")
+    root = site.root / "archive"
+    (root / "out.json").symlink_to(secret / "index.html")
+    (root / "outside").symlink_to(secret)
+    (root / "twice.json").symlink_to("out.json")
+    (root / "gone.json").symlink_to("nothing")
+    (root / "in.json").symlink_to(f"{CHAIN}/index.json")
+    (root / "inside").symlink_to(CHAIN)
+    elsewhere = tmp_path / "archive"  # a link to the archive itself is how it is named
+    elsewhere.symlink_to(root)
+    locations = replace(site.locations, archive=str(elsewhere))
+    with serving(settings(locations)) as served, served.client() as client:
+        for path in ("out.json", "outside/index.html", "outside/", "twice.json", "gone.json"):
+            assert client.get(f"/archive/{path}").status_code == 404, path
+        index = (root / CHAIN / "index.json").read_bytes()
+        for path in ("in.json", "inside/index.json", f"{CHAIN}/index.json"):
+            assert client.get(f"/archive/{path}").content == index, path
+
+
+def test_names_with_a_dot_in_front_are_none_of_the_archive(site: Site) -> None:
+    root = site.root / "archive"
+    (root / CHAIN / ".git").mkdir()
+    for path in (".env", f"{CHAIN}/.htpasswd", f"{CHAIN}/.git/config", f"{CHAIN}/.git/index.html"):
+        (root / path).write_text("secret")
+    with serving(settings(site.locations)) as served, served.client() as client:
+        for path in (".env", f"{CHAIN}/.htpasswd", f"{CHAIN}/.git/config", f"{CHAIN}/.git/"):
+            assert client.get(f"/archive/{path}").status_code == 404, path
 
 
 def test_a_folder_shows_its_page(client: httpx2.Client) -> None:
@@ -117,7 +205,9 @@ def test_an_archive_in_a_bucket_is_served_alike(
                 assert bucket.get(asked).content == client.get(asked).content, asked
             part = bucket.get(published, headers={"Range": "bytes=5-9"})
             assert part.content == client.get(published).content[5:10]
-            assert bucket.get("/archive/nope").status_code == 404
+            for odd in _ODD:
+                answer = bucket.get(f"/archive/{odd}")
+                assert (answer.status_code, answer.json()["code"]) == (404, 5), odd
             served.service.store.close()  # type: ignore[attr-defined]
 
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import socket
+from pathlib import Path
 
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -13,6 +14,7 @@ from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 from api.core.settings import Access, Limits
+from tests.api.rpc.kit import as_json, client_of
 from tests.api.server_kit import Served, occupied, serving, settings
 from tests.api.site_kit import Site
 from transforms.blocks import BlockRange
@@ -65,6 +67,15 @@ def test_another_method_is_answered_as_by_the_gateway(
         answer = client.request(method, path)
     assert answer.status_code == 501
     assert answer.json() == {"code": 12, "message": "Method Not Allowed", "details": []}
+
+
+@pytest.mark.parametrize("path", [_TIME, "/", "/nope"])
+def test_a_websocket_on_any_path_but_the_streams_is_refused(served: Served, path: str) -> None:
+    with (
+        pytest.raises(InvalidStatus, match="403"),
+        connect(f"ws://127.0.0.1:{served.port}{path}", open_timeout=30),
+    ):
+        pass
 
 
 def test_a_list_knows_no_head(served: Served) -> None:
@@ -358,3 +369,25 @@ def test_ready_counts_the_blocks_that_the_source_is_ahead(site: Site) -> None:
     assert found["blocksBehind"] == 10
     assert found["blockHeight"] == 50
     assert found["chainId"] == "kit-chain"
+
+
+@pytest.mark.parametrize("pretty", ["", "?pretty"])
+def test_before_the_first_load_the_server_says_what_it_is(tmp_path: Path, pretty: str) -> None:
+    with serving(settings(Site(tmp_path).locations, grpc=True)) as empty:
+        with empty.client() as client:
+            answer = client.get(f"/api/v2/info{pretty}")
+            assert client.get(_TIME).status_code == 503
+            assert client.get("/ready").status_code == 503
+        with client_of(empty) as grpc:
+            message = grpc.ask("Info").message
+            for method in (
+                "Ping",
+                "GetNetworkHistoryBootstrapPeers",
+                "GetActiveNetworkHistoryPeerAddresses",
+            ):
+                assert grpc.ask(method).headers["x-block-height"] == "0"
+    assert answer.status_code == 200
+    assert answer.headers["x-block-height"] == "0"
+    assert answer.json() == as_json(message)
+    assert answer.json()["version"].startswith("v")
+    assert (b"\n" in answer.content) == bool(pretty)

@@ -103,11 +103,15 @@ def test_an_object_without_keys_stands_nowhere() -> None:
         (_encoded('{"vegaTime":1,"id":"03"}'), "not a time"),
         (_encoded('{"vegaTime":"2023-01-01T00:00:00Z","id":"zz"}'), "not a valid hex id"),
         (_encoded('{"vegaTime":"2023-01-01T00:00:00Z","id":3}'), "not an id"),
+        (_encoded('{"vegaTime":"2023-01-01T00:00:00Z","id":"\\ud800"}'), "not a valid hex id"),
+        (_encoded('{"vegaTime":"\\udfff","id":"03"}'), "not a time"),
+        (_encoded('{"\\ud800":1}'), "keys"),
     ],
 )
 def test_any_other_text_is_refused(text: str, why: str) -> None:
-    with pytest.raises(CursorError, match=why):
+    with pytest.raises(CursorError, match=why) as raised:
         _WITHDRAWALS.decode(text)
+    assert str(raised.value).encode()
 
 
 @pytest.mark.parametrize("version", ['"1"', "1.5", "true", "-1", str(2**63), "null"])

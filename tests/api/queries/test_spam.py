@@ -189,6 +189,26 @@ def test_an_unseen_party_gets_the_networks_limits_and_no_counts(snapshots: Snaps
     assert len(block_hash) == 64
 
 
+def test_a_parameter_that_is_no_number_counts_as_nought(tmp_path: Path) -> None:
+    odd = ("1e999999", "9" * 5000, "NaN", "-Infinity", "1e-999999", "oops", "\u0661", "-5")
+    rows = [
+        {"key": key, "value": value, "vega_time": block_time(1)}
+        for key, value in zip(_PARAMETERS, odd, strict=False)
+    ]
+    tables = {"network_parameters": table_rows("network_parameters", *rows)}
+    build_segment(
+        tmp_path / "source", last=2, tables=tables, omit={*STATE_TABLES} - {"network_parameters"}
+    )
+    load(tmp_path / "source", tmp_path / "warehouse")
+    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as opened:
+        shown = _statistics(opened, _UNSEEN)
+    assert (shown["proposals"]["maxForEpoch"], shown["proposals"]["minTokensRequired"]) == (
+        "0",
+        "0",
+    )
+    assert shown["delegations"]["maxForEpoch"] == "0"
+
+
 def test_new_captures_are_picked_up_without_a_new_generation(tmp_path: Path) -> None:
     build_segment(tmp_path / "source", last=2, omit=STATE_TABLES)
     load(tmp_path / "source", tmp_path / "warehouse")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import duckdb
@@ -11,10 +12,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.duck import Connection
-from transforms.lookups.lookup_tables import OrderFilter, prove_lookups, read_lookups, write_lookups
+from transforms.lookups.key_filters import key_hashes
+from transforms.lookups.key_pages import PageTable, page_rows
+from transforms.lookups.lookup_tables import (
+    BY_ID,
+    BY_PARTY,
+    BY_TIME,
+    FILTERS,
+    IDENTITIES,
+    ORDERS,
+    PROVISIONS_BY_MARKET,
+    PROVISIONS_BY_PARTY,
+    TIMES,
+    ZONES,
+    prove_lookups,
+    read_lookups,
+    write_lookups,
+)
 from transforms.sessions import SessionPool
 
-_IDS = st.lists(st.text("0123456789abcdef", max_size=64), max_size=40)
+_ORDERS = "id varchar, vega_time date"
+_COLUMNS = "id varchar, party_id varchar, vega_time date"
+_OTHERS = {"withdrawals": _COLUMNS, "liquidity_provisions": f"{_COLUMNS}, market_id varchar"}
 _WITHDRAWALS = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from(["p", "q"]), st.integers(0, 9)), unique=True
 )
@@ -27,26 +46,49 @@ def con() -> Iterator[Connection]:
         yield con
 
 
-def _volume(con: Connection, ids: Sequence[str], rows: Sequence[tuple[int, str, int]]) -> None:
+def _volume(
+    con: Connection,
+    ids: Sequence[str],
+    rows: Sequence[tuple[int, str, int]],
+    *,
+    is_sorted: bool = False,
+) -> None:
     """A fresh volume, in memory."""
     con.execute("detach database if exists volume")
     con.execute("attach ':memory:' as volume")
-    _fill(con, ids, rows)
+    _fill(con, ids, rows, is_sorted=is_sorted)
 
 
-def _fill(con: Connection, ids: Sequence[str], rows: Sequence[tuple[int, str, int]]) -> None:
+def _fill(
+    con: Connection,
+    ids: Sequence[str],
+    rows: Sequence[tuple[int, str, int]],
+    *,
+    is_sorted: bool = False,
+) -> None:
     con.execute("create schema volume.strata")
-    con.execute("create table volume.orders (id varchar, version integer)")
+    own = "_raw map(varchar, varchar)"
+    con.execute(
+        f"create table volume.orders (id varchar, version integer, vega_time timestamptz, {own})"
+    )
     columns = "id varchar, party_id varchar, vega_time timestamptz, _segment bigint, _row bigint"
-    con.execute(f"create table volume.withdrawals ({columns})")
+    con.execute(f"create table volume.withdrawals ({columns}, {own})")
+    con.execute(f"create table volume.liquidity_provisions ({columns}, market_id varchar, {own})")
     for id_ in ids:
-        con.execute("insert into volume.orders values ($1, 1), ($1, 2)", [id_])
+        con.execute(
+            "insert into volume.orders values ($1, 1, now(), null), ($1, 2, now(), null)", [id_]
+        )
     for place, (number, party, time) in enumerate(rows):
         con.execute(
-            "insert into volume.withdrawals values ($1, $2, make_timestamptz($3), 1, $4)",
+            "insert into volume.withdrawals values ($1, $2, make_timestamptz($3), 1, $4, null)",
             [str(number), party, time, place],
         )
-    write_lookups(con, "volume")
+        con.execute(
+            "insert into volume.liquidity_provisions "
+            "values ($1, $2, make_timestamptz($3), 1, $4, 'm' || $5 % 2, null)",
+            [str(number), party, time, place, number],
+        )
+    write_lookups(con, "volume", is_sorted=is_sorted)
 
 
 @pytest.fixture(scope="module")
@@ -56,30 +98,9 @@ def memory() -> Iterator[Connection]:
         yield con
 
 
-@given(ids=_IDS, others=_IDS)
-@settings(max_examples=25, deadline=None)
-def test_a_filter_knows_every_order_and_few_others(
-    memory: Connection, ids: list[str], others: list[str]
-) -> None:
-    _volume(memory, ids, [])
-    ((bits,),) = memory.execute("select bits from volume.strata.order_filter").fetchall()
-    orders = OrderFilter(bits)
-    assert all(id_ in orders for id_ in ids)
-    if not ids:
-        assert not any(id_ in orders for id_ in others)
-
-
-def test_a_filter_is_seldom_asked_in_vain(memory: Connection) -> None:
-    _volume(memory, [f"{n:064x}" for n in range(400)], [])
-    ((bits,),) = memory.execute("select bits from volume.strata.order_filter").fetchall()
-    orders = OrderFilter(bits)
-    vain = sum(f"{n:064x}" in orders for n in range(400, 4400))
-    assert vain < 80  # one in 150 is meant, one in 50 would be wrong
-
-
 @given(rows=_WITHDRAWALS)
 @settings(max_examples=25, deadline=None)
-def test_withdrawals_are_the_last_row_of_each_in_both_orders(
+def test_withdrawals_are_the_last_row_of_each_in_every_order(
     memory: Connection, rows: list[tuple[int, str, int]]
 ) -> None:
     _volume(memory, [], rows)
@@ -88,11 +109,31 @@ def test_withdrawals_are_the_last_row_of_each_in_both_orders(
         for id_, party, _ in rows
     }
     wanted = [(time, id_, party) for (id_, party), time in last.items()]
-    shown = "select epoch_us(vega_time), id, party_id from volume.strata"
-    assert memory.execute(f"{shown}.withdrawals_latest").fetchall() == sorted(wanted)
-    assert memory.execute(f"{shown}.withdrawals_of").fetchall() == sorted(
-        wanted, key=lambda row: (row[2], row[0], row[1])
-    )
+    for table, order in ((BY_TIME, (0, 1, 2)), (BY_PARTY, (2, 0, 1)), (BY_ID, (1, 0, 2))):
+        assert _paged(memory, table) == sorted(wanted, key=itemgetter(*order))
+
+
+def test_orders_have_pages_where_they_are_sorted_and_a_zone_map_where_not(con: Connection) -> None:
+    _volume(con, ["ab", "ac"], [])
+    assert _names(con) & {ZONES, ORDERS.name} == {ZONES}
+    _volume(con, ["ab", "ac"], [], is_sorted=True)
+    assert _names(con) & {ZONES, ORDERS.name} == {ORDERS.name}
+    assert [row[1] for row in _paged(con, ORDERS, 0, 1)] == ["ab", "ab", "ac", "ac"]
+    assert prove_lookups(con, "volume") == ""
+
+
+def _paged(con: Connection, table: PageTable, *columns: int) -> list[tuple[object, ...]]:
+    bodies = con.execute(f"select body from volume.strata.{table.name} order by page").fetchall()
+    return [
+        tuple(row[at] for at in columns or (0, 1, 2))
+        for (body,) in bodies
+        for row in page_rows(body)
+    ]
+
+
+def _names(con: Connection) -> set[str]:
+    asked = "select table_name from duckdb_tables() where schema_name = 'strata'"
+    return {name for (name,) in con.execute(asked).fetchall()}
 
 
 @pytest.mark.parametrize(
@@ -101,11 +142,12 @@ def test_withdrawals_are_the_last_row_of_each_in_both_orders(
         {},
         {"orders": "id varchar"},
         {"orders": "id varchar", "withdrawals": "id varchar, party_id varchar"},
-        {"orders": "key varchar", "withdrawals": "id varchar, party_id varchar, vega_time date"},
+        {"orders": "key varchar", "withdrawals": _COLUMNS},
         {
-            "orders": "id varchar, ROWID varchar",
-            "withdrawals": "id varchar, party_id varchar, vega_time date",
+            "orders": "id varchar, version int, vega_time date, ROWID varchar",
+            "withdrawals": _COLUMNS,
         },
+        {"orders": "id varchar, version double, vega_time date", "withdrawals": _COLUMNS},
     ],
 )
 def test_a_volume_that_lacks_a_table_or_a_column_has_no_lookups(
@@ -121,31 +163,69 @@ def test_a_volume_that_lacks_a_table_or_a_column_has_no_lookups(
 
 
 def test_of_rows_that_tie_the_last_in_the_csv_counts(con: Connection) -> None:
-    _volume(con, [], [(1, "p", 5), (1, "p", 5), (1, "p", 4)])
-    for name in ("withdrawals_latest", "withdrawals_of"):
-        assert con.execute(f"select _row from volume.strata.{name}").fetchall() == [(1,)]
+    con.execute("attach ':memory:' as volume")
+    con.execute("create schema volume.strata")
+    tables = {
+        "orders": "select 'ab' as id, 1 as version, now() as vega_time",
+        "withdrawals": "select '1' as id, 'p' as party_id, make_timestamptz(5) as vega_time, "
+        "1 as _segment, i as _row, 's' || i as status from range(3) t(i) order by 5 desc",
+        "liquidity_provisions": "select 'l' as id, 'p' as party_id, 'm' as market_id, "
+        "now() as vega_time, 1 as _segment, 1 as _row",
+    }
+    for table, rows in tables.items():
+        con.execute(
+            f"create table volume.{table} as select *, null::map(varchar, varchar) as _raw "
+            f"from ({rows})"
+        )
+    write_lookups(con, "volume")
+    for name in (BY_PARTY, BY_TIME, BY_ID):
+        assert _paged(con, name, 5) == [("s2",)]
 
 
+_WRITTEN = "insert into volume.withdrawals values ('9', 'p', now(), 1, 9, null)"
+_PLACED = "insert into volume.orders values ('cd', 1, now(), null)"
+
+
+@pytest.mark.parametrize("is_sorted", [False, True], ids=["loaded", "sorted"])
 @pytest.mark.parametrize(
     ("change", "lookup"),
     [
-        ("update volume.strata.order_filter set bits = repeat('0', 64)::bit::blob", "order_filter"),
-        ("delete from volume.strata.order_filter", "order_filter"),
-        ("update volume.strata.withdrawals_latest set party_id = 'q'", "withdrawals_latest"),
-        ("delete from volume.strata.withdrawals_latest where id = '1'", "withdrawals_latest"),
-        ("update volume.strata.withdrawals_of set _row = 7 where id = '1'", "withdrawals_of"),
-        ("insert into volume.strata.withdrawals_of from volume.withdrawals", "withdrawals_of"),
-        ("insert into volume.orders values ('cd', 1)", "order_filter"),
-        ("insert into volume.withdrawals values ('9', 'p', now(), 1, 9)", "withdrawals_latest"),
+        ("update {} set bits = repeat('0', 64)::bit::blob where key = 'orders.id'", FILTERS),
+        ("delete from {} where key = 'withdrawals.party_id'", FILTERS),
+        ("update {} set party_id = 'q'", BY_PARTY.name),
+        ("delete from {}", BY_TIME.name),
+        ("update {} set body = 'x'", BY_ID.name),
+        ("update {} set written = 0", IDENTITIES),
+        ("update {} set last = 7 where key = 'withdrawals'", TIMES),
+        ("update {} set market_id = 'm'", PROVISIONS_BY_MARKET.name),
+        ("delete from {}", PROVISIONS_BY_PARTY.name),
+        ("update volume.liquidity_provisions set market_id = 'm9'", PROVISIONS_BY_MARKET.name),
+        (_WRITTEN, BY_PARTY.name),
+        (_PLACED, None),
     ],
 )
 def test_lookups_that_do_not_follow_from_the_tables_are_reported(
-    con: Connection, change: str, lookup: str
+    con: Connection, change: str, lookup: str | None, *, is_sorted: bool
 ) -> None:
-    _volume(con, ["ab", "ac"], [(1, "p", 5), (2, "p", 6)])
+    _volume(con, ["ab", "ac"], [(1, "p", 5), (2, "p", 6)], is_sorted=is_sorted)
     assert prove_lookups(con, "volume") == ""
-    con.execute(change)
-    assert prove_lookups(con, "volume") == f"the lookup {lookup} does not follow from its tables"
+    con.execute(change.format(f"volume.strata.{lookup}"))
+    found = lookup or (ORDERS.name if is_sorted else FILTERS)
+    assert prove_lookups(con, "volume") == f"the lookup {found} does not follow from its tables"
+
+
+def test_lookups_of_another_release_are_neither_read_nor_proven(tmp_path: Path) -> None:
+    with duckdb.connect() as con:
+        con.execute(f"attach '{tmp_path / 'volume.duckdb'}' as volume")
+        _fill(con, ["ab"], [(1, "p", 5)])
+        con.execute(f"comment on table volume.strata.{FILTERS} is 'orders: id'")
+        con.execute(_PLACED)
+        assert prove_lookups(con, "volume") == ""
+        con.execute("detach volume")
+    pool = SessionPool(tmp_path)
+    with pool.session() as session:
+        assert read_lookups(session, pool.attach(tmp_path / "volume.duckdb")) is None
+    pool.close()
 
 
 def test_a_volume_without_lookups_needs_no_proof(con: Connection) -> None:
@@ -169,6 +249,17 @@ def test_lookups_are_found_where_they_are(tmp_path: Path) -> None:
     assert found is not None
     assert found.rows_of_order("ab") == [(0, 2047)]
     assert found.rows_of_order("cd") == []
-    assert found.rows_of_party("p") == [(0, 2047)]
-    assert found.rows_of_party("q") == []
-    assert found.time_map.near(5, 1, descending=True) == (0, 2047)
+    for column, key in {
+        "orders.id": "ab",
+        "withdrawals.id": "1",
+        "withdrawals.party_id": "p",
+        "liquidity_provisions.market_id": "m1",
+        "liquidity_provisions.party_id": "p",
+    }.items():
+        assert found.filters[column].may_hold(key_hashes(key))
+        assert not found.filters[column].may_hold(key_hashes("other"))
+    assert found.times == {"withdrawals": (5, 5), "liquidity_provisions": (5, 5)}
+    assert found.pages[BY_PARTY][0] == found.pages[PROVISIONS_BY_PARTY][0] == ("p", 5)
+    assert found.pages[PROVISIONS_BY_MARKET][0] == ("m1", 5)
+    assert found.pages[BY_TIME][0] == (5,)
+    assert ORDERS not in found.pages

@@ -55,6 +55,13 @@ def test_numbers_may_be_text_and_absent_values_have_their_default() -> None:
     assert (read["votes"], read["pow"]) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("party", "id_"), [("network", "03"), ("03", "03"), ("XYZbeta", "05"), ("AB" * 32, "ab" * 32)]
+)
+def test_a_party_may_be_named_as_the_api_names_it(party: str, id_: str) -> None:
+    assert parse_capture(_line(party).encode(), _CHAIN).party_id == id_
+
+
 def test_votes_and_blocks_are_lists_and_unknown_values_are_passed_over() -> None:
     state = {"blockHeight": "7", "expectedDifficulty": None, "increasingDifficulty": True}
     votes = {"statistics": [{"proposal": "p", "countForEpoch": 2}], "maxForEpoch": 3, "new": 1}
@@ -99,7 +106,7 @@ def test_nanoseconds_are_shown_and_read_back(nanos: int) -> None:
         ("[" * 100_000, "not JSON"),
         ("[]", "not a JSON object"),
         (_line(chain="other"), "its chainId is 'other', not 'kit-chain'"),
-        (_line(party="zz"), "its partyId 'zz' is not hex"),
+        (_line(party="zz"), "its partyId 'zz' is not hex, nor a name like 'network'"),
         (_line(party=""), "is not hex"),
         (json.dumps({"partyId": _PARTY, "chainId": _CHAIN}), "no epochSeq"),
         (_line(epoch=None), "no epochSeq"),
@@ -123,6 +130,12 @@ def test_nanoseconds_are_shown_and_read_back(nanos: int) -> None:
             "not true or false",
         ),
         (_line(votes={"statistics": [{"proposal": "x" * 2**20}]}), "longer than"),
+        (
+            _line(votes={"statistics": [{"proposal": "p\ud800"}]}),
+            "statistics[0].proposal is 'p\\ud800': half a surrogate pair is no text",
+        ),
+        (_line(pow={"blockStates": [{"blockHash": "\udfff"}]}), "half a surrogate pair"),
+        (_line(party="\ud800"), "is not hex"),
     ],
 )
 def test_a_line_that_is_no_capture_says_what_is_wrong(line: str, why: str) -> None:

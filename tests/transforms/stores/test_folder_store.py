@@ -219,3 +219,9 @@ def test_a_file_of_another_file_system_is_copied(tmp_path: Path) -> None:
             take=True,
         )
     assert (tmp_path / "x").read_bytes() == b"1"
+
+
+def test_a_link_that_leads_to_itself_is_no_object(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert FolderStore(tmp_path).head("loop") is None
+    assert FolderStore(tmp_path).head("loop/below") is None

@@ -125,6 +125,13 @@ def test_what_is_absent_is_none_or_not_found(store: Store, tmp_path: Path) -> No
     assert list(tmp_path.glob("copy*")) == []
 
 
+@pytest.mark.parametrize(
+    "key", ["a" * 256, f"a/{'b' * 300}/c", "é" * 200, "/".join(["d" * 200] * 30), "e" * 1025]
+)
+def test_what_no_object_can_be_named_is_absent(store: Store, key: str) -> None:
+    assert store.head(key) is None
+
+
 def test_the_same_bytes_again_are_identical_and_change_nothing(store: Store) -> None:
     put(store, "x", b"bytes")
     before = store.head("x")

@@ -92,7 +92,7 @@ def _check_whole(folder: Path) -> None:
     warehouse = open_warehouse(root)
     document = _document(warehouse)
     assert [(one.kind, str(one.blocks), one.is_sorted) for one in document.volumes] == [
-        ("history", "1-8", True),
+        ("history", "1-8", False),
         ("history", "9-10", False),
         ("state", "9-10", False),
     ]

@@ -1,0 +1,52 @@
+"""Reading key-ordered pages: those of several volumes with one statement, which is what costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from api.core.snapshots import Reading
+from transforms.lookups.key_pages import Key, PageIndex, page_rows
+from transforms.sessions import Row
+
+
+@dataclass(frozen=True, slots=True)
+class PageRun:
+    """Pages that follow each other, of one page table in the attached file `file`."""
+
+    file: str
+    index: PageIndex
+    pages: range
+
+    @classmethod
+    def between(cls, file: str, index: PageIndex, low: Key, high: Key) -> PageRun:
+        """The pages among which are all rows between two keys; see `PageIndex.pages`."""
+        return cls(file, index, index.pages(low, high))
+
+    def cut(self, count: int, *, descending: bool) -> PageRun:
+        """At most `count` of the pages: the first, or descending the last ones."""
+        kept = self.pages[-count:] if descending else self.pages[:count]
+        return PageRun(self.file, self.index, kept)
+
+    def rest(self, count: int, *, descending: bool) -> PageRun:
+        """The pages without those of `cut`."""
+        kept = self.pages[:-count] if descending else self.pages[count:]
+        return PageRun(self.file, self.index, kept)
+
+
+def read_runs(reading: Reading, runs: Sequence[PageRun]) -> list[list[Row]]:
+    """The rows of each run, in the order of their keys."""
+    asked = [_run_sql(number, run) for number, run in enumerate(runs) if run.pages]
+    found: list[list[Row]] = [[] for _ in runs]
+    if asked:
+        for number, _, body in sorted(reading.rows(" union all ".join(asked))):
+            found[number] += map(tuple, page_rows(body))
+    return found
+
+
+def _run_sql(number: int, run: PageRun) -> str:
+    first, last = run.pages[0], run.pages[-1]
+    # One page by equality: the primary key then leads to its row.
+    wanted = f"= {first}" if first == last else f"between {first} and {last}"
+    table = f"{run.file}.strata.{run.index.name}"
+    return f"select {number}, page, body from {table} where page {wanted}"  # noqa: S608 - ours

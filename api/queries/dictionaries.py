@@ -1,0 +1,78 @@
+"""Records as dictionaries by field name, in bulk: what both shells write their messages from.
+
+A shell says how it names fields, and which kinds of values it wants otherwise than records have
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice, repeat
+from typing import Any
+
+from api.core.schema import Field, Kind, Message
+from api.queries.pagination import Record
+
+Dictionary = dict[str, Any]
+Converter = Callable[[Sequence[Record]], list[Dictionary]]
+Names = Callable[[Field], str]
+Kinds = Mapping[Kind, Callable[[Any], Any]]
+_Change = Callable[[list[Dictionary]], None]
+_Convert = Callable[[Sequence[Any]], Iterable[Any]]
+
+
+def converter(message: Message, name: Names, kinds: Kinds) -> Converter:
+    """The function that converts records of a message: made once, so that a row costs little.
+
+    What is optional and None is left out; a message that is None stays None.
+    """
+    names = [name(field) for field in message.fields]
+    optional = [name(field) for field in message.fields if field.optional]
+    changes = [_change(field, name, kinds) for field in message.fields]
+    wanted = [change for change in changes if change is not None]
+
+    def convert(records: Sequence[Record]) -> list[Dictionary]:
+        made = [*map(dict, map(zip, repeat(names), records))]
+        for key in optional:
+            for one in made:
+                if one[key] is None:
+                    del one[key]
+        for change in wanted:
+            change(made)
+        return made
+
+    return convert
+
+
+def _change(field: Field, name: Names, kinds: Kinds) -> _Change | None:
+    """How a field of dictionaries is converted; None: it stays as it is."""
+    kind, key = field.type, name(field)
+    if isinstance(kind, Message):
+        convert: _Convert = converter(kind, name, kinds)
+    elif kind in kinds:
+        if not (field.repeated or field.optional):
+            return partial(_change_all, key, kinds[kind])
+        convert = partial(map, kinds[kind])
+    else:
+        return None
+    return partial(_change_lists if field.repeated else _change_set, key, convert)
+
+
+def _change_all(key: str, change: Callable[[Any], Any], made: list[Dictionary]) -> None:
+    for one in made:
+        one[key] = change(one[key])
+
+
+def _change_set(key: str, convert: _Convert, made: list[Dictionary]) -> None:
+    """Convert the values that are there, together."""
+    having = [one for one in made if one.get(key) is not None]
+    for one, value in zip(having, convert([one[key] for one in having]), strict=True):
+        one[key] = value
+
+
+def _change_lists(key: str, convert: _Convert, made: list[Dictionary]) -> None:
+    """Convert the items of all lists together."""
+    items = iter(convert([*chain.from_iterable([one[key] for one in made])]))
+    for one in made:
+        one[key] = [*islice(items, len(one[key]))]

@@ -1,0 +1,135 @@
+"""The liquidity provision stream where a volume cannot be read: damage that comes, goes, or stays.
+
+The damage is real: a byte of each block on disk that holds provisions is changed, under the server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+import grpc
+import pytest
+from websockets.sync.client import connect
+
+from tests.api.rpc.kit import client_of, failed
+from tests.api.server_kit import Served, serving, settings
+from tests.api.site_kit import Site
+from transforms.blocks import BlockRange
+
+_PATH = "/api/v2/stream/liquidity-provisions"
+_HEADERS_BYTES = 3 * 4096
+Lines = Iterator[Any]
+
+
+@pytest.fixture
+def served(site: Site) -> Iterator[Served]:
+    with serving(settings(site.locations, grpc=True)) as found:
+        yield found
+
+
+@contextmanager
+def _reading(served: Served, query: str = "snapshot=false") -> Iterator[Lines]:
+    with served.client() as client, client.stream("GET", f"{_PATH}?{query}") as answer:
+        assert answer.status_code == 200
+        yield map(json.loads, answer.iter_lines())
+
+
+def _numbers(message: Any) -> list[int]:
+    return [int(found["id"], 16) for found in message["result"]["liquidityProvisions"]]
+
+
+def _load(site: Site, first: int, *provisions: int) -> None:
+    site.add_segment(BlockRange(first, first + 9), provisions, orders=1)
+    site.load()
+
+
+class _Damage:
+    """The provisions' blocks of a site's first volume, which can be turned over and back."""
+
+    def __init__(self, site: Site) -> None:
+        (self._volume,) = (site.warehouse.cache / "volumes").glob("000000001-*.duckdb")
+        with duckdb.connect() as con:
+            con.execute(f"attach '{self._volume}' as volume (read_only)")
+            ((size,),) = con.execute(
+                "select block_size from pragma_database_size() where database_name = 'volume'"
+            ).fetchall()
+            found = con.execute(
+                "select distinct block_id "
+                "from pragma_storage_info('volume.main.liquidity_provisions') where block_id >= 0"
+            ).fetchall()
+        self._places = [_HEADERS_BYTES + block * size + size // 2 for (block,) in found]
+        assert self._places
+
+    def turn(self) -> None:
+        """Turn the bytes over: damaged, or sound again."""
+        with self._volume.open("r+b") as file:
+            for place in self._places:
+                file.seek(place)
+                (byte,) = file.read(1)
+                file.seek(place)
+                file.write(bytes([byte ^ 255]))
+
+
+def _wait_for(text: str, logged: pytest.LogCaptureFixture, served: Served) -> None:
+    with served.client() as client:
+        while text not in logged.text:
+            assert client.get("/health").status_code == 200
+
+
+def _error_of(lines: Lines) -> dict[str, Any]:
+    """The error in the last of the lines."""
+    *_, last = lines
+    error: dict[str, Any] = last["error"]
+    return error
+
+
+def test_changes_that_cannot_be_read_are_told_once_they_can(
+    site: Site, served: Served, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As many attempts as the mending needs: how long a machine takes for it is not the question.
+    monkeypatch.setattr("api.queries.provision_feed._ATTEMPTS", 10**9)
+    damage = _Damage(site)
+    with _reading(served) as lines:
+        damage.turn()
+        _load(site, 51, 7, 8)
+        _wait_for("notifying the streams' readers failed", caplog, served)
+        damage.turn()
+        assert sorted(_numbers(next(lines))) == [7, 8]
+        _load(site, 61, 9)
+        assert _numbers(next(lines)) == [9]
+
+
+def test_a_reader_that_missed_a_change_is_told_so_and_the_next_change_is_told_as_ever(
+    site: Site, served: Served
+) -> None:
+    damage = _Damage(site)
+    damage.turn()
+    with _reading(served) as lines, client_of(served) as client:
+        call = client.stream("ObserveLiquidityProvisions", metadata={"x-snapshot": "false"})
+        assert call.initial_metadata()
+        _load(site, 51, 7)
+        error = _error_of(lines)
+        assert (error["code"], error["details"][0]["code"]) == (13, 10010)
+        assert "could not be read" in error["details"][0]["inner"]
+        with pytest.raises(grpc.RpcError) as raised:
+            list(call)
+        assert failed(raised.value).body == error
+    damage.turn()
+    with _reading(served) as lines:
+        _load(site, 61, 8)
+        assert _numbers(next(lines)) == [8]
+
+
+def test_provisions_that_cannot_be_read_are_an_error_line_and_not_a_broken_connection(
+    site: Site, served: Served
+) -> None:
+    _Damage(site).turn()
+    with _reading(served, "") as lines:
+        error = _error_of(lines)
+    assert (error["code"], error["details"][0]["code"]) == (13, 10010)
+    with connect(f"ws://127.0.0.1:{served.port}{_PATH}", open_timeout=30) as connection:
+        assert json.loads(connection.recv(timeout=30))["error"] == error
