@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 
 from api.core.connections import Closing, Connections
 from api.core.errors import Code
-from api.http.answers import Answer, refusal
+from api.http.answers import refusal
 
 CONNECTIONS = "connections"
 """Under which name of its state the application has the connections of its process."""
@@ -85,7 +85,8 @@ class BoundedHttp(HttpToolsProtocol):
         if why is None:
             self._registry.waits(self, self._limits.request_seconds)
         else:
-            self._tell(why)
+            self._registry.closes(why)
+            self._end(why)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
@@ -106,7 +107,7 @@ class BoundedHttp(HttpToolsProtocol):
     def overdue(self) -> None:
         """Close it: it was idle for too long, or a request did not come whole."""
         if self._deaf:
-            self.transport.abort()
+            self.transport.close()
         elif self._silent:
             self._registry.closes(Closing.IDLE)
             self.transport.close()
@@ -166,6 +167,8 @@ class BoundedHttp(HttpToolsProtocol):
         self.flow.resume_reading()
         if not self._deaf:
             self._rest()
+        elif not self.pipeline:
+            self._end()
         if self.pipeline:
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)
@@ -223,36 +226,34 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _refuse(self, why: Closing) -> None:
         """Take nothing more; what came before is answered, then the connection is closed."""
-        cycle = self._unanswered()
         self._deaf = True
+        self._registry.closes(why)
+        cycle = self._unanswered()
         if cycle is None:
-            self._tell(why, answered=not (self._in_head or self._whole))
+            was_answered = not (self._in_head or self._whole)
+            self._end(None if was_answered else why)
         elif cycle.response_started or not cycle.more_body:
-            self._registry.closes(why)
             self._registry.works(self)
-            cycle.keep_alive = False
             self.flow.resume_reading()  # or it would not be seen when the client leaves
         elif self.pipeline:
-            self._registry.closes(why)
             self.transport.abort()
         else:  # the application waits for a body that will not come
             cycle.disconnected = True
             cycle.message_event.set()
-            self._tell(why)
+            self._end(why)
 
-    def _tell(self, why: Closing, *, answered: bool = False) -> None:
-        """Close the connection when its client has read why, or soon; `answered`: it was told."""
+    def _end(self, why: Closing | None = None) -> None:
+        """Close the connection when the client has read its answers, and why, or soon."""
         self._deaf = True
-        self._registry.closes(why)
-        if self.transport.is_closing() or not self._registry.tells(self, _TELL_SECONDS):
+        if self.transport.is_closing():
+            return
+        if not self._registry.tells(self, _TELL_SECONDS):
             self.transport.abort()
             return
-        code, message, status = _REFUSALS[why]
-        headers = [*self.server_state.default_headers, (b"connection", b"close")]
         self.flow.resume_reading()
         with suppress(OSError):  # the client has left
-            if not answered:
-                self.transport.write(_encoded(refusal(code, message, status, headers)))
+            if why is not None:
+                self.transport.write(_refusal(why, self.server_state.default_headers))
             self.transport.write_eof()
 
     def _unanswered(self) -> RequestResponseCycle | None:
@@ -270,12 +271,23 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._registry: Connections = self.app_state[CONNECTIONS]
         self._registry.take(self, self.client[0] if self.client else None)
 
+    def data_received(self, data: bytes) -> None:
+        """Take what came; the first of it is the whole handshake."""
+        super().data_received(data)
+        if not self.handshake_initiated:  # the library has bounds of its own, and says nothing
+            self._registry.closes(Closing.HEADERS)
+            self.transport.write(_refusal(Closing.HEADERS, self.default_headers))
+            self.transport.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self._registry.leave(self)
         super().connection_lost(exc)
 
 
-def _encoded(answer: Answer) -> bytes:
+def _refusal(why: Closing, default_headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The whole answer, as it is sent."""
+    code, message, status = _REFUSALS[why]
+    answer = refusal(code, message, status, [*default_headers, (b"connection", b"close")])
     lines = (name + b": " + value + b"\r\n" for name, value in answer.headers)
     return b"".join([STATUS_LINE[answer.status], *lines, b"\r\n", answer.body])
