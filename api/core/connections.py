@@ -73,7 +73,7 @@ class Connections:
         Where there is no room, the one that has waited longest is closed.
         """
         client = self._client(host)
-        mine = self._of_client[client] if client else set()
+        mine = self._of_client.get(client, set())
         if len(mine) >= self.limits.connections_per_client:
             if not self._make_room(each for each in self._waiting if each in mine):
                 return Closing.CLIENT
