@@ -144,9 +144,20 @@ class PageIndex:
         Keys are leading values of the least keys, texts as prefixes where these are; an empty one
         is before, or behind, all.
         """
-        begin = bisect_left(self, low, key=lambda key: key[: len(low)]) - 1 if low else 0
-        end = bisect_right(self, high, key=lambda key: key[: len(high)]) if high else len(self)
-        return range(max(0, begin), end)
+        begin, _ = self._alike(low)
+        _, end = self._alike(high)
+        # The rows from `low` on may begin in the page before the first whose least key is `low`.
+        return range(max(0, begin - 1) if low else 0, end)
+
+    def _alike(self, key: Key) -> tuple[int, int]:
+        """Where the least keys that begin with these values begin and end."""
+        begin, end = 0, len(self)
+        for column, value in zip(self.columns, key, strict=False):
+            begin, end = (
+                bisect_left(column, value, begin, end),
+                bisect_right(column, value, begin, end),
+            )
+        return begin, end
 
 
 def read_index(session: Session, file: str, table: PageTable) -> PageIndex:
