@@ -20,7 +20,7 @@ from api.core.snapshots import Snapshots
 from api.core.workers import Workers
 from api.queries.export import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
-from api.queries.withdrawal_rows import written_again
+from api.queries.withdrawal_rows import prepare
 from exporters.exports.range_export import RangeExporter
 from exporters.settings import Locations
 from transforms.stores.opening import open_store
@@ -58,7 +58,7 @@ class Service:
         self.warehouse = _warehouse(locations)
         self._closing = ExitStack()
         self.snapshots = self._closing.enter_context(
-            Snapshots.open(self.warehouse, memory_limit=limits.memory, prepare=written_again)
+            Snapshots.open(self.warehouse, memory_limit=limits.memory, prepare=prepare)
         )
         self.exports = ExportQuery(
             RangeExporter(

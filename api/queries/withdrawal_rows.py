@@ -13,7 +13,7 @@ from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import Values
 from api.queries.listings import QueryListing, Relation
 from api.queries.pagination import Listing, Row
-from api.queries.span_listing import Source, SpanListing, spans_of
+from api.queries.span_listing import Source, Span, SpanListing, spans_of
 from transforms.lookups.key_filters import key_hashes
 from transforms.lookups.key_pages import Key, prefix
 from transforms.lookups.lookup_tables import (
@@ -58,12 +58,6 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
 
     A row has the columns of `WITHDRAWAL`.
     """
-    spans = reading.snapshot.once(
-        "withdrawals by time",
-        lambda held: spans_of(
-            (table, _times(reading, table)) for table in held.history("withdrawals")
-        ),
-    )
     source = Source(
         pages=BY_PARTY if party else BY_TIME,
         prefix=(party,) if party else (),
@@ -72,7 +66,7 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
         order=_key,
         table=lambda table: _table_listing(reading, table, party, period),
     )
-    listing = SpanListing(reading, spans, source, period.start, period.end)
+    listing = SpanListing(reading, _spans(reading), source, period.start, period.end)
     again = written_again(reading)
     return _CurrentListing(listing, again) if again else listing
 
@@ -95,6 +89,12 @@ def withdrawals_with_id(reading: Reading, id_: str) -> list[Row]:
     return [*paged, *(reading.rows(" union all ".join(queries), [id_]) if queries else ())]
 
 
+def prepare(reading: Reading, before: Snapshot | None) -> None:
+    """Find what all listings of a generation need; see `written_again`."""
+    _spans(reading)
+    written_again(reading, before)
+
+
 def written_again(reading: Reading, before: Snapshot | None = None) -> Mapping[bytes, int]:
     """The withdrawals that more than one volume has, each with its last time in microseconds.
 
@@ -105,6 +105,15 @@ def written_again(reading: Reading, before: Snapshot | None = None) -> Mapping[b
 
 def _key(row: Row) -> Key:
     return row[: len(_KEYS)]
+
+
+def _spans(reading: Reading) -> Sequence[Span]:
+    return reading.snapshot.once(
+        "withdrawals by time",
+        lambda held: spans_of(
+            (table, _times(reading, table)) for table in held.history("withdrawals")
+        ),
+    )
 
 
 def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from api.core.snapshots import Reading, Snapshots
-from api.queries.withdrawal_rows import written_again
+from api.queries.withdrawal_rows import prepare, written_again
 from tests.api.answers_kit import Json, ask, drop_lookups, load, page
 from tests.api.chain_kit import ALICE, BOB, small_chain, withdrawal_row
 from tests.segments_kit import block_time, build_segment, table_rows
@@ -294,7 +294,7 @@ def test_what_is_written_again_is_the_same_found_bit_by_bit_and_at_once(
     """A generation asks only for what the one before did not have."""
     root = tmp_path / "warehouse"
     sizes = []
-    with Snapshots.open(open_warehouse(root), prepare=written_again) as kept:
+    with Snapshots.open(open_warehouse(root), prepare=prepare) as kept:
         for number, ids in enumerate((["01", "02", "03"], ["02", "04"], ["03", "02"], ["05"])):
             source = tmp_path / f"source{number}"
             rows = [withdrawal_row(id_ * 32, ALICE, 10 * number + 1) for id_ in ids]
