@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from api.core.snapshots import Reading
 from transforms.lookups.key_pages import Key, PageIndex, page_rows
-from transforms.sessions import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,16 @@ class PageRun:
         return PageRun(self.file, self.index, kept)
 
 
-def read_runs(reading: Reading, runs: Sequence[PageRun]) -> list[list[Row]]:
-    """The rows of each run, in the order of their keys."""
+def read_runs(reading: Reading, runs: Sequence[PageRun]) -> list[list[list[Any]]]:
+    """The values of the rows of each run, in the order of their keys.
+
+    They are lists: to make rows of all would cost more than to look for those that are wanted.
+    """
     asked = [_run_sql(number, run) for number, run in enumerate(runs) if run.pages]
-    found: list[list[Row]] = [[] for _ in runs]
+    found: list[list[list[Any]]] = [[] for _ in runs]
     if asked:
         for number, _, body in sorted(reading.rows(" union all ".join(asked))):
-            found[number] += map(tuple, page_rows(body))
+            found[number] += page_rows(body)
     return found
 
 

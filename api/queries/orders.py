@@ -73,7 +73,8 @@ def _order_id(text: str) -> str:
 def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
     """All rows of an order; None where there may be more than a few."""
     runs, ranges = _places(reading.snapshot.history("orders"), order_id)
-    found = [row for rows in read_runs(reading, runs) for row in rows if row[_ID] == order_id]
+    paged = (row for rows in read_runs(reading, runs) for row in rows)
+    found: list[Row] = [tuple(row) for row in paged if row[_ID] == order_id]
     if ranges:
         queries = (
             f"(select {ORDER.direct(table.columns)} from {table.source} where id = $1{near})"  # noqa: S608

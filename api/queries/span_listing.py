@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from api.core.pages import PageRun, read_runs
 from api.core.relations import HeldTable
@@ -58,7 +59,7 @@ class Source:
     pages: PageTable
     prefix: Key
     filter: str
-    key: Callable[[Row], Key]
+    key: Callable[[Sequence[Any]], Key]
     order: Callable[[Row], Key]
     table: Callable[[HeldTable], Listing]
     wanted: Callable[[Row], bool] | None = None
@@ -162,13 +163,15 @@ class SpanListing:
             most = max(most, min(2 * most, _PAGES))
         return found
 
-    def _between(self, rows: Sequence[Row], low: Key, high: Key, *, descending: bool) -> list[Row]:
+    def _between(
+        self, rows: Sequence[list[Any]], low: Key, high: Key, *, descending: bool
+    ) -> list[Row]:
         """The rows of pages that are asked for, as they are met."""
         source = self.source
         low, high = (*source.prefix, *low), (*source.prefix, *high)
         begin = bisect_left(rows, low, key=lambda row: source.key(row)[: len(low)])
         end = bisect_right(rows, high, key=lambda row: source.key(row)[: len(high)])
-        found = [*rows[begin:end]]
+        found: list[Row] = [*map(tuple, rows[begin:end])]
         if source.wanted is not None:
             found = [row for row in found if source.wanted(row)]
         return found[::-1] if descending else found

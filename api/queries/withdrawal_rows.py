@@ -15,7 +15,7 @@ from api.queries.listings import QueryListing, Relation
 from api.queries.pagination import Listing, Row
 from api.queries.span_listing import Source, Span, SpanListing, spans_of
 from transforms.lookups.key_filters import key_hashes
-from transforms.lookups.key_pages import Key, prefix
+from transforms.lookups.key_pages import prefix
 from transforms.lookups.lookup_tables import (
     BY_ID,
     BY_PARTY,
@@ -85,8 +85,9 @@ def withdrawals_with_id(reading: Reading, id_: str) -> list[Row]:
             )
         elif found.filters["withdrawals.id"].may_hold(hashes):
             runs.append(PageRun.between(table.file, found.pages[BY_ID], key, key))
-    paged = [row for rows in read_runs(reading, runs) for row in rows if row[_ID] == id_]
-    return [*paged, *(reading.rows(" union all ".join(queries), [id_]) if queries else ())]
+    paged = (row for rows in read_runs(reading, runs) for row in rows)
+    found_rows = [tuple(row) for row in paged if row[_ID] == id_]
+    return [*found_rows, *(reading.rows(" union all ".join(queries), [id_]) if queries else ())]
 
 
 def prepare(reading: Reading, before: Snapshot | None) -> None:
@@ -103,8 +104,7 @@ def written_again(reading: Reading, before: Snapshot | None = None) -> Mapping[b
     return reading.snapshot.once(_WRITTEN_AGAIN, lambda held: _written_again(reading, held, before))
 
 
-def _key(row: Row) -> Key:
-    return row[: len(_KEYS)]
+_key = itemgetter(_TIME, _ID, _PARTY)
 
 
 def _spans(reading: Reading) -> Sequence[Span]:
