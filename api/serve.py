@@ -32,6 +32,7 @@ from transforms.duck import Error as DuckError
 from transforms.errors import StrataError
 
 _PARENT_SECONDS = 1.0
+_POLL_SECONDS = 0.1
 
 
 @click.command("serve", short_help="Serve the read API, the archive and downloads.")
@@ -58,21 +59,23 @@ def serve(warehouse: str | None, archive: str | None, **listen: str | int | None
     with ExitStack() as held:
         where = settings.listen
         listeners = []
+        said = []
         if where.http:
             listeners.append(held.enter_context(listening(where, settings.limits.stall_seconds)))
-            click.echo(f"Listening on {address(listeners[0])}")
+            said.append(f"Listening on {address(listeners[0])}")
         if where.grpc:
             port = held.enter_context(reserved(where.host, where.grpc_port))
             settings = replace(settings, listen=replace(where, grpc_port=port))
-            click.echo(f"Listening on {grpc_address(where.host, port)} for gRPC")
+            said.append(f"Listening on {grpc_address(where.host, port)} for gRPC")
         if not where.is_loopback and not settings.access.tokens:
-            click.echo("Anyone who reaches this address may read: see STRATA_API_TOKENS.")
-        _serve(settings, listeners)
+            said.append("Anyone who reaches this address may read: see STRATA_API_TOKENS.")
+        _serve(settings, listeners, "\n".join(said))
 
 
-def _serve(settings: ServeSettings, listeners: Sequence[socket.socket]) -> None:
+def _serve(settings: ServeSettings, listeners: Sequence[socket.socket], greeting: str) -> None:
     """Serve until a signal; without listeners for HTTP this only runs the processes for gRPC."""
     if settings.listen.workers == 1:
+        click.echo(greeting)
         uvicorn.Server(_config(settings, partial(worker_app, settings))).run([*listeners])
         return
     with tempfile.TemporaryDirectory(prefix="strata-metrics-") as folder:
@@ -80,8 +83,28 @@ def _serve(settings: ServeSettings, listeners: Sequence[socket.socket]) -> None:
         set_for_library("PROMETHEUS_MULTIPROC_DIR", folder)
         start = WorkerStart(Path(folder))
         app = partial(start.app, settings, os.getpid())
-        Multiprocess(_config(settings, app), [*listeners]).run()
+        _Processes(_config(settings, app), [*listeners], greeting).run()
         start.check()
+
+
+class _Processes(Multiprocess):
+    """Several processes, which each listen on their own: they greet when they do."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], greeting: str) -> None:
+        super().__init__(config, sockets)
+        self._greeting = greeting
+
+    def init_processes(self) -> None:
+        """Begin them, and wait until all serve, one has failed, or a signal comes."""
+        super().init_processes()
+        waiting = [*self.processes]
+        while waiting and all(process.process.is_alive() for process in waiting):
+            self.handle_signals()
+            if self.should_exit.is_set():
+                return
+            waiting = [one for one in waiting if not one.wait_until_ready(_POLL_SECONDS)]
+        if not waiting:
+            click.echo(self._greeting)
 
 
 def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Config:

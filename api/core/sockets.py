@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,50 @@ _EVERYONE = 0o666
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 60, 20, 3
 
 
+class SharedPort(socket.socket):
+    """A port that is held, but not listened on, for processes that each listen on it.
+
+    What another process gets of it is a socket of its own: the kernel then spreads connections over
+    them. Of one socket that all have, whoever wakes first takes all connections that wait.
+    """
+
+    stall_seconds: float | None = None
+
+    @classmethod
+    def hold(cls, host: str, port: int, stall_seconds: float | None = None) -> SharedPort:
+        """Hold a port, any free one for 0. Raises `OSError` where somebody else has it.
+
+        `stall_seconds` are those of the connections, where it is listened on.
+        """
+        family = _family(host)
+        # Without the leave to share: it fails where somebody listens, or holds the port so.
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+            port = probe.getsockname()[1]
+        held = cls._bound(family, host, port, stall_seconds)
+        # Taken where connections of before end on the port; from now on for others to see.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        return held
+
+    @classmethod
+    def _bound(cls, family: int, host: str, port: int, stall_seconds: float | None) -> SharedPort:
+        held = cls(family)
+        held.stall_seconds = stall_seconds
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if stall_seconds is not None:
+            _watch(held, stall_seconds)
+            if family == socket.AF_INET6:  # as for a socket that one process listens on
+                held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        held.bind((host, port))
+        return held
+
+    def __reduce__(self) -> tuple[object, ...]:
+        host, port = self.getsockname()[:2]
+        return SharedPort._bound, (self.family, host, port, self.stall_seconds)
+
+
 @contextmanager
 def listening(listen: Listen, stall_seconds: float) -> Iterator[socket.socket]:
     """Open the socket for the length of a block. Raises `ConfigError` where it cannot be had.
@@ -26,6 +71,8 @@ def listening(listen: Listen, stall_seconds: float) -> Iterator[socket.socket]:
     """
     if listen.uds:
         listener = _unix(Path(listen.uds))
+    elif listen.workers > 1 and sys.platform == "linux":
+        listener = _held(listen.host, listen.port, stall_seconds)
     else:
         listener = _tcp(listen.host, listen.port)
         _watch(listener, stall_seconds)
@@ -45,23 +92,15 @@ def reserved(host: str, port: int) -> Iterator[int]:
     All processes of one server share the port, and the kernel spreads the connections. Held like
     this it is refused to any other server. Raises `ConfigError` where it cannot be had.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as holder:
-        try:
-            # Without the leave to share: it fails where somebody listens, or holds the port so.
-            with socket.socket(family) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind((host, port))
-                port = probe.getsockname()[1]
-            # Held, but never listened on: no connection comes here.
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            holder.bind((host, port))
-        except (OSError, OverflowError) as error:
-            raise ConfigError(
-                f"cannot listen on port {port} of {host} for gRPC: {error}; choose another with "
-                "--grpc-port or --host, or leave gRPC out with --no-grpc"
-            ) from error
-        yield port
+    try:
+        holder = SharedPort.hold(host, port)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"cannot listen on port {port} of {host} for gRPC: {error}; choose another with "
+            "--grpc-port or --host, or leave gRPC out with --no-grpc"
+        ) from error
+    with holder:
+        yield holder.getsockname()[1]
 
 
 def grpc_address(host: str, port: int) -> str:
@@ -78,14 +117,28 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _family(host: str) -> int:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
 def _tcp(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
-        raise ConfigError(
-            f"cannot listen on port {port} of {host}: {error}; choose another with --port or --host"
-        ) from error
+        raise _refused(host, port, error) from error
+
+
+def _held(host: str, port: int, stall_seconds: float) -> socket.socket:
+    try:
+        return SharedPort.hold(host, port, stall_seconds)
+    except (OSError, OverflowError) as error:
+        raise _refused(host, port, error) from error
+
+
+def _refused(host: str, port: int, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"cannot listen on port {port} of {host}: {error}; choose another with --port or --host"
+    )
 
 
 def _watch(listener: socket.socket, stall_seconds: float) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -88,6 +89,27 @@ def test_a_worker_that_dies_is_replaced(built_site: Site) -> None:
             httpx2.get(process.url + _TIME)
         process.terminate()
         assert process.finish()[0] == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel spreads nothing")
+def test_connections_that_come_together_are_spread_over_the_processes(built_site: Site) -> None:
+    with ServerProcess(built_site.locations, "--workers", "2") as process, ExitStack() as held:
+        for _ in range(60):
+            client = socket.create_connection(("127.0.0.1", process.port), timeout=30)
+            held.enter_context(client)
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.recv(4096).startswith(b"HTTP/1.1 200")
+        taken = [_connections(worker, process.port) for worker in process.workers()]
+    assert sum(taken) == 60
+    assert min(taken) > 10  # fewer come once in ten million times
+
+
+def _connections(pid: int, port: int) -> int:
+    """How many established connections to a port a process has."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    theirs = {row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"}
+    links = [str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()]
+    return sum(link.removeprefix("socket:[").rstrip("]") in theirs for link in links)
 
 
 def test_workers_end_when_the_process_that_began_them_is_killed(built_site: Site) -> None:
