@@ -56,16 +56,17 @@ class BlockRange:
 
 def contiguous_runs(ranges: Iterable[BlockRange]) -> Iterator[BlockRange]:
     """Merge ranges that join into the longest runs, ascending. Overlaps must be gone already."""
-    run: BlockRange | None = None
-    for blocks in sorted(ranges, key=_ORDER):
-        if run is not None and run.joins(blocks):
-            run = BlockRange(run.first, blocks.last)
-            continue
-        if run is not None:
-            yield run
-        run = blocks
-    if run is not None:
-        yield run
+    ordered = iter(sorted(ranges, key=_ORDER))
+    run = next(ordered, None)
+    if run is None:
+        return
+    first, last = run.first, run.last
+    for blocks in ordered:
+        if blocks.first != last + 1:
+            yield BlockRange(first, last)
+            first = blocks.first
+        last = blocks.last
+    yield BlockRange(first, last)
 
 
 def gaps_between(runs: Iterable[BlockRange]) -> Iterator[BlockRange]:

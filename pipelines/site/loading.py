@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipelines.site.site import Site
+from pipelines.site.site import LISTED_SECONDS, Site
 from transforms.blocks import BlockRange
 from transforms.segments.inventory import Inventory, SegmentFile
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
-
-LISTED_SECONDS = 60.0
-"""How long a process may use a listing of the source again for more batches."""
 
 
 @dataclass(frozen=True, slots=True)

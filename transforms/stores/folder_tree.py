@@ -34,11 +34,10 @@ def walk(folder: Path, above: str, prefix: str) -> Iterator[ObjectInfo]:
             if name != f"{SCRATCH}/" and (name.startswith(prefix) or prefix.startswith(name)):
                 yield from walk(folder / name[length:], name, prefix)
         elif name.startswith(prefix):
-            try:
+            # A name that leads nowhere (any more) is no object.
+            with suppress(FileNotFoundError):
                 # To make a `Path` of each of very many takes longer than to ask for it.
                 yield describe_file(name, os.stat(here + name[length:]))  # noqa: PTH116
-            except FileNotFoundError:
-                continue  # a name that leads nowhere (any more) is no object
 
 
 def sweep(scratch: Path) -> None:

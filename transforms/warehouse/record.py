@@ -37,7 +37,7 @@ _KEY = ("chain_id", "schema_version", "first_block", "last_block")
 _OWN = [field for field in RECEIPTS if field.name not in _KEY]
 _SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(_OWN))))
 _FILES = ("first_block", "last_block", "source_key", "source_size")
-_IDS = ("first_block", "last_block", "segment_id", "previous_id", "source_key", "index_id")
+_IDS = ("segment_id", "previous_id", "index_id")
 _ABOUT = b"strata.volume"
 _DAMAGED = "is damaged: run strata repair, which makes it again from its volume"
 
@@ -125,13 +125,14 @@ def read_ids(path: Path) -> RecordedIds:
         named = [(one.info.key, one.segment_id, one.index_id) for one in segments]
         runs = tuple(one.id_run for one in segments)
     else:
-        first, last, ids, before, keys, said = (table.column(name).to_pylist() for name in _IDS)
-        blocks = [*map(BlockRange, first, last)]
+        ids, before, said = (table.column(name).to_pylist() for name in _IDS)
+        files = read_files(path)
+        blocks = files.blocks
         if all(ids) and before[1:] == ids[:-1] and len([*contiguous_runs(blocks)]) == 1:
             runs = (IdRun(blocks[0], blocks[-1], ids[-1], before[0]),)
         else:
             runs = tuple(map(IdRun, blocks, blocks, ids, before))
-        named = [*zip(keys, ids, said, strict=True)]
+        named = [*zip(files.keys, ids, said, strict=True)]
     return RecordedIds(runs, tuple(one for one in named if other_id(one[1], one[2])))
 
 
@@ -148,8 +149,8 @@ def _read(path: Path, wanted: Sequence[str]) -> pa.Table:
     """Those of the columns that a record has, proven by the checksums of its pages."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            columns = [name for name in wanted if name in file.schema_arrow.names]
-            return file.read(columns, use_threads=False)
+            there = frozenset(file.schema_arrow.names)
+            return file.read([name for name in wanted if name in there], use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
