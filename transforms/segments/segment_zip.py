@@ -103,7 +103,10 @@ class _BoundedFile:
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """One table of one segment as a local CSV file: `bytes` long, its header line included."""
+    """One table of one segment as a local CSV file: `bytes` long, its header line included.
+
+    `rows` are the line feeds outside quotes, but for the header's: rows, if it is well-formed.
+    """
 
     segment: SegmentName
     schema: TableSchema
@@ -111,11 +114,27 @@ class TableFile:
     header_bytes: int
     bytes: int
     sha256: str
+    rows: int
 
     @property
     def table(self) -> str:
         """The table's name."""
         return self.schema.table
+
+
+class LineCounter:
+    """Counts the line feeds outside quotes of a text that comes in pieces."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._quoted = False
+
+    def update(self, piece: bytes) -> None:
+        """Count on."""
+        # Two quotes in a row change nothing, and most quotes of a JSON text are such.
+        parts = piece.replace(b'""', b"").split(b'"')
+        self.count += sum(part.count(b"\n") for part in parts[self._quoted :: 2])
+        self._quoted ^= len(parts) % 2 == 0
 
 
 class SegmentZip:
@@ -154,17 +173,19 @@ class SegmentZip:
         """
         info = self._entries[folder, table]
         path = into / f"{folder}-{table}-{self.name.blocks.key}.csv"
-        digest = hashlib.sha256()
+        digest, lines = hashlib.sha256(), LineCounter()
         head = b""
         with naming_full_disk(path), path.open("wb") as file:
             for chunk in self._checked_text(info):
                 if len(head) < _MAX_HEADER_BYTES:
                     head += chunk[:_MAX_HEADER_BYTES]
                 digest.update(chunk)
+                lines.update(chunk)
                 file.write(chunk)
         line = head[: head.find(b"\n") + 1]
         schema = self._schema(table, line)
-        return TableFile(self.name, schema, path, len(line), info.file_size, digest.hexdigest())
+        sha256, rows = digest.hexdigest(), lines.count - 1
+        return TableFile(self.name, schema, path, len(line), info.file_size, sha256, rows)
 
     def check(self, folder: str) -> None:
         """Read a folder's entries only to prove their CRCs."""

@@ -96,8 +96,11 @@ def read_record(path: Path) -> tuple[LoadedSegment, ...]:
         raise IntegrityError(f"{path} {_DAMAGED}") from error
 
 
-def segments_source(records: Iterable[Path]) -> str:
-    """SQL for the rows of `strata.segments` in records, those of an earlier release among them."""
+def segments_source(records: str) -> str:
+    """SQL for the rows of `strata.segments` in records, those of an earlier release among them.
+
+    `records` is SQL for the list of their files.
+    """
     known = {
         "segment_id": "case when index_id is null then '' else segment_id end",
         "index_id": "coalesce(index_id, segment_id)",
@@ -105,17 +108,17 @@ def segments_source(records: Iterable[Path]) -> str:
     columns = ", ".join(f"{known.get(name, name)} as {name}" for name in SEGMENTS.names)
     return (
         f"(select {columns} from (select null::varchar as index_id where false "  # noqa: S608
-        f"union all by name from read_parquet({quote_files(records)}, union_by_name = true)))"
+        f"union all by name from read_parquet({records}, union_by_name = true)))"
     )
 
 
-def receipts_source(records: Iterable[Path]) -> str:
-    """SQL for the rows of `strata.receipts` in records."""
+def receipts_source(records: str) -> str:
+    """SQL for the rows of `strata.receipts` in records; see `segments_source`."""
     key = ", ".join(_KEY)
     own = ", ".join(f"receipt.{field.name} as {field.name}" for field in _OWN)
     return (
         f"(select {key}, {own} from (select {key}, unnest(receipts) as receipt "  # noqa: S608 - ours
-        f"from read_parquet({quote_files(records)})))"
+        f"from read_parquet({records})))"
     )
 
 
@@ -124,7 +127,8 @@ def recorded_receipts(
 ) -> Iterator[Receipt]:
     """The receipts in records, ascending by block and table, of rows for which `where` holds."""
     if records:
-        query = f"from {receipts_source(records)} where {where} order by first_block, table_name"
+        source = receipts_source(quote_files(records))
+        query = f"from {source} where {where} order by first_block, table_name"
         try:
             with file_connection() as con:
                 found = read_receipts(con, query, values or {})
