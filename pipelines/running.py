@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from pipelines.instance import (
     open_instance,
 )
 from pipelines.jobs import load_and_publish, publish_windows
+from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
 from pipelines.retries import MACHINE
 from pipelines.run_requests import batch_tags
 from pipelines.site.site import LISTED_SECONDS, Site
@@ -69,6 +71,9 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
                 waiting.extendleft(reversed(_rest(site, batch, partitions)))
         if site.settings.window:
             report(runner.run(publish_windows.name, None))
+        # Where no daemon does so; one run comes at a time, so few become old.
+        days = site.settings.keep_runs_days
+        remove_old_runs(instance, days, datetime.now(UTC), most=NEWEST_KEPT)
 
 
 def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch]:
