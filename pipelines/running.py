@@ -24,7 +24,7 @@ from pipelines.jobs import load_and_publish, publish_windows
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
 from pipelines.retries import MACHINE
 from pipelines.run_requests import batch_tags
-from pipelines.site.site import Site
+from pipelines.site.site import LISTED_SECONDS, Site
 from pipelines.site.status import site_status
 from transforms import interrupts
 
@@ -56,7 +56,7 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
     defs = definitions(site.settings)
     with open_instance(home) as instance, only_command_line(instance, home):
         runner = _Runner(site, instance, defs)
-        status = site_status(site)
+        status = site_status(site, LISTED_SECONDS)
         partitions = add_partitions(instance, status.known)
         waiting = deque(plan_batches(status.to_do, partitions, site.settings.batch))
         while waiting:
@@ -78,7 +78,7 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
 
 def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch]:
     """What to try after a batch failed: always less than the batch."""
-    left = frozenset(site_status(site).to_do) & frozenset(batch.segments)
+    left = frozenset(site_status(site, LISTED_SECONDS).to_do) & frozenset(batch.segments)
     if len(left) == len(batch.segments):
         return batch.halves()
     return list(plan_batches(left, partitions, len(batch.segments)))
