@@ -82,10 +82,15 @@ def read_about(path: Path) -> About:
 
 @lru_cache(maxsize=4096)
 def read_record(path: Path) -> tuple[LoadedSegment, ...]:
-    """The segments of a record, ascending; the file is named by its bytes and never changes.
+    """The segments of a record, as `parse_record` gives them, in memory from then on.
 
-    Raises `IntegrityError` where it is damaged.
+    The file is named by its bytes and never changes.
     """
+    return parse_record(path)
+
+
+def parse_record(path: Path) -> tuple[LoadedSegment, ...]:
+    """The segments of a record, ascending. Raises `IntegrityError` where it is damaged."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             columns = [name for name in SEGMENTS.names if name in file.schema_arrow.names]
