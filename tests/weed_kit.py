@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +91,25 @@ def weed_server(folder: Path) -> Iterator[WeedServer]:
         yield server
 
 
+class OwnServer:
+    """A server that can be stopped and started again at the same address, within `credentials`."""
+
+    def __init__(self, folder: Path) -> None:
+        check_program()
+        self._folder = folder
+        self._ports = _free_ports()
+        self.server = WeedServer(f"http://127.0.0.1:{self._ports['s3.port']}")
+
+    def start(self) -> None:
+        """Start it; returns when it answers."""
+        self._process = _start(self._folder, self._ports)
+        _wait(self.server, self._folder)
+
+    def stop(self) -> None:
+        """End it at once."""
+        _end(self._process, self._ports)
+
+
 def start_shared() -> None:
     """Start the server of this test session unless somebody has; it need not answer yet."""
     folder = Path(os.environ[SESSION])
@@ -154,12 +173,16 @@ def _running(folder: Path) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{ports['s3.port']}"
     finally:
-        process.kill()  # asked to end it takes half a minute, and leaves the same sockets
-        process.wait()
-        for name in ("master", "volume", "filer", "s3"):
-            Path(f"/tmp/seaweedfs-{name}-grpc-{ports[f'{name}.port.grpc']}.sock").unlink(
-                missing_ok=True
-            )
+        _end(process, ports)
+
+
+def _end(process: subprocess.Popen[bytes], ports: Mapping[str, int]) -> None:
+    process.kill()  # asked to end it takes half a minute, and leaves the same sockets
+    process.wait()
+    for name in ("master", "volume", "filer", "s3"):
+        Path(f"/tmp/seaweedfs-{name}-grpc-{ports[f'{name}.port.grpc']}.sock").unlink(
+            missing_ok=True
+        )
 
 
 def _free_ports() -> dict[str, int]:
@@ -175,14 +198,14 @@ def _free_ports() -> dict[str, int]:
 
 def _start(folder: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
     data = folder / "weed"
-    data.mkdir(parents=True)
+    data.mkdir(parents=True, exist_ok=True)
     actions = ["Admin", "Read", "List", "Tagging", "Write"]
     keys = [{"accessKey": KEY, "secretKey": SECRET}]
     identity = {"name": "test", "credentials": keys, "actions": actions}
     config = folder / "s3.json"
     config.write_text(json.dumps({"identities": [identity]}))
     (folder / "master.toml").write_text(_MASTER)
-    with (folder / "weed.log").open("wb") as log:
+    with (folder / "weed.log").open("ab") as log:
         return subprocess.Popen(
             [
                 _PROGRAM,

@@ -1,0 +1,169 @@
+"""Three machines, set up by the manual, with the servers that they share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from boto3.session import Session
+
+from tests.cluster.machines_kit import Machine, blocks, choose_ports, machines, wait_for
+from tests.cluster.servers_kit import Database, postgres_server, valkey_server
+from tests.weed_kit import KEY, SECRET, OwnServer, credentials
+
+MOST_SECONDS = 40
+"""After so many seconds a run is taken for dead."""
+
+_BUCKETS = ("segments", "strata")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Machines 1 to 3, and what they share."""
+
+    machines: list[Machine]
+    database: Database
+    weed: OwnServer
+    ports: list[dict[str, int]]
+
+    def upload(self, *segments: Path) -> None:
+        """Put segments into the source, in this order."""
+        client = self._client()
+        for path in segments:
+            client.upload_file(str(path), "segments", f"mainnet/{path.name}")
+        client.close()
+
+    def archive(self) -> dict[str, bytes]:
+        """Everything that is published, by its place in the archive."""
+        client = self._client()
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket="strata", Prefix="archive/")
+        keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
+        found = {
+            key.removeprefix("archive/"): client.get_object(Bucket="strata", Key=key)["Body"].read()
+            for key in keys
+        }
+        client.close()
+        return found
+
+    def runs(self, status: str) -> list[str]:
+        """The ids of Dagster's runs in a status."""
+        return self.database_sql(f"select run_id from runs where status = '{status}'").split()
+
+    def database_sql(self, statement: str) -> str:
+        """What a statement answers in Dagster's database."""
+        return self.database.sql(statement, "dagster")
+
+    def process_of(self, run: str) -> int:
+        """The process that works on a run, or 0."""
+        told = self.database_sql(
+            "select event from event_logs where event like '%Started process for run (pid: %'"
+            f" and run_id = '{run}'"
+        )
+        found = re.search(r"Started process for run \(pid: (\d+)\)", told)
+        return int(found[1]) if found else 0
+
+    def ask_dagster(self, query: str, **variables: object) -> Any:
+        """What Dagster's web interface answers to a query of GraphQL."""
+        url = f"http://127.0.0.1:{self.ports[0]['web']}/graphql"
+        asked = {"query": query, "variables": variables}
+        return httpx2.post(url, json=asked, timeout=60).json()["data"]
+
+    def get(self, path: str) -> httpx2.Response:
+        """What the server on the third machine answers."""
+        return httpx2.get(f"http://127.0.0.1:{self.ports[2]['http']}{path}", timeout=60)
+
+    def wait_for(self, condition: Any, seconds: float = 120) -> None:
+        """Return when something is so; fail with the logs where it never is."""
+        wait_for(condition, self.logged, seconds)
+
+    def logged(self) -> str:
+        """What all services and PostgreSQL have logged."""
+        return "\n".join([self.database.logged(), *(one.logged() for one in self.machines)])
+
+    def _client(self) -> Any:
+        return Session().client("s3", endpoint_url=self.weed.server.url)
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """Everything that the manual says of several machines, but for the server, is done."""
+    with ExitStack() as held:
+        database = held.enter_context(postgres_server())
+        weed = OwnServer(folder / "weed")
+        held.enter_context(credentials(weed.server.url))
+        weed.start()
+        held.callback(weed.stop)
+        made = held.enter_context(machines(folder, "machine-1", "machine-2", "machine-3"))
+        built = Cluster(made, database, weed, [])
+        client = built._client()
+        for bucket in _BUCKETS:
+            client.create_bucket(Bucket=bucket)
+        client.close()
+        servers, setup, start, workers, _ = blocks("Several machines")
+        _prepare(made[0], database)
+        assert made[0].run(servers.commands)[-1] == "systemctl restart postgresql redis-server"
+        database.sql("select pg_reload_conf()")
+        settings = made[0].place("/etc/redis/redis.conf")
+        broker = held.enter_context(valkey_server(folder / "valkey", settings))
+        for name in setup.machines:
+            machine = _named(made, name)
+            machine.run(setup.commands)
+            built.ports.append(choose_ports(machine))
+            _configure(machine, database.port, broker, weed.server.url)
+        for name in start.machines:
+            _named(made, name).run(start.commands)
+        for name in workers.machines:
+            _named(made, name).run(workers.commands)
+        yield built
+
+
+def serve(built: Cluster) -> None:
+    """The last step of the manual: the server."""
+    *_, last = blocks("Several machines")
+    for name in last.machines:
+        _named(built.machines, name).serve(last.commands)
+
+
+def _named(made: list[Machine], name: str) -> Machine:
+    (found,) = (one for one in made if one.folder.name == name)
+    return found
+
+
+def _prepare(machine: Machine, database: Database) -> None:
+    """What Debian's packages of PostgreSQL and Redis lay out."""
+    machine.commands = database.bin
+    machine.variables = {
+        "PGHOST": str(database.folder),
+        "PGPORT": str(database.port),
+        "PGUSER": "postgres",
+    }
+    main = machine.place("/etc/postgresql/18/main")
+    main.mkdir(parents=True)
+    (main / "pg_hba.conf").symlink_to(database.data / "pg_hba.conf")
+    machine.place("/etc/redis").mkdir()
+    machine.place("/etc/redis/redis.conf").write_text("")
+
+
+def _configure(machine: Machine, database: int, broker: int, bucket: str) -> None:
+    """What the manual leaves to be edited, and shorter times."""
+    changes = {
+        "machine-1:5432": f"127.0.0.1:{database}",
+        "machine-1:6379": f"127.0.0.1:{broker}",
+        "AWS_ACCESS_KEY_ID=change-me": f"AWS_ACCESS_KEY_ID={KEY}",
+        "AWS_SECRET_ACCESS_KEY=change-me": f"AWS_SECRET_ACCESS_KEY={SECRET}",
+        "# AWS_ENDPOINT_URL=https://s3.example.com": f"AWS_ENDPOINT_URL={bucket}",
+    }
+    machine.edit("/etc/strata/strata.env", changes)
+    machine.configure(STRATA_POLL_SECONDS="2", STRATA_BATCH="5")
+    machine.edit(
+        "/var/lib/strata/dagster/dagster.yaml",
+        {
+            "max_runtime_seconds: 3600": f"max_runtime_seconds: {MOST_SECONDS}",
+            "poll_interval_seconds: 30": "poll_interval_seconds: 2",
+        },
+    )

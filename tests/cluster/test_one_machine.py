@@ -1,0 +1,50 @@
+"""What `docs/operations.md` says of one machine, done word for word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx2
+
+from pipelines.settings import Settings
+from tests.cluster.machines_kit import Machine, blocks, choose_ports, machines, wait_for
+from tests.pipelines.kit import make_segment
+from tests.segments_kit import KIT_CHAIN
+
+
+def test_the_manual_sets_up_a_machine_that_loads_publishes_serves_and_stops(
+    tmp_path: Path,
+) -> None:
+    setup, copy, start, serve = blocks("One machine")
+    with machines(tmp_path, "machine") as (machine,):
+        machine.run(setup.commands)
+        machine.run(copy.commands)
+        ports = choose_ports(machine)
+        machine.configure(STRATA_POLL_SECONDS="1")
+        source = Settings(source=str(machine.place("/var/lib/strata/segments")))
+        for number in range(3):
+            make_segment(source, number)
+
+        machine.run(start.commands)
+        wait_for(lambda: '"to_do": []' in status(machine), machine.logged)
+        machine.serve(serve.commands)
+        index = f"http://127.0.0.1:{ports['http']}/archive/{KIT_CHAIN}/index.json"
+        told = httpx2.get(index).json()
+        page = httpx2.get(f"http://127.0.0.1:{ports['web']}/server_info")
+        verified = machine.strata("verify")
+        for one in machine.services.values():
+            one.stop()
+
+        assert told["complete_until"] == 30
+        assert page.status_code == 200
+        assert verified.returncode == 0, verified.stdout
+        assert [one.main.returncode for one in machine.services.values()] == [0, 0, 0]
+        called = [call.partition(" --")[0] for call in machine.noted]
+        assert called == [
+            *("useradd", "systemctl daemon-reload"),
+            *("systemctl enable", "systemctl enable"),
+        ]
+
+
+def status(machine: Machine) -> str:
+    return machine.strata("status", "--json").stdout
