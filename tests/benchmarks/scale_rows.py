@@ -12,9 +12,13 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+import dagster as dg
+
 from exporters.settings import Locations
 from pipelines.commands.group import strata
+from pipelines.discovery import segment_sensor
 from pipelines.instance import add_partitions, open_instance
+from pipelines.jobs import load_and_publish
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.benchmarks.scale_site import Place
@@ -91,6 +95,26 @@ def show(place: Place) -> None:
     open_warehouse(place.settings.warehouse).show()
 
 
+def look(place: Place) -> None:
+    """Let the sensor look once, and do what the daemon does with its answer."""
+    settings, cursor = place.with_one_new, place.folder / "cursor"
+    sensor = segment_sensor(load_and_publish, settings)
+    with (
+        open_instance(place.home) as instance,
+        dg.build_sensor_context(
+            instance=instance,
+            cursor=cursor.read_text() if cursor.exists() else None,
+            resources={"site": Site(settings)},
+        ) as context,
+    ):
+        result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        assert len(result.run_requests or ()) == 1, result
+        for asked in result.dynamic_partitions_requests or ():
+            instance.add_dynamic_partitions(asked.partitions_def_name, list(asked.partition_keys))
+        cursor.write_text(result.cursor or "")
+
+
 def without_views(place: Place) -> None:
     """Remove `current.duckdb`."""
     (Path(place.settings.warehouse) / "current.duckdb").unlink(missing_ok=True)
@@ -102,5 +126,6 @@ ROWS = (
     Row("`strata load` of 100 segments", load_all),
     Row("publishing one segment", publish_one, prepare=load_one),
     Row("`strata run` of 100 segments", run, prepare=partitions),
+    Row("a look of the sensor, one segment being new", look, prepare=look),
     Row("`current.duckdb`", show, prepare=without_views),
 )

@@ -138,10 +138,15 @@ def read_ids(path: Path) -> RecordedIds:
 
 @lru_cache(maxsize=4096)
 def read_record(path: Path) -> tuple[LoadedSegment, ...]:
-    """The segments of a record, ascending; the file is named by its bytes and never changes.
+    """The segments of a record, as `parse_record` gives them, in memory from then on.
 
-    Raises `IntegrityError` where it is damaged.
+    The file is named by its bytes and never changes.
     """
+    return parse_record(path)
+
+
+def parse_record(path: Path) -> tuple[LoadedSegment, ...]:
+    """The segments of a record, ascending. Raises `IntegrityError` where it is damaged."""
     return tuple(parse_segments(_read(path, SEGMENTS.names)))
 
 
