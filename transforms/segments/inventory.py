@@ -114,8 +114,10 @@ def take_inventory(
     right.
     """
     size_of = held.files.get
-    loaded = [info for info in objects if size_of(info.key) == info.size]
-    others = [info for info in objects if size_of(info.key) != info.size]
+    loaded: list[ObjectInfo] = []
+    others: list[ObjectInfo] = []
+    for info in objects:
+        (loaded if size_of(info.key) == info.size else others).append(info)
     files, refused = _named(others, index)
     if twins := _twins(files, held):
         files += _named([info for info in loaded if info.key in twins], index)[0]
