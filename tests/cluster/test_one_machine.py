@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -44,6 +46,31 @@ def test_the_manual_sets_up_a_machine_that_loads_publishes_serves_and_stops(
             *("useradd", "systemctl daemon-reload"),
             *("systemctl enable", "systemctl enable"),
         ]
+
+
+def test_a_stopped_daemon_leaves_no_run_at_work(tmp_path: Path) -> None:
+    setup, copy, start, _ = blocks("One machine")
+    with machines(tmp_path, "machine") as (machine,):
+        for block in (setup, copy):
+            machine.run(block.commands)
+        choose_ports(machine)
+        machine.configure(STRATA_POLL_SECONDS="1")
+        source = Settings(source=str(machine.place("/var/lib/strata/segments")))
+        for number in range(100):
+            make_segment(source, number)
+
+        machine.run(start.commands)
+        wait_for(lambda: run_statuses(machine) == {"STARTED"}, machine.logged)
+        machine.services["strata-daemon"].stop()
+
+        assert run_statuses(machine) == {"FAILURE"}
+
+
+def run_statuses(machine: Machine) -> set[str]:
+    """The statuses of Dagster's runs."""
+    database = machine.place("/var/lib/strata/dagster/history/runs.db")
+    with closing(sqlite3.connect(database, timeout=30)) as con:
+        return {status for (status,) in con.execute("select status from runs")}
 
 
 def status(machine: Machine) -> str:
