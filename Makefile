@@ -23,7 +23,7 @@ WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup cluster run serve ui protos test lint unit weed servers cluster-test crash-test fault-test bench bench-api clean help
+.PHONY: setup cluster run serve ui protos test lint unit weed servers cluster-test crash-test fault-test bench bench-api bench-scale clean help
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -101,6 +101,9 @@ bench: setup ## measure load, splice, merging and Dagster's own cost beside thei
 
 bench-api: setup ## measure the read API at 1,000 segments and at 20,000 uncompacted (wants wrk, 9 GB and half an hour)
 	$(BIN)/python -m tests.benchmarks.api
+
+bench-scale: setup ## measure what a new segment costs beside 1,000, 20,000 and 75,000 (20 minutes to make, 13 GB)
+	$(BIN)/python -m tests.benchmarks.scale
 
 clean: ## remove the embedded run's data and Dagster's state
 	rm -rf strata-data exports

@@ -12,7 +12,7 @@ from pipelines.assets.keys import INDEX, table_key
 from pipelines.partitions import partitions_of_run
 from pipelines.retries import retried_if_transient
 from pipelines.site.audits import CHECKS, Check, Problem, found_by, gather
-from pipelines.site.site import Site
+from pipelines.site.site import LISTED_SECONDS, Site
 from pipelines.site.status import EMPTY_STATUS, SiteStatus, site_status
 from transforms.blocks import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
@@ -80,7 +80,7 @@ def _status_check(evaluate: _Evaluate) -> dg.AssetChecksDefinition:
 
     @dg.asset_check(asset=INDEX, name=name, description=_MEANINGS[name])
     def check(site: dg.ResourceParam[Site]) -> dg.AssetCheckResult:
-        evaluation = evaluate(site_status(site))
+        evaluation = evaluate(site_status(site, LISTED_SECONDS))
         return dg.AssetCheckResult(
             passed=evaluation.passed, severity=evaluation.severity, metadata=evaluation.metadata
         )

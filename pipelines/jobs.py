@@ -1,12 +1,14 @@
 """The jobs: what can be launched by name, from the interface, a schedule or the command line."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
 from pydantic import Field
 
 from pipelines.assets import keys
+from pipelines.old_runs import remove_old_runs
 from pipelines.retries import retried_if_transient
 from pipelines.site.completing import complete_archive
 from pipelines.site.site import Site
@@ -225,8 +227,22 @@ def complete() -> None:
     look_at_archive()
 
 
+@dg.op
+def remove_runs(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
+    """Remove runs that ended longer ago than the setting says."""
+    days = site.settings.keep_runs_days
+    removed = remove_old_runs(context.instance, days, datetime.now(UTC))
+    context.add_output_metadata({"removed": removed})
+
+
+@dg.job(description="Remove old runs and their logs from Dagster; what they made stays.")
+def forget_runs() -> None:
+    """One op; `STRATA_KEEP_RUNS_DAYS` says what is old."""
+    remove_runs()
+
+
 ALL = (
     *(load, publish, load_and_publish, publish_windows),
-    *(load_captures, compact, complete, export_range, verify),
+    *(load_captures, compact, complete, export_range, verify, forget_runs),
 )
 """Every job."""

@@ -6,10 +6,12 @@ Only what Dagster must know of segments belongs here; which segments there are s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import dagster as dg
+from dagster._core.instance.types import DynamicPartitionsStore
 from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
@@ -21,14 +23,33 @@ from transforms.blocks import BlockRange
 ADDED_AT_ONCE = 25_000
 """How many partitions one request adds: Dagster's own recommendation."""
 
+_PAGE = 1000
+
 
 class SegmentPartitions(dg.DynamicPartitionsDefinition):
-    """Dynamic partitions that look a range up once per process.
+    """Dynamic partitions that a process reads once, and again when some were added.
 
     Dagster asks for the keys of a run's range again for every asset and every piece of metadata,
-    and each answer reads all partitions there are: at 75,000 that is 0.2 s, some 3,000 times per
-    batch. New partitions are added behind the old ones, so what lies between two does not change.
+    and for all keys for every table that is checked; each answer reads all partitions there are: at
+    75,000 that is 0.2 s. New partitions are added behind the old ones, so what lies between two
+    does not change. A process that knows them does not see that one was deleted by hand.
     """
+
+    def get_partition_keys(
+        self,
+        current_time: datetime | None = None,
+        dynamic_partitions_store: DynamicPartitionsStore | None = None,
+    ) -> Sequence[str]:
+        """All keys, in the order they were added."""
+        with dg.partition_loading_context(current_time, dynamic_partitions_store) as context:
+            newest = self.get_last_partition_key()
+            store = context.dynamic_partitions_store
+            known = _known_keys.get(store, ())
+            if not known or known[-1] != newest:
+                known = super().get_partition_keys()
+                if store is not None:
+                    _known_keys[store] = known
+            return known
 
     def get_partition_keys_in_range(
         self, partition_key_range: dg.PartitionKeyRange
@@ -49,6 +70,7 @@ class SegmentPartitions(dg.DynamicPartitionsDefinition):
         return newest.results[0] if newest.results else None
 
 
+_known_keys: WeakKeyDictionary[object, Sequence[str]] = WeakKeyDictionary()
 _known_ranges: WeakKeyDictionary[object, dict[dg.PartitionKeyRange, Sequence[str]]] = (
     WeakKeyDictionary()
 )
@@ -70,6 +92,26 @@ def missing_partitions(known: Collection[str], blocks: Iterable[BlockRange]) -> 
     """The keys of segments that have no partition yet, ascending."""
     present = frozenset(known)
     return sorted({key for key in (one.key for one in blocks) if key not in present})
+
+
+def partitions_from(instance: dg.DagsterInstance, wanted: Collection[str]) -> list[str]:
+    """The partitions that were added last, back to the oldest of `wanted`, in the order of adding.
+
+    Where one of `wanted` is no partition, these are all there are.
+    """
+    missing = set(wanted)
+    found: list[str] = []
+    cursor: str | None = None
+    while missing:
+        page = instance.get_paginated_dynamic_partitions(
+            str(SEGMENTS.name), limit=_PAGE, ascending=False, cursor=cursor
+        )
+        found += page.results
+        missing.difference_update(page.results)
+        cursor = page.cursor
+        if not page.has_more:
+            break
+    return found[::-1]
 
 
 class RunContext(Protocol):

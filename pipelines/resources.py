@@ -27,6 +27,7 @@ class StrataResource(dg.ConfigurableResource[Site]):
     lag_blocks: int
     poll_seconds: int
     require_id_chain: bool
+    keep_runs_days: int
 
     @classmethod
     def of(cls, settings: Settings) -> StrataResource:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
@@ -21,6 +21,7 @@ MOST_AT_ONCE = 20
 
 _NO_TAGS: Mapping[str, str] = MappingProxyType({})
 _LONGEST_PAUSE = timedelta(hours=1)
+_MOST_EARLIER = 7  # of runs: their pause is the longest one
 _UNFINISHED = (
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -55,14 +56,16 @@ def run_requests(
         batch = waiting.popleft()
         if any(batch.blocks.overlaps(taken) for taken in busy):
             continue
-        ended = _earlier_runs(instance, batch)
-        if ended and now < max(ended) + _pause(len(ended)):
+        earlier = _earlier_runs(instance, batch)
+        if earlier and now < _last_end(earlier) + _pause(len(earlier)):
             continue
-        if ended and batch.halves():
+        if earlier and batch.halves():
             waiting.extendleft(reversed(batch.halves()))
             continue
         free -= 1
-        yield dg.RunRequest(run_key=f"{batch}:{len(ended)}", tags={**batch_tags(batch), **tags})
+        # Not their number: old runs are removed, and Dagster takes no key twice.
+        after = earlier[0].dagster_run.run_id if earlier else ""
+        yield dg.RunRequest(run_key=f"{batch}:{after}", tags={**batch_tags(batch), **tags})
 
 
 def blocks_in_progress(instance: dg.DagsterInstance) -> list[BlockRange]:
@@ -76,12 +79,16 @@ def blocks_in_progress(instance: dg.DagsterInstance) -> list[BlockRange]:
     ]
 
 
-def _earlier_runs(instance: dg.DagsterInstance, batch: Batch) -> list[datetime]:
-    """When runs over this very batch ended."""
-    records = instance.get_run_records(dg.RunsFilter(tags={BATCH_TAG: str(batch)}))
-    return [datetime.fromtimestamp(record.end_time or 0, UTC) for record in records]
+def _earlier_runs(instance: dg.DagsterInstance, batch: Batch) -> Sequence[dg.RunRecord]:
+    """The runs over this very batch, the newest first; no more than make a difference."""
+    return instance.get_run_records(
+        dg.RunsFilter(tags={BATCH_TAG: str(batch)}), limit=_MOST_EARLIER
+    )
+
+
+def _last_end(runs: Iterable[dg.RunRecord]) -> datetime:
+    return datetime.fromtimestamp(max(run.end_time or 0 for run in runs), UTC)
 
 
 def _pause(runs: int) -> timedelta:
-    # No pause grows past the longest, and no number overflows on the way there.
-    return min(timedelta(minutes=2 ** min(runs - 1, 10)), _LONGEST_PAUSE)
+    return min(timedelta(minutes=2 ** (runs - 1)), _LONGEST_PAUSE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
@@ -20,9 +21,10 @@ from pipelines.instance import (
     open_instance,
 )
 from pipelines.jobs import load_and_publish, publish_windows
+from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
 from pipelines.retries import MACHINE
 from pipelines.run_requests import batch_tags
-from pipelines.site.site import Site
+from pipelines.site.site import LISTED_SECONDS, Site
 from pipelines.site.status import site_status
 from transforms import interrupts
 
@@ -54,7 +56,7 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
     defs = definitions(site.settings)
     with open_instance(home) as instance, only_command_line(instance, home):
         runner = _Runner(site, instance, defs)
-        status = site_status(site)
+        status = site_status(site, LISTED_SECONDS)
         partitions = add_partitions(instance, status.known)
         waiting = deque(plan_batches(status.to_do, partitions, site.settings.batch))
         while waiting:
@@ -69,11 +71,14 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
                 waiting.extendleft(reversed(_rest(site, batch, partitions)))
         if site.settings.window:
             report(runner.run(publish_windows.name, None))
+        # Where no daemon does so; one run comes at a time, so few become old.
+        days = site.settings.keep_runs_days
+        remove_old_runs(instance, days, datetime.now(UTC), most=NEWEST_KEPT)
 
 
 def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch]:
     """What to try after a batch failed: always less than the batch."""
-    left = frozenset(site_status(site).to_do) & frozenset(batch.segments)
+    left = frozenset(site_status(site, LISTED_SECONDS).to_do) & frozenset(batch.segments)
     if len(left) == len(batch.segments):
         return batch.halves()
     return list(plan_batches(left, partitions, len(batch.segments)))

@@ -16,6 +16,7 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     """Windows every hour, where the setting asks for them; small volumes merged every hour.
 
     Every day a listing of the archive is held against its index, and what is missing is made again.
+    Old runs are removed from Dagster every day.
     All documents and a sample of the files are proven every day. The proof of everything reads
     every byte, some hours of it each night, and goes on the next night. That may cost money or
     time, so somebody must turn it on.
@@ -24,6 +25,7 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
         _schedule("windows_every_hour", jobs.publish_windows, "17 * * * *", bool(settings.window)),
         _schedule("compact_every_hour", jobs.compact, "47 * * * *"),
         _schedule("complete_every_day", jobs.complete, "2 2 * * *"),
+        _schedule("forget_runs_every_day", jobs.forget_runs, "12 1 * * *"),
         _schedule("verify_quickly_every_day", jobs.verify, "31 2 * * *", True, _check(quick=True)),
         _schedule(
             "verify_a_part_every_night",

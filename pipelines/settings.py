@@ -19,7 +19,8 @@ class Settings(Locations):
     segments that one Dagster run takes; `lag_blocks` how many blocks the archive may be behind the
     newest segment before the freshness check warns; `poll_seconds` the time between two looks at
     the source; `require_id_chain` lets a load refuse a segment that contradicts the chain of the
-    network's ids.
+    network's ids; `keep_runs_days` the days for which Dagster keeps runs that have ended, with
+    their logs (0: for ever).
     """
 
     window: Natural = 0
@@ -27,6 +28,7 @@ class Settings(Locations):
     lag_blocks: Positive = 5000
     poll_seconds: Positive = 60
     require_id_chain: Switch = False
+    keep_runs_days: Natural = 7
 
     @property
     def embedded(self) -> bool:

@@ -1,17 +1,21 @@
-"""Reading for servers: one DuckDB per process that has the warehouse's files attached read-only.
+"""Reading for servers: one DuckDB per process that attaches the warehouse's files read-only.
 
 The files never change, so one that two catalog generations name stays attached, its pages warm and
-its statements prepared. Nothing here knows what the files hold.
+its statements prepared. A file is attached when a statement first names it: of hundreds a server
+asks few at a time, and each takes memory. Nothing here knows what the files hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import Lock, Timer
+from time import monotonic
 from typing import Any
 
 import duckdb
@@ -29,6 +33,10 @@ from transforms.errors import StrataError
 Row = tuple[Any, ...]
 _MAX_PREPARED = 200
 _AGAIN_SECONDS = 0.02
+_ALIAS = re.compile(r"\bf\d+(?=\.)")
+
+IDLE_SECONDS = 60.0
+"""How long a file stays attached, at 0.8 MB and a thousandth of a second, that nobody asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +53,24 @@ class InterruptedQueryError(StrataError):
     """A query was stopped by `Session.interrupt`, for its time limit or because nobody waits."""
 
 
+@dataclass(slots=True)
+class _File:
+    """A file that may be asked: `users` count who may name it, `busy` statements that do.
+
+    It is open from the beginning and attached, under its alias, when a statement names it.
+    """
+
+    path: Path
+    alias: str
+    descriptor: int
+    users: int = 0
+    busy: int = 0
+    attached: bool = False
+    last_used: float = 0.0
+
+
 class SessionPool:
-    """The attached files and the sessions over them. Safe to use from many threads."""
+    """The files and the sessions over them. Safe to use from many threads."""
 
     def __init__(
         self, scratch: Path, *, threads: int = 1, memory_limit: str = MEMORY_LIMIT
@@ -64,38 +88,83 @@ class SessionPool:
         self._con.execute(f"set global disabled_optimizers = '{off}'")
         self._lock = Lock()
         self._numbers = count()
-        self._attached: dict[Path, tuple[str, int]] = {}
+        self._files: dict[Path, _File] = {}
+        self._named: dict[str, _File] = {}
         self._idle: list[Session] = []
         self._lent = 0
         self._closed = False
 
     def attach(self, path: Path) -> str:
-        """Attach a file, or count one more user of it; returns the name to put before a table.
+        """Let statements name a file, or count one more user of it; returns the alias to use.
 
-        The file may be removed afterwards: it stays open. Raises `duckdb.IOException` where it is
+        The file may be removed afterwards: it stays open. Raises `FileNotFoundError` where it is
         not there.
         """
         with self._lock:
-            alias, users = self._attached.get(path, ("", 0))
-            if not users:
-                alias = f"f{next(self._numbers)}"
-                with plain_errors():
-                    self._con.execute(
-                        f"attach {quote_text(path)} as {quote_name(alias)} (read_only)"
-                    )
-            self._attached[path] = (alias, users + 1)
-            return alias
+            file = self._files.get(path)
+            if file is None:
+                descriptor = os.open(path, os.O_RDONLY)
+                file = _File(path, f"f{next(self._numbers)}", descriptor)
+                self._files[path] = self._named[file.alias] = file
+            file.users += 1
+            return file.alias
 
     def release(self, path: Path) -> None:
         """Count one user less, and let go of the file after the last one."""
         with self._lock:
-            alias, users = self._attached[path]
-            if users > 1:
-                self._attached[path] = (alias, users - 1)
+            if self._closed and path not in self._files:
                 return
-            del self._attached[path]
-            if not self._closed:
-                self._con.execute(f"detach {quote_name(alias)}")
+            file = self._files[path]
+            file.users -= 1
+            if not file.users:
+                del self._files[path], self._named[file.alias]
+                os.close(file.descriptor)
+                if not self._closed:
+                    self._detach(file)
+
+    def rest(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        """Detach what no statement has named for a while: each attached file takes memory."""
+        before = monotonic() - idle_seconds
+        with self._lock:
+            for file in self._named.values():
+                if not file.busy and file.last_used <= before and not self._closed:
+                    self._detach(file)
+
+    @property
+    def attached(self) -> int:
+        """How many files are attached."""
+        return sum(file.attached for file in self._named.values())
+
+    @contextmanager
+    def using(self, aliases: Iterable[str]) -> Iterator[None]:
+        """Attach the files that a statement names, unless they are, and keep them so."""
+        begun: list[_File] = []
+        try:
+            for alias in aliases:
+                with self._lock:
+                    file = self._named.get(alias)
+                    if file is not None:
+                        if not file.attached:
+                            self._attach(file)
+                        file.busy += 1
+                        begun.append(file)
+            yield
+        finally:
+            now = monotonic()
+            with self._lock:
+                for file in begun:
+                    file.busy, file.last_used = file.busy - 1, now
+
+    def _attach(self, file: _File) -> None:
+        path = file.path if _is_there(file) else Path(f"/dev/fd/{file.descriptor}")
+        with plain_errors():
+            self._con.execute(f"attach {quote_text(path)} as {quote_name(file.alias)} (read_only)")
+        file.attached = True
+
+    def _detach(self, file: _File) -> None:
+        if file.attached:
+            self._con.execute(f"detach {quote_name(file.alias)}")
+            file.attached = False
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -104,7 +173,7 @@ class SessionPool:
         The one returned last is lent first, so that few are warm instead of many lukewarm.
         """
         with self._lock:
-            session = self._idle.pop() if self._idle else Session(self._con.cursor())
+            session = self._idle.pop() if self._idle else Session(self._con.cursor(), self)
             self._lent += 1
         try:
             yield session
@@ -125,13 +194,18 @@ class SessionPool:
             # Closing the first connection closes those of all sessions.
             if self._closed and not self._lent:
                 self._closing.close()
+                for file in self._files.values():
+                    os.close(file.descriptor)
+                self._files.clear()
+                self._named.clear()
 
 
 class Session:
     """One connection, used by one thread at a time; only `interrupt` may come from another."""
 
-    def __init__(self, con: Connection) -> None:
+    def __init__(self, con: Connection, pool: SessionPool) -> None:
         self._con = con
+        self._pool = pool
         self._prepared: dict[str, str] = {}
         self._numbers = count()
         self._stopping = Lock()
@@ -178,14 +252,15 @@ class Session:
     @contextmanager
     def _running(self, sql: str, values: Sequence[Value]) -> Iterator[None]:
         try:
-            if values:
-                name = self._prepared.get(sql) or self._prepare(sql)
-                sql = f"execute {name}({', '.join(map(_literal, values))})"
-            if self._interrupted:
-                raise InterruptedQueryError("the query was interrupted before it began")
-            with plain_errors():
-                self._con.execute(sql)
-                yield
+            with self._pool.using(frozenset(_ALIAS.findall(sql))):
+                if values:
+                    name = self._prepared.get(sql) or self._prepare(sql)
+                    sql = f"execute {name}({', '.join(map(_literal, values))})"
+                if self._interrupted:
+                    raise InterruptedQueryError("the query was interrupted before it began")
+                with plain_errors():
+                    self._con.execute(sql)
+                    yield
         except duckdb.InterruptException as error:
             raise InterruptedQueryError("the query was interrupted") from error
 
@@ -211,3 +286,10 @@ def _literal(value: Value) -> str:
     if isinstance(value, Time):
         return f"make_timestamptz({value.micros})"
     return str(value).lower()
+
+
+def _is_there(file: _File) -> bool:
+    """Whether its path still leads to the file that is open."""
+    with suppress(OSError):
+        return os.path.samestat(file.path.stat(), os.fstat(file.descriptor))
+    return False

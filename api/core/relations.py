@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from transforms.blocks import BlockRange
 from transforms.duck import quote_name
-from transforms.lookups.lookup_tables import Lookups
+from transforms.lookups.held_lookups import Lookups
 from transforms.lookups.row_columns import TableColumns
 from transforms.warehouse.shapes import Shape
 
@@ -32,7 +32,7 @@ class HeldTable:
         """The table's name in SQL."""
         return f"{self.file}.main.{quote_name(self.table)}"
 
-    @property
+    @cached_property
     def is_usable(self) -> bool:
         """Whether the table has the columns that every query about it needs."""
         return all(map(self.columns.has, NEEDED[self.table]))

@@ -18,14 +18,19 @@ from api.core.errors import UnavailableError
 from api.core.relations import HeldTable
 from transforms.duck import MEMORY_LIMIT
 from transforms.errors import IntegrityError
-from transforms.lookups.lookup_tables import Lookups, read_lookups
+from transforms.lookups.held_lookups import Lookups
+from transforms.mapped_files import MappedFolder
 from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.held_files import HeldFiles
+from transforms.warehouse.segment_lists import SegmentList
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
 _Built = TypeVar("_Built")
+# Of a volume: open, attached when it is asked, and two that are mapped.
+_FILES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,11 @@ class Block:
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
-    `files` and `paths` are the volumes' names in SQL and all attached files, which `lease` keeps on
-    this machine; `lookups` say by such a name where in a volume rows can be. `segments` counts
-    them, None where their records cannot be read; `newest` is None where no block is loaded;
-    `captures` names the attached file of spam captures.
+    `files` and `paths` are the volumes' names in SQL and all files that may be asked, which `lease`
+    keeps on this machine; `lookups` say by such a name where in a volume rows can be. `held` are
+    the segments of each volume, by its key, None where their records cannot be read; `newest` is
+    None where no block is loaded; `captures` names the file of spam captures; `kept` is where a
+    machine keeps what was found of generations; `tables` are those that were asked for, by file.
     """
 
     catalog: Catalog
@@ -52,15 +58,30 @@ class Snapshot:
     paths: tuple[Path, ...]
     lease: ExitStack
     lookups: Mapping[str, Lookups | None] = field(default_factory=dict)
-    segments: int | None = None
+    held: Mapping[str, SegmentList] | None = None
     newest: Block | None = None
     captures: str | None = None
+    kept: MappedFolder | None = None
+    tables: dict[tuple[str, str], HeldTable] = field(default_factory=dict)
     users: int = 0
     retired: bool = False
     _built: dict[str, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Snapshot(generation {self.catalog.generation}, {self.users} users)"
+
+    @property
+    def segments(self) -> int | None:
+        """How many there are; None where their records cannot be read."""
+        return None if self.held is None else sum(map(len, self.held.values()))
+
+    @property
+    def known_segments(self) -> Mapping[str, SegmentList]:
+        """The segments of each volume, by its key. Raises what keeps records from being read."""
+        if self.held is None:
+            self.catalog.files.bring(self.catalog.document.records())
+            raise IntegrityError("the records of segments cannot be read: run strata verify")
+        return self.held
 
     def history(self, table: str) -> Sequence[HeldTable]:
         """The table in every file of history that has it, ascending by block."""
@@ -97,9 +118,12 @@ class Snapshot:
             for volume in volumes():
                 if table in volume.shapes:
                     file = snapshot.files[volume.key]
-                    lookups = snapshot.lookups.get(file)
-                    shape = volume.shapes[table]
-                    found.append(HeldTable(file, table, volume.blocks, shape, lookups))
+                    held = snapshot.tables.get((file, table))
+                    if held is None:
+                        shape, lookups = volume.shapes[table], snapshot.lookups.get(file)
+                        held = HeldTable(file, table, volume.blocks, shape, lookups)
+                        snapshot.tables[file, table] = held
+                    found.append(held)
             return [held for held in found if held.is_usable]
 
         return self.once(name, find)
@@ -144,6 +168,7 @@ class Snapshots:
         self._refreshing = Lock()
         self._current: Snapshot | None = None
         self._whole: Catalog | None = None
+        self._held = HeldFiles(warehouse.cache)
 
     @classmethod
     @contextmanager
@@ -180,6 +205,7 @@ class Snapshots:
         leaves the present generation in use.
         """
         with self._refreshing:
+            self._pool.rest()
             current = self._current
             newest, catalog = self._newest_catalog()
             if catalog is None or (
@@ -192,6 +218,8 @@ class Snapshots:
                 self._current = following
             if current is not None:
                 self._retire(current)
+            if newest is catalog:
+                self._held.tidy(catalog)
             return True
 
     @contextmanager
@@ -244,17 +272,11 @@ class Snapshots:
             return seen, seen
 
     def _open(self, catalog: Catalog) -> Snapshot:
-        check_open_files(len(catalog.volumes))
+        check_open_files(len(catalog.volumes), _FILES)
+        current = self._current
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
             lease.enter_context(catalog.files.hold(catalog.document.attachable()))
-            segments: int | None = None
-            # Without its records a generation answers queries all the same.
-            with suppress(FileNotFoundError, IntegrityError):
-                lease.enter_context(catalog.files.hold(catalog.document.records()))
-                # Read here, and kept by the catalog, for those who may not wait for it.
-                segments = len(catalog.segments)
-            files: dict[str, str] = {}
             paths: list[Path] = []
 
             def attach(path: Path) -> str:
@@ -263,26 +285,33 @@ class Snapshots:
                 paths.append(path)
                 return alias
 
-            for volume in catalog.volumes:
-                files[volume.key] = attach(catalog.files.path(volume.file))
+            files = {one.key: attach(catalog.files.path(one.file)) for one in catalog.volumes}
             captures = catalog.document.captures
             spam = attach(catalog.files.path(captures)) if captures is not None else None
+            if current is not None:  # what cannot be read is found before it is served
+                with self._pool.using({*files.values()} - {*current.files.values()}):
+                    pass
+            held = self._segments(catalog, lease)
+            lookups = {files[key]: of for key, of in self._held.lookups(catalog).items()}
+            snapshot = Snapshot(catalog, files, tuple(paths), lease, lookups, held, captures=spam)
+            snapshot.kept = self._held.folder
+            if current is not None:
+                kept = {*files.values()}
+                known = [*current.tables.items()]  # requests add to them
+                snapshot.tables = {at: table for at, table in known if at[0] in kept}
             with self._pool.session() as session:
-                history = [files[volume.key] for volume in catalog.history()]
-                lookups = {file: self._lookups(session, file) for file in history}
-                snapshot = Snapshot(
-                    catalog, files, tuple(paths), lease, lookups, segments, captures=spam
-                )
                 snapshot.newest = _newest(session, snapshot)
                 if self._prepare is not None:
                     self._prepare(Reading(snapshot, session), self._current)
             undo.pop_all()
             return snapshot
 
-    def _lookups(self, session: Session, file: str) -> Lookups | None:
-        """A file's lookups, read once for as long as the file stays attached."""
-        known = self._current.lookups if self._current is not None else {}
-        return known[file] if file in known else read_lookups(session, file)
+    def _segments(self, catalog: Catalog, lease: ExitStack) -> Mapping[str, SegmentList] | None:
+        """The segments; without its records a generation answers queries all the same."""
+        with suppress(FileNotFoundError, IntegrityError):
+            lease.enter_context(catalog.files.hold(catalog.document.records()))
+            return self._held.segments(catalog)
+        return None
 
 
 def _newest(session: Session, snapshot: Snapshot) -> Block | None:

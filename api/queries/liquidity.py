@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -16,13 +16,13 @@ from api.queries.pagination import Listing, Page, Record, cut, page
 from api.queries.records import liquidity_provision
 from api.queries.requests import ListLiquidityProvisions, ObserveLiquidityProvisions
 from api.queries.span_listing import Source, SpanListing, spans_of
-from transforms.blocks import BlockRange
 from transforms.lookups.lookup_tables import (
     LISTED_PROVISIONS,
     PROVISIONS_BY_MARKET,
     PROVISIONS_BY_PARTY,
 )
 from transforms.lookups.row_columns import PROVISION
+from transforms.warehouse.segment_lists import SegmentList
 
 BATCH = 50
 """The most provisions in one message of the stream."""
@@ -95,15 +95,20 @@ def current_provisions(reading: Reading, wanted: ProvisionFilter) -> Iterator[li
         yield batch
 
 
-def changed_provisions(reading: Reading, before: Collection[BlockRange]) -> list[Record]:
+Known = Mapping[str, SegmentList]
+"""The segments of a snapshot by volume: `Snapshot.known_segments`."""
+
+
+def changed_provisions(reading: Reading, before: Known) -> list[Record]:
     """The provisions whose last row is not from the segments `before`, oldest first.
 
     These are the segments of the snapshot that a stream has sent; none: everything is new. Asked
     once per generation and filtered per reader with `ProvisionFilter.matches`.
     """
-    if all(blocks in before for blocks in reading.snapshot.catalog.segments):
+    fresh = _fresh_segments(reading.snapshot.known_segments, before)
+    if not fresh:
         return []
-    sql = _current_sql(reading.snapshot, _fresh(reading.snapshot, before))
+    sql = _current_sql(reading.snapshot, _fresh(reading.snapshot, before, fresh))
     return [liquidity_provision(row) for row in (reading.rows(sql) if sql else ())]
 
 
@@ -187,13 +192,19 @@ def _rows_sql(table: HeldTable, more: str = "") -> str:
     return f"select {columns}{more} from {table.source}"  # noqa: S608 - ours
 
 
-def _fresh(snapshot: Snapshot, before: Collection[BlockRange]) -> str:
+def _fresh_segments(now: Known, before: Known) -> list[int]:
+    """The first blocks of the segments that were not there before; only new volumes are read."""
+    gone = {blocks for key, held in before.items() if key not in now for blocks in held.blocks()}
+    new = (held for key, held in now.items() if key not in before)
+    return [blocks.first for held in new for blocks in held.blocks() if blocks not in gone]
+
+
+def _fresh(snapshot: Snapshot, before: Known, fresh: Sequence[int]) -> str:
     """SQL that finds rows from outside of some segments: other segments', or state's from later."""
-    last = max((blocks.last for blocks in before), default=-1)
+    last = max((held.lasts[-1] for held in before.values() if len(held)), default=-1)
     known = [table for table in snapshot.history("blocks") if table.blocks.first <= last]
     if not known:
         return "true"
-    fresh = (blocks.first for blocks in snapshot.catalog.segments if blocks not in before)
     then = f"select max(vega_time) from {known[-1].source} where height <= {last}"  # noqa: S608
     later = f"_segment = {_NO_SEGMENT} and vega_time > ({then})"
     return f"_segment in ({', '.join(map(str, fresh))}) or ({later})"

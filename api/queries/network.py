@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
 from api.core.errors import FailedError, Reason
 from api.core.snapshots import Snapshot
 from api.queries.pagination import Record
 from api.queries.requests import ListSegments
-from transforms.warehouse.receipts import LoadedSegment
+from transforms.warehouse.segment_lists import SegmentList, in_order
 
 MOST_SEGMENTS = 10_000
 """The most in one answer: as many as go into a message that gRPC's clients take (4 MiB)."""
 
-_FIRST_BLOCK, _LAST_BLOCK = 0, 1
-
-
-def list_segments(snapshot: Snapshot) -> list[Record]:
-    """The loaded segments, newest first; no query, and made once per generation."""
-    return snapshot.once("segments", _segments)
+_Run = tuple[SegmentList, range]
+"""Segments of a list that follow each other, by their places in it."""
 
 
 def segments_page(snapshot: Snapshot, request: ListSegments) -> Sequence[Record]:
-    """The newest of the segments that are asked for, newest first."""
-    segments, start = list_segments(snapshot), _start(snapshot, request)
-    return segments[start : start + MOST_SEGMENTS]
+    """The newest of the segments that are asked for, newest first; no query."""
+    runs, _ = _newest(snapshot, request)
+    return [*_records(snapshot, runs)]
+
+
+def newest_segment(snapshot: Snapshot) -> Record | None:
+    """The newest segment; None where there is none."""
+    runs, _ = _newest(snapshot, ListSegments())
+    return next(_records(snapshot, runs), None)
 
 
 def older_segments(snapshot: Snapshot, request: ListSegments) -> int | None:
     """The `to_block` that asks for the segments after a page; None where there are none."""
-    segments, stop = list_segments(snapshot), _start(snapshot, request) + MOST_SEGMENTS
-    return segments[stop - 1][_FIRST_BLOCK] - 1 if stop < len(segments) else None
+    runs, are_all = _newest(snapshot, request)
+    if are_all or not runs:
+        return None
+    held, places = runs[-1]
+    return held.firsts[places[0]] - 1
 
 
 def vega_time(snapshot: Snapshot) -> Record:
@@ -47,29 +52,52 @@ def info(commit: str = "") -> Record:
     return f"v{version('strata')}", commit
 
 
-def _start(snapshot: Snapshot, request: ListSegments) -> int:
-    if request.to_block is None:
-        return 0
-    segments = list_segments(snapshot)
-    return bisect_left(segments, -request.to_block, key=lambda record: -record[_LAST_BLOCK])
+def _ascending(snapshot: Snapshot) -> Sequence[SegmentList]:
+    return snapshot.once("segments", lambda held: in_order(held.known_segments.values()))
 
 
-def _segments(snapshot: Snapshot) -> list[Record]:
-    loaded = snapshot.catalog.segments.values()
-    ids = {segment.blocks.last: _id(segment) for segment in loaded}
-    return [
-        (
-            segment.blocks.first,
-            segment.blocks.last,
-            _id(segment),
-            segment.previous_id or ids.get(segment.blocks.first - 1, ""),
-            segment.name.version,
-            segment.name.chain_id,
-        )
-        for segment in sorted(loaded, key=lambda segment: segment.blocks, reverse=True)
-    ]
+def _newest(snapshot: Snapshot, request: ListSegments) -> tuple[list[_Run], bool]:
+    """Where the segments of a page are, newest first; whether there are no older ones."""
+    left = MOST_SEGMENTS
+    runs: list[_Run] = []
+    for held in reversed(_ascending(snapshot)):
+        last = request.to_block
+        end = len(held) if last is None else bisect_right(held.lasts, last)
+        if end and not left:
+            return runs, False
+        if end:
+            begin = max(0, end - left)
+            runs.append((held, range(begin, end)))
+            left -= end - begin
+            if begin:
+                return runs, False
+    return runs, True
 
 
-def _id(segment: LoadedSegment) -> str:
-    """The segment's network id; of one that an earlier release loaded, what was known of it."""
-    return segment.segment_id or segment.index_id or segment.sha256
+def _records(snapshot: Snapshot, runs: Sequence[_Run]) -> Iterator[Record]:
+    lists = _ascending(snapshot)
+    number = (
+        bisect_left(lists, runs[0][0].firsts[0], key=lambda held: held.firsts[0]) if runs else 0
+    )
+    for held, places in runs:
+        for at in reversed(places):
+            first = held.firsts[at]
+            yield (
+                first,
+                held.lasts[at],
+                held.ids[at],
+                held.previous[at] or _id_before(lists, number, at, first),
+                held.versions[at],
+                held.chains[at],
+            )
+        number -= 1
+
+
+def _id_before(lists: Sequence[SegmentList], number: int, at: int, first: int) -> str:
+    """The id of the segment that ends just before a block; empty where there is none."""
+    if not at:
+        if not number:
+            return ""
+        number, at = number - 1, len(lists[number - 1])
+    held = lists[number]
+    return held.ids[at - 1] if held.lasts[at - 1] == first - 1 else ""

@@ -7,7 +7,8 @@ in the last whole copy.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import islice
 
 from api.core.errors import InvalidArgumentError, Reason
 from api.core.relations import HeldTable, union
@@ -100,13 +101,17 @@ def _tables(snapshot: Snapshot) -> list[HeldTable]:
     if not history:
         newest = snapshot.state(_DATA)
         return [newest] if newest else []
-    segments = snapshot.catalog.segments.items()
-    held = (blocks.first for blocks, known in segments if _is_history(known.name.version))
+    held = (
+        one.firsts[at]
+        for one in snapshot.known_segments.values()
+        for at in islice((at for at, of in enumerate(one.versions) if _is_history(of)), 1)
+    )
     first = min(held, default=history[0].blocks.first)
     older = [copy for copy in snapshot.states(_DATA) if copy.blocks.last < first]
     return [*older[-1:], *history]
 
 
+@cache
 def _is_history(version: int) -> bool:
     known = known_table(_DATA, version)
     return known is not None and known.kind == "history"

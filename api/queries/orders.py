@@ -16,9 +16,10 @@ from api.queries.pagination import Page, Row, Window, cut, page
 from api.queries.records import order
 from api.queries.requests import ListOrderVersions
 from transforms.lookups.key_filters import key_hashes
-from transforms.lookups.key_pages import PAGE_ROWS, prefix
+from transforms.lookups.key_pages import PAGE_ROWS
 from transforms.lookups.lookup_tables import ORDERS
 from transforms.lookups.row_columns import ORDER
+from transforms.mapped_files import prefix
 from transforms.sessions import Time
 
 _CURSORS = CursorFormat(

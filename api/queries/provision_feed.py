@@ -13,7 +13,6 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Callable,
-    Collection,
     Iterator,
     Sequence,
 )
@@ -27,9 +26,14 @@ from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.snapshots import Snapshots
 from api.core.workers import Cancellation, Workers
-from api.queries.liquidity import BATCH, ProvisionFilter, changed_provisions, current_provisions
+from api.queries.liquidity import (
+    BATCH,
+    Known,
+    ProvisionFilter,
+    changed_provisions,
+    current_provisions,
+)
 from api.queries.pagination import Record
-from transforms.blocks import BlockRange
 
 STOPPING = "the server is about to stop: connect again"
 TOO_SLOW = "the reader is too slow: connect again"
@@ -86,7 +90,7 @@ class ProvisionFeed:
         self._failures = 0
         self._given_up: int | None = None
         current = snapshots.current
-        self._known: Collection[BlockRange] = frozenset(current.catalog.segments if current else ())
+        self._known: Known = current.known_segments if current else {}
 
     def stop(self) -> None:
         """End the streams of all readers."""
@@ -183,11 +187,10 @@ class ProvisionFeed:
             for mailbox in mailboxes:
                 mailbox.miss()
 
-    def _newest(self, _: Cancellation) -> tuple[int, Collection[BlockRange]]:
+    def _newest(self, _: Cancellation) -> tuple[int, Known]:
         """The newest generation and its segments."""
         with self._snapshots.reading() as reading:
-            catalog = reading.snapshot.catalog
-            return catalog.generation, frozenset(catalog.segments)
+            return reading.snapshot.catalog.generation, reading.snapshot.known_segments
 
     @contextmanager
     def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[EncodedChange]]:
@@ -222,11 +225,11 @@ class ProvisionFeed:
         reading = held.enter_context(self._snapshots.reading())
         return current_provisions(reading, wanted)
 
-    def _change(self, cancellation: Cancellation) -> tuple[Change, Collection[BlockRange]]:
+    def _change(self, cancellation: Cancellation) -> tuple[Change, Known]:
         """What changed since what is known, and what is known with it."""
         with (
             self._snapshots.reading() as reading,
             cancellation.interrupting(reading.interrupt),
         ):
             change = Change(changed_provisions(reading, self._known))
-            return change, frozenset(reading.snapshot.catalog.segments)
+            return change, reading.snapshot.known_segments

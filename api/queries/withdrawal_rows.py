@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
 from operator import itemgetter
 
 from api.core.pages import PageRun, read_runs
-from api.core.relations import HeldTable, union
+from api.core.relations import HeldTable
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import Values
 from api.queries.listings import QueryListing, Relation
 from api.queries.pagination import Listing, Row
 from api.queries.span_listing import Source, Span, SpanListing, spans_of
+from transforms.blocks import BlockRange
+from transforms.lookups.held_lookups import Identities
 from transforms.lookups.key_filters import key_hashes
-from transforms.lookups.key_pages import prefix
 from transforms.lookups.lookup_tables import (
     BY_ID,
     BY_PARTY,
     BY_TIME,
-    IDENTITIES,
     identities_sql,
     latest_sql,
 )
+from transforms.lookups.repeated import repeated
 from transforms.lookups.row_columns import WITHDRAWAL
+from transforms.mapped_files import numbers_section, packed, prefix
 from transforms.sessions import Time, Value
+from transforms.warehouse.held_files import WRITTEN_AGAIN
 
 _TIME, _ID, _PARTY = 0, 1, 2
 _KEYS = ("vega_time", "id", "party_id")
@@ -173,43 +177,83 @@ def _written_again(
     reading: Reading, snapshot: Snapshot, before: Snapshot | None
 ) -> Mapping[bytes, int]:
     tables = snapshot.history("withdrawals")
-    known, fresh = _known(snapshot, before)
+    keys = {file: key for key, file in snapshot.files.items()}
+    held = {keys[table.file]: table for table in tables}
+    past = _past(before) or _kept(snapshot)
+    known, fresh = _known(held, past)
     if len(tables) < 2 or not fresh:
-        return known
-    rows = f"({union(tables, _identities)})"
-    if known or len(fresh) < len(tables):
-        rows = f"{rows} semi join ({union(fresh, _identities)}) using (identity)"
-    found = reading.rows(
-        f"select identity, max(written) from {rows} "  # noqa: S608 - ours
-        "group by identity having count(*) > 1"
-    )
-    return {**known, **{number.to_bytes(16, "little"): last for number, last in found}}
+        return known  # with what was found of volumes that are one by now, which is still true
+    identities = {key: _identities(reading, table) for key, table in held.items()}
+    found = repeated([*identities.values()], [identities[key] for key in fresh])
+    found = {**known, **found}
+    if snapshot.kept is not None:
+        snapshot.kept.put(WRITTEN_AGAIN, _packed(held, found))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What was found of another generation, with its volumes and their blocks."""
+
+    volumes: Mapping[str, BlockRange]
+    again: Mapping[bytes, int]
+
+
+def _past(before: Snapshot | None) -> _Past | None:
+    known = None if before is None else before.made(_WRITTEN_AGAIN)
+    if before is None or known is None:
+        return None
+    blocks = {table.file: table.blocks for table in before.history("withdrawals")}
+    volumes = {key: blocks[file] for key, file in before.files.items() if file in blocks}
+    return _Past(volumes, known)
+
+
+def _kept(snapshot: Snapshot) -> _Past | None:
+    """What this machine found last, by whatever process."""
+    held = snapshot.kept.find(WRITTEN_AGAIN) if snapshot.kept is not None else None
+    if held is None:
+        return None
+    data, written = bytes(held.bytes("identities")), held.numbers("written", "q")
+    again = {data[16 * at : 16 * at + 16]: last for at, last in enumerate(written)}
+    volumes = {key: BlockRange(first, last) for key, first, last in held.said}
+    return _Past(volumes, again)
+
+
+def _packed(held: Mapping[str, HeldTable], again: Mapping[bytes, int]) -> bytes:
+    volumes = [(key, table.blocks.first, table.blocks.last) for key, table in held.items()]
+    sections = {
+        "identities": b"".join(again),
+        "written": numbers_section("q", again.values()),
+    }
+    return packed(volumes, sections)
 
 
 def _known(
-    snapshot: Snapshot, before: Snapshot | None
-) -> tuple[Mapping[bytes, int], Sequence[HeldTable]]:
-    """What the generation before found, and the volumes that it did not have.
+    held: Mapping[str, HeldTable], past: _Past | None
+) -> tuple[Mapping[bytes, int], Sequence[str]]:
+    """What was found before, and the volumes of which it was not.
 
     Nothing is known where one of its volumes is gone whose blocks are not in a newer one.
     """
-    tables = snapshot.history("withdrawals")
-    known = None if before is None else before.made(_WRITTEN_AGAIN)
-    if before is None or known is None:
-        return {}, tables
-    formerly = {table.file for table in before.history("withdrawals")}
-    fresh = [table for table in tables if table.file not in formerly]
-    present = {table.file for table in tables}
-    for gone in before.history("withdrawals"):
-        if gone.file not in present and not any(
-            table.blocks.first <= gone.blocks.first and gone.blocks.last <= table.blocks.last
-            for table in fresh
+    if past is None:
+        return {}, [*held]
+    fresh = [key for key in held if key not in past.volumes]
+    for key, blocks in past.volumes.items():
+        if key not in held and not any(
+            held[new].blocks.first <= blocks.first and blocks.last <= held[new].blocks.last
+            for new in fresh
         ):
-            return {}, tables
-    return known, fresh
+            return {}, [*held]
+    return past.again, fresh
 
 
-def _identities(table: HeldTable) -> str:
+def _identities(reading: Reading, table: HeldTable) -> Identities:
     if table.lookups is not None:
-        return f"select identity, written from {table.file}.strata.{IDENTITIES}"  # noqa: S608
-    return identities_sql(f"({latest_sql(table.source)})")
+        return table.lookups.identities
+    rows = identities_sql(f"({latest_sql(table.source)})")
+    found = reading.rows(f"select identity, written from ({rows}) order by identity")  # noqa: S608
+    return Identities(
+        array("Q", (identity >> 64 for identity, _ in found)),
+        array("Q", (identity & 2**64 - 1 for identity, _ in found)),
+        array("q", (written for _, written in found)),
+    )

@@ -23,7 +23,7 @@ from api.queries.messages import (
     VEGA_TIME,
     WITHDRAWAL,
 )
-from api.queries.network import info, list_segments, older_segments, segments_page, vega_time
+from api.queries.network import info, newest_segment, older_segments, segments_page, vega_time
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
 from api.queries.pagination import Page
@@ -144,10 +144,10 @@ def _declared(path: str) -> tuple[type[Wire], type[Wire]]:
 
 
 def _newest_segment(snapshot: Snapshot) -> Arguments:
-    segments = list_segments(snapshot)
-    if not segments:
+    newest = newest_segment(snapshot)
+    if newest is None:
         return {}
-    segment = record_arguments(SEGMENT, segments[0])
+    segment = record_arguments(SEGMENT, newest)
     return {"segment": segment, "swarm_key_seed": snapshot.catalog.chain_id}
 
 

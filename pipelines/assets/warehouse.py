@@ -121,13 +121,13 @@ def _report(
 
 
 def _metadata(receipt: Receipt) -> Mapping[str, object]:
+    # Dagster keeps this for every table of every segment: the rest is in the receipts.
+    raw = {"raw_cells": dict(receipt.raw_cells)} if receipt.raw_cells else {}
     return {
         "dagster/row_count": receipt.rows,
         "bytes": receipt.bytes,
         "sha256": receipt.sha256,
-        "schema_version": receipt.segment.version,
-        "seconds": round(receipt.seconds, 3),
-        "raw_cells": dict(receipt.raw_cells),
+        **raw,
     }
 
 

@@ -62,7 +62,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     to_do = before.to_do if completion.is_nothing else site_status(site).to_do
     runs = list(_run(site, screen)) if to_do or windows_are_due(site) else []
     after = before if completion.is_nothing and not runs else site_status(site)
-    tables = published_tables(site, after.published - before.published)
+    done = frozenset(after.published).difference(before.published)
+    tables = published_tables(site, done)
     failed = completion.failed
     show_completion(screen, completion)
     screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
@@ -124,7 +125,7 @@ def _next_steps(site: Site, status: SiteStatus) -> Iterator[str]:
     variables = "" if settings.embedded else f" STRATA_SOURCE={settings.source}"
     warehouse = "" if settings.embedded else f" --warehouse {settings.warehouse}"
     places = "" if settings.embedded else f"{warehouse} --archive {settings.archive}"
-    run = max(status.published)
+    run = status.published[-1]
     yield "Next:"
     yield f"  make ui{variables}  # the runs and assets in Dagster's web interface"
     if site.warehouse.in_folder:

@@ -80,9 +80,9 @@ def _show(screen: Screen, status: SiteStatus, places: dict[str, str]) -> None:
         (
             (what, len(held), _runs(held), _gaps(held), places[place])
             for what, place, held in (
-                ("found", "source", [file.blocks for file in status.survey.inventory.segments]),
-                ("loaded", "warehouse", list(status.loaded)),
-                ("published", "archive", sorted(status.published)),
+                ("found", "source", status.found),
+                ("loaded", "warehouse", status.loaded),
+                ("published", "archive", status.published),
             )
         ),
     )
@@ -111,13 +111,13 @@ def _id_facts(ids: IdReport) -> dict[str, Any]:
 
 
 def _facts(status: SiteStatus) -> dict[str, Any]:
-    found = [file.blocks for file in status.survey.inventory.segments]
+    found = status.found
     return {
         "chain_id": status.chain_id,
         "segments": {
             "found": _listed(found),
             "loaded": _listed(status.loaded),
-            "published": _listed(sorted(status.published)),
+            "published": _listed(status.published),
             "to_do": _listed(status.to_do),
         },
         "gaps": {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from transforms.segments.id_chain import IdChain, id_chain, other_id
+from transforms.segments.id_chain import IdChain, id_chain
 from transforms.segments.prepare import index_contradiction
-from transforms.warehouse.receipts import LoadedSegment
+from transforms.warehouse.record import RecordedIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,12 @@ class IdReport:
         yield from self.index
 
 
-def id_report(loaded: Collection[LoadedSegment]) -> IdReport:
-    """Hold the ids of loaded segments, ascending by block, against each other."""
+def id_report(records: Iterable[RecordedIds]) -> IdReport:
+    """Hold the ids that records say, ascending by block, against each other."""
+    known = list(records)
     index = tuple(
-        (segment.info.key, index_contradiction(segment.info.key, segment.segment_id, said))
-        for segment in loaded
-        if other_id(segment.segment_id, said := segment.index_id)
+        (key, index_contradiction(key, own, said))
+        for record in known
+        for key, own, said in record.named
     )
-    return IdReport(id_chain(segment.id_run for segment in loaded), index)
+    return IdReport(id_chain(run for record in known for run in record.runs), index)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipelines.site.site import Site
+from pipelines.site.site import LISTED_SECONDS, Site
 from transforms.blocks import BlockRange
+from transforms.segments.inventory import Inventory, SegmentFile
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.surveying import Survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +31,17 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
     Every segment that is in the warehouse at the end has its receipts; the others their reason.
     """
     site.sweep()
-    survey = site.warehouse.survey(site.source)
     wanted = frozenset(segments)
-    files = [file for file in survey.inventory.segments if file.blocks in wanted]
+    inventory = _inventory(site, wanted)
+    files = [file for file in inventory.fresh if file.blocks in wanted]
     report = site.warehouse.load(site.source, files, site.stage, site.progress)
     catalog = site.warehouse.catalog()
-    held = catalog.segments if catalog else {}
-    refused = {
-        refusal.key: refusal.reason for refusal in (*report.failures, *survey.inventory.refused)
-    }
-    failures = {
-        blocks: _reason(survey, blocks, refused) for blocks in segments if blocks not in held
-    }
+    held = {blocks for blocks in segments if catalog is not None and catalog.holds(blocks)}
+    refused = {refusal.key: refusal.reason for refusal in (*report.failures, *inventory.refused)}
+    others = (blocks for blocks in segments if blocks not in held)
+    failures = {blocks: _reason(files, blocks, refused) for blocks in others}
     fresh = {(receipt.table, receipt.blocks): receipt for receipt in report.receipts}
-    known = site.warehouse.receipts([blocks for blocks in segments if blocks in held])
+    known = site.warehouse.receipts(held)
     receipts: dict[str, list[Receipt]] = {table: [] for table in HISTORY_TABLES}
     for receipt in known:
         if receipt.table in receipts:
@@ -53,8 +50,20 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
     return LoadOutcome(tuple(segments), receipts, failures)
 
 
-def _reason(survey: Survey, blocks: BlockRange, refused: Mapping[str, str]) -> str:
-    for file in survey.inventory.segments:
+def _inventory(site: Site, wanted: Collection[BlockRange]) -> Inventory:
+    """What the source has; a listing of this process may be a minute old, but not what it wants.
+
+    Of that every file is asked for: one that is gone or another by now means a new listing.
+    """
+    inventory = site.warehouse.survey(site.source, LISTED_SECONDS).inventory
+    files = [file for file in inventory.fresh if file.blocks in wanted]
+    if all(site.source.has(file) for file in files):
+        return inventory
+    return site.warehouse.survey(site.source).inventory
+
+
+def _reason(files: Sequence[SegmentFile], blocks: BlockRange, refused: Mapping[str, str]) -> str:
+    for file in files:
         if file.blocks == blocks:
             return refused.get(file.info.key, f"{file.info.key} was not loaded")
     for key, reason in refused.items():

@@ -95,7 +95,7 @@ def segment_origin(site: Site) -> Origin:
     catalog = site.warehouse.catalog()
 
     def origin(blocks: BlockRange) -> Sequence[SegmentSource]:
-        loaded = list(catalog.segments.values()) if catalog else []
+        loaded = list(catalog.segments_over(blocks).values()) if catalog else []
         start = bisect_left(loaded, blocks.first, key=lambda one: one.blocks.first)
         stop = bisect_right(loaded, blocks.last, key=lambda one: one.blocks.last)
         inside = loaded[start:stop]

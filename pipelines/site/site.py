@@ -25,6 +25,9 @@ from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.volumes import LoadSettings, Progress
 from transforms.warehouse.warehouse import Warehouse
 
+LISTED_SECONDS = 60.0
+"""How long what a run does may go by one listing of the source; each file is looked at again."""
+
 
 def no_progress(_bytes: int) -> None:
     """Progress that is not shown."""
@@ -41,8 +44,10 @@ class Site:
     progress: Progress = no_progress
 
     def with_progress(self, progress: Progress) -> Site:
-        """The same site, with the progress of loads reported."""
-        return replace(self, progress=progress)
+        """The same site, with what it has opened, and the progress of loads reported."""
+        other = replace(self, progress=progress)
+        vars(other).update({**vars(self), "progress": progress})
+        return other
 
     @cached_property
     def source(self) -> Source:

@@ -6,8 +6,10 @@ requested, so a run that was killed, or done elsewhere, changes nothing about wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 
 from exporters.archive.coverage import Coverage
 from exporters.archive.documents import sound_index
@@ -16,20 +18,23 @@ from pipelines.site.ids import IdReport, id_report
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange
 from transforms.segments.inventory import Inventory
-from transforms.warehouse.receipts import LoadedSegment
+from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.surveying import Survey
 
+_FIRST = attrgetter("first", "last")
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class SiteStatus:
     """How far the segments of one chain are; `published` are those with all tables archived.
 
     `complete_until` is the last block up to which the archive lacks nothing, from its first on.
+    All segments ascend.
     """
 
     survey: Survey
-    loaded: Mapping[BlockRange, LoadedSegment]
-    published: frozenset[BlockRange]
+    catalog: Catalog | None
+    published: tuple[BlockRange, ...]
     complete_until: int | None
 
     @property
@@ -44,55 +49,74 @@ class SiteStatus:
         return {refusal.key: refusal.reason for refusal in sorted(refusals, key=lambda r: r.key)}
 
     @property
+    def loaded(self) -> tuple[BlockRange, ...]:
+        """What the warehouse has."""
+        return self.catalog.blocks if self.catalog else ()
+
+    @property
+    def found(self) -> tuple[BlockRange, ...]:
+        """What the source has."""
+        inventory = self.survey.inventory
+        if len(inventory.loaded) == len(self.loaded):  # as nearly always: all of it
+            return self.known
+        return tuple(file.blocks for file in inventory.segments)
+
+    @property
     def unpublished(self) -> tuple[BlockRange, ...]:
-        """Loaded, and not in the archive with every table, ascending."""
-        return tuple(blocks for blocks in self.loaded if blocks not in self.published)
+        """Loaded, and not in the archive with every table."""
+        if len(self.published) == len(self.loaded):
+            return ()
+        published = frozenset(self.published)
+        return tuple(blocks for blocks in self.loaded if blocks not in published)
 
     @property
     def to_do(self) -> tuple[BlockRange, ...]:
-        """What a run should take: to be loaded, or only to be published, ascending."""
-        pending = {file.blocks for file in self.survey.pending}
+        """What a run should take: to be loaded, or only to be published."""
+        pending = (file.blocks for file in self.survey.pending)
         return tuple(sorted({*pending, *self.unpublished}))
 
-    @property
+    @cached_property
     def known(self) -> tuple[BlockRange, ...]:
-        """Every segment that the source or the warehouse has, ascending: the partitions."""
-        found = {file.blocks for file in self.survey.inventory.segments}
-        return tuple(sorted({*found, *self.loaded}))
+        """Every segment that the source or the warehouse has: the partitions."""
+        found = {file.blocks for file in self.survey.inventory.fresh}
+        fresh = [one for one in found if self.catalog is None or not self.catalog.holds(one)]
+        return tuple(sorted((*self.loaded, *fresh), key=_FIRST)) if fresh else self.loaded
 
     @property
     def ids(self) -> IdReport:
         """How far the chain of ids of what is loaded is proven, and what contradicts it."""
-        return id_report(self.loaded.values())
+        return id_report(self.catalog.ids() if self.catalog else ())
 
     @property
     def blocks_behind(self) -> int:
         """How many blocks the archive's newest segment is behind the newest one known."""
-        newest = max((blocks.last for blocks in self.known), default=0)
-        done = max((blocks.last for blocks in self.published), default=0)
-        oldest = min((blocks.first for blocks in self.known), default=0)
-        return max(newest - max(done, oldest - 1), 0)
+        known, done = self.known, self.published
+        if not known:
+            return 0
+        return max(known[-1].last - (done[-1].last if done else known[0].first - 1), 0)
 
 
-EMPTY_STATUS = SiteStatus(Survey(Inventory("", (), ()), (), ()), {}, frozenset(), None)
+EMPTY_STATUS = SiteStatus(Survey(Inventory("", (), ()), (), ()), None, (), None)
 """That of a chain of which nothing is known."""
 
 
-def site_status(site: Site) -> SiteStatus:
-    """The status by source, warehouse and archive; reads listings and indexes only."""
-    survey = site.warehouse.survey(site.source)
+def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
+    """The status by source, warehouse and archive; reads listings and indexes only.
+
+    A listing of the source that this process took within `listed_for` seconds may be used again.
+    """
+    survey = site.warehouse.survey(site.source, listed_for)
     catalog = site.warehouse.catalog()
-    loaded = catalog.segments if catalog else {}
     extent = _extent(site, survey.inventory.chain_id)
-    published = frozenset(_inside(loaded, extent.complete))
-    return SiteStatus(survey, loaded, published, extent.until)
+    published = tuple(_inside(catalog.blocks if catalog else (), extent.complete))
+    return SiteStatus(survey, catalog, published, extent.until)
 
 
 def unpublished_segments(site: Site) -> tuple[BlockRange, ...]:
     """What is loaded and not in the archive with every table, by its index alone, ascending."""
     catalog = site.loaded_catalog()
-    published = frozenset(_inside(catalog.segments, _extent(site, catalog.chain_id).complete))
-    return tuple(blocks for blocks in catalog.segments if blocks not in published)
+    published = frozenset(_inside(catalog.blocks, _extent(site, catalog.chain_id).complete))
+    return tuple(blocks for blocks in catalog.blocks if blocks not in published)
 
 
 def _extent(site: Site, chain_id: str) -> Completeness:

@@ -151,7 +151,7 @@ def _expect(expected: Expected, check: Verification) -> None:
 
 def _ids(holding: Holding) -> Iterator[Finding]:
     """What contradicts the chain of the network's ids."""
-    for place, what in id_report(list(holding.loaded())).findings():
+    for place, what in id_report(holding.ids()).findings():
         yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
 
 

@@ -31,10 +31,11 @@ from api.queries.messages import (
     VEGA_TIME,
     WITHDRAWAL,
 )
-from api.queries.network import info, list_segments, vega_time
+from api.queries.network import info, segments_page, vega_time
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
 from api.queries.protojson import error_json, page_json, record_json, records_json
+from api.queries.requests import ListSegments
 from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
@@ -78,7 +79,7 @@ _ROUTES: dict[str, _Route] = {
         list_liquidity_provisions(reading, request_parameters.read_liquidity_provisions(query)),
     ),
     "/api/v2/networkhistory/segments()": lambda reading, _, __: (
-        f'{{"segments":{records_json(SEGMENT, list_segments(reading.snapshot))}}}'
+        f'{{"segments":{records_json(SEGMENT, segments_page(reading.snapshot, ListSegments()))}}}'
     ),
     "/api/v2/vega/time()": lambda reading, _, __: record_json(
         VEGA_TIME, vega_time(reading.snapshot)

@@ -1,12 +1,39 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import dagster as dg
 import pytest
 
-from pipelines.partitions import SEGMENTS, missing_partitions, newest_of, range_of_tags, range_tags
-from tests.pipelines.kit import blocks
+from pipelines.partitions import (
+    SEGMENTS,
+    missing_partitions,
+    newest_of,
+    partitions_from,
+    range_of_tags,
+    range_tags,
+)
+from tests.pipelines.kit import blocks, listings
 
 KEYS = [segment.key for segment in blocks(0, 1, 2, 3)]
+NAMES = [str(number) for number in range(5)]
+
+
+@dg.multi_asset(specs=[dg.AssetSpec(name) for name in NAMES], partitions_def=SEGMENTS)
+def tables() -> Iterator[dg.MaterializeResult[None]]:
+    for name in NAMES:
+        yield dg.MaterializeResult[None](asset_key=name)
+
+
+@dg.multi_asset_check(specs=[dg.AssetCheckSpec("fine", asset=name) for name in NAMES])
+def checks() -> Iterator[dg.AssetCheckResult]:
+    for name in NAMES:
+        yield dg.AssetCheckResult(asset_key=name, check_name="fine", passed=True)
+
+
+CHECKED = dg.Definitions(
+    assets=[tables], asset_checks=[checks], executor=dg.in_process_executor
+).resolve_implicit_global_asset_job_def()
 
 
 def keys_between(instance: dg.DagsterInstance, start: str, end: str) -> list[str]:
@@ -34,6 +61,37 @@ def test_two_instances_do_not_share_what_was_looked_up(instance: dg.DagsterInsta
         assert keys_between(other, KEYS[0], KEYS[3]) == [KEYS[0], KEYS[3]]
 
 
+def test_all_keys_are_read_once_and_again_when_some_were_added(
+    instance: dg.DagsterInstance,
+) -> None:
+    def keys() -> list[str]:
+        with dg.partition_loading_context(dynamic_partitions_store=instance):
+            return list(SEGMENTS.get_partition_keys())
+
+    assert keys() == []
+    instance.add_dynamic_partitions("segments", KEYS[:2])
+    with listings() as asked:
+        assert keys() == keys() == keys_between(instance, KEYS[0], KEYS[1]) == KEYS[:2]
+    assert len(asked) == 1
+
+    instance.add_dynamic_partitions("segments", KEYS[2:])
+    assert keys() == KEYS
+
+
+def test_a_run_reads_all_partitions_once_however_many_tables_it_checks(
+    home_instance: dg.DagsterInstance,
+) -> None:
+    home_instance.add_dynamic_partitions("segments", KEYS)
+    with listings() as asked:
+        result = CHECKED.execute_in_process(
+            instance=home_instance, tags=range_tags(*blocks(0), *blocks(3))
+        )
+
+    assert result.success
+    assert len(home_instance.get_materialized_partitions(dg.AssetKey("0"))) == len(KEYS)
+    assert len(asked) == 1
+
+
 def test_a_range_that_does_not_exist_is_an_error(instance: dg.DagsterInstance) -> None:
     instance.add_dynamic_partitions("segments", KEYS[:1])
 
@@ -47,6 +105,20 @@ def test_the_newest_partition_is_the_one_added_last(instance: dg.DagsterInstance
         instance.add_dynamic_partitions("segments", [KEYS[1], KEYS[0]])
 
         assert SEGMENTS.get_last_partition_key() == KEYS[0]
+
+
+def test_partitions_are_read_from_the_newest_back_to_the_oldest_that_is_wanted(
+    instance: dg.DagsterInstance,
+) -> None:
+    many = [segment.key for segment in blocks(*range(2500))]
+    instance.add_dynamic_partitions("segments", many)
+
+    assert partitions_from(instance, []) == []
+    near = partitions_from(instance, many[-2:])
+    assert near == many[-len(near) :]
+    assert len(near) < len(many) / 2
+    assert partitions_from(instance, [many[0], many[-1]]) == many
+    assert partitions_from(instance, ["unknown"]) == many
 
 
 def test_missing_partitions_come_ascending_and_once() -> None:

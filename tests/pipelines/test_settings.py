@@ -77,6 +77,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         lag_blocks=5,
         poll_seconds=6,
         require_id_chain=True,
+        keep_runs_days=8,
     )
     defaults = Settings()
     assert all(getattr(others, f.name) != getattr(defaults, f.name) for f in fields(Settings))

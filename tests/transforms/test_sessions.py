@@ -119,10 +119,51 @@ def test_an_attached_file_may_be_removed(pool: SessionPool, tmp_path: Path) -> N
 def test_a_file_that_is_not_there_is_an_error_and_nothing_is_attached(
     pool: SessionPool, tmp_path: Path
 ) -> None:
-    with pytest.raises(duckdb.IOException):
+    with pytest.raises(FileNotFoundError):
         pool.attach(tmp_path / "none.duckdb")
     with pytest.raises(KeyError):
         pool.release(tmp_path / "none.duckdb")
+
+
+def test_a_file_is_attached_when_a_statement_names_it(pool: SessionPool, tmp_path: Path) -> None:
+    paths = [_file(tmp_path / f"lazy{number}.duckdb", number) for number in range(3)]
+    one, two, three = (pool.attach(path) for path in paths)
+    before = pool.attached
+    with pool.session() as session:
+        asked = f"select n from {two}.numbers where n = $1"
+        assert session.rows(asked, [1]) == [(1,)]
+        assert pool.attached == before + 1
+        batches = session.batches(f"from {three}.numbers union all from {two}.numbers", [], 1)
+        assert next(batches) == [(2,)]
+        pool.rest(idle_seconds=0)
+        assert pool.attached == 2  # those of the statement that runs
+        assert next(batches) == [(1,)]
+        assert next(batches, None) is None
+        pool.rest(idle_seconds=0)
+        assert pool.attached == 0
+        # What was prepared goes on with a file that comes back.
+        assert session.rows(asked, [1]) == [(1,)]
+        assert session.rows(f"select count(*) from {one}.numbers") == [(1,)]
+    for path in paths:
+        pool.release(path)
+    assert pool.attached == 0
+
+
+def test_a_file_that_was_removed_is_attached_all_the_same(
+    pool: SessionPool, tmp_path: Path
+) -> None:
+    gone, replaced = _file(tmp_path / "gone.duckdb", 1), _file(tmp_path / "replaced.duckdb", 2)
+    files = [pool.attach(path) for path in (gone, replaced)]
+    gone.unlink()
+    replaced.unlink()
+    _file(replaced, 3)
+    with pool.session() as session:
+        found = [session.rows(f"from {file}.numbers") for file in files]
+        pool.rest(idle_seconds=0)
+        again = [session.rows(f"from {file}.numbers") for file in files]
+    assert found == again == [[(1,)], [(2,)]]
+    for path in (gone, replaced):
+        pool.release(path)
 
 
 def test_rows_come_in_batches(session: Session) -> None:

@@ -27,7 +27,7 @@ def key_hashes(key: str) -> Hashes:
 class KeyFilter:
     """Which keys a volume may hold: `may_hold` is never wrong about one that it holds."""
 
-    bits: bytes
+    bits: bytes | memoryview
 
     def may_hold(self, hashes: Hashes) -> bool:
         """Whether a key with these hashes may be there."""

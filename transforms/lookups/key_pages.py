@@ -8,12 +8,10 @@ which pages to fetch, and to fetch one costs a tenth of asking the table for the
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
-from sys import intern
 from typing import Any, Literal
 
 import duckdb
@@ -24,19 +22,29 @@ from isal import isal_zlib
 
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
-from transforms.sessions import Row, Session
+from transforms.mapped_files import (
+    Mapped,
+    Sections,
+    Texts,
+    numbers_section,
+    prefix,
+    texts_sections,
+)
+from transforms.sessions import Row
 
 PAGE_ROWS = 64
 """Rows of every page but the last of a table."""
 
-# As many as are read at once: a multiple of a page, and of what DuckDB hands out.
-_BATCH_ROWS = 64 * 2048
+# As many as are read at once: a multiple of a page, and of what DuckDB hands out. What a client
+# reads is not bounded by DuckDB's own limit, and a row may have kilobytes.
+_BATCH_ROWS = 2 * 2048
+_READ_PAGES = 128
 _RAW_DEFLATE = -15
 _LEVEL = 1
-_PREFIX_BYTES = 8
 
 Kind = Literal["prefix", "text", "time"]
 """How a least key is kept: the first 8 bytes of a text as a number, a text, or microseconds."""
+_CODES = {"prefix": "Q", "time": "q"}
 _TYPES = {"prefix": "ubigint", "text": "varchar", "time": "bigint"}
 Key = tuple[Any, ...]
 
@@ -47,11 +55,6 @@ class PageTable:
 
     name: str
     key: tuple[tuple[str, Kind], ...]
-
-
-def prefix(text: str) -> int:
-    """The first 8 bytes of a text as a number; in order as the texts are."""
-    return int.from_bytes(text.encode("utf-8", "replace")[:_PREFIX_BYTES].ljust(8, b"\0"), "big")
 
 
 def write_pages(con: Connection, volume: str, table: PageTable, rows: str) -> None:
@@ -89,7 +92,7 @@ def prove_pages(con: Connection, volume: str, table: PageTable, rows: str) -> bo
     """Whether a page table of an attached volume is what `rows` make; see `write_pages`."""
     with con.cursor() as reading:
         reading.execute(f"from {volume}.strata.{table.name} order by page")
-        stored = (row for some in iter(lambda: reading.fetchmany(2048), []) for row in some)
+        stored = (row for some in iter(lambda: reading.fetchmany(_READ_PAGES), []) for row in some)
         made = (
             row
             for batch in _batches(con, table, rows)
@@ -153,27 +156,39 @@ class PageIndex:
         """Where the least keys that begin with these values begin and end."""
         begin, end = 0, len(self)
         for column, value in zip(self.columns, key, strict=False):
-            begin, end = (
-                bisect_left(column, value, begin, end),
-                bisect_right(column, value, begin, end),
-            )
+            if isinstance(column, Texts):
+                begin, end = column.left(value, begin, end), column.right(value, begin, end)
+            else:
+                begin, end = (
+                    bisect_left(column, value, begin, end),
+                    bisect_right(column, value, begin, end),
+                )
         return begin, end
 
 
-def read_index(session: Session, file: str, table: PageTable) -> PageIndex:
-    """The index of a page table in an attached file."""
+def index_sections(con: Connection, file: str, table: PageTable) -> Sections:
+    """The index of a page table in an attached file, as sections of a mapped file."""
     names = ", ".join(name for name, _ in table.key)
-    rows = session.rows(f"select {names} from {file}.strata.{table.name} order by page")  # noqa: S608
-    columns = tuple(
-        _kept(kind, [row[at] for row in rows]) for at, (_, kind) in enumerate(table.key)
+    rows = con.execute(f"select {names} from {file}.strata.{table.name} order by page").fetchall()  # noqa: S608
+    sections: Sections = {}
+    for at, (name, kind) in enumerate(table.key):
+        values = [row[at] for row in rows]
+        section = f"{table.name}.{name}"
+        if kind == "text":
+            sections |= texts_sections(section, values)
+        else:
+            sections[section] = numbers_section(_CODES[kind], values)
+    return sections
+
+
+def held_index(held: Mapped, table: PageTable) -> PageIndex:
+    """The index of a page table in a mapped file."""
+    columns: tuple[Sequence[Any], ...] = tuple(
+        held.texts(section) if kind == "text" else held.numbers(section, _CODES[kind])
+        for name, kind in table.key
+        for section in [f"{table.name}.{name}"]
     )
     return PageIndex(table.name, columns)
-
-
-def _kept(kind: Kind, values: Sequence[Any]) -> Sequence[Any]:
-    if kind == "text":
-        return [intern(value) for value in values]  # the same party in many pages and volumes
-    return array("Q" if kind == "prefix" else "q", values)
 
 
 def _schema(table: PageTable) -> pa.Schema:

@@ -19,18 +19,10 @@ A volume without them is answered from its tables: slower, and the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from transforms.duck import Connection, quote_name, quote_text
-from transforms.lookups.key_filters import KeyFilter, filter_sql
-from transforms.lookups.key_pages import (
-    PageIndex,
-    PageTable,
-    prove_pages,
-    read_index,
-    row_sql,
-    write_pages,
-)
+from transforms.lookups.key_filters import filter_sql
+from transforms.lookups.key_pages import PageTable, prove_pages, row_sql, write_pages
 from transforms.lookups.row_columns import (
     ORDER,
     PROVISION,
@@ -38,8 +30,7 @@ from transforms.lookups.row_columns import (
     RowColumns,
     TableColumns,
 )
-from transforms.lookups.zone_maps import Range, ZoneMap, zone_map_sql
-from transforms.sessions import Session
+from transforms.lookups.zone_maps import zone_map_sql
 
 FILTERS = "key_filters"
 IDENTITIES = "withdrawal_identities"
@@ -68,8 +59,8 @@ LISTED_PROVISIONS = f"{LISTED} and market_id is not null"
 IDENTITY = "md5_number(id || ' ' || party_id)"
 """SQL for what tells two withdrawals of parties apart."""
 
-# Ids are compared by their beginnings, which take less memory and differ as well.
-_PREFIX = 16
+ID_PREFIX = 16
+"""Characters: ids are compared by their beginnings, which take less memory and differ as well."""
 _FILTERED = (
     ("orders", "id"),
     ("withdrawals", "id"),
@@ -82,7 +73,7 @@ _ROWS: Mapping[str, RowColumns] = {
     "withdrawals": WITHDRAWAL,
     "liquidity_provisions": PROVISION,
 }
-_PAGES = {
+PAGES = {
     BY_PARTY: ("withdrawals", "party_id, vega_time, id"),
     BY_TIME: ("withdrawals", "vega_time, id, party_id"),
     BY_ID: ("withdrawals", "id, vega_time, party_id"),
@@ -110,13 +101,13 @@ def write_lookups(con: Connection, volume: str, *, is_sorted: bool = False) -> N
     tables = _tables(con, volume)
     if not tables:
         return
-    for table in _PAGES:
+    for table in PAGES:
         if table is not ORDERS or is_sorted:
             write_pages(con, quote_name(volume), table, _rows_sql(volume, table, tables))
     for name, query in _queries(con, volume).items():
         if name != ZONES or not is_sorted:
             con.execute(f"create table {quote_name(volume)}.strata.{name} as {query}")
-    con.execute(f"comment on table {_in(volume, FILTERS)} is {quote_text(_said())}")
+    con.execute(f"comment on table {_in(volume, FILTERS)} is {quote_text(said())}")
 
 
 def prove_lookups(con: Connection, volume: str) -> str:
@@ -126,10 +117,10 @@ def prove_lookups(con: Connection, volume: str) -> str:
         "where database_name = $1 and schema_name = 'strata'"
     )
     held = dict(con.execute(asked, [volume]).fetchall())
-    if held.get(FILTERS) != _said():
+    if held.get(FILTERS) != said():
         return ""  # of another release, which nobody reads any more
     tables = _tables(con, volume)
-    for table in _PAGES:
+    for table in PAGES:
         if table.name in held or table is not ORDERS:
             rows = _rows_sql(volume, table, tables)
             if not prove_pages(con, quote_name(volume), table, rows):
@@ -146,7 +137,7 @@ def prove_lookups(con: Connection, volume: str) -> str:
     return ""
 
 
-def _said() -> str:
+def said() -> str:
     """The columns of the rows in pages, as a volume says them."""
     return "; ".join(f"{table}: {columns}" for table, columns in _ROWS.items())
 
@@ -181,7 +172,7 @@ def _tables(con: Connection, volume: str) -> dict[str, TableColumns]:
 
 def _rows_sql(volume: str, table: PageTable, tables: Mapping[str, TableColumns]) -> str:
     """SQL for the rows of a page table, as `write_pages` wants them."""
-    name, order = _PAGES[table]
+    name, order = PAGES[table]
     keys = ", ".join(
         f"epoch_us({column}) as {column}" if kind == "time" else column
         for column, kind in table.key
@@ -222,53 +213,10 @@ def _queries(con: Connection, volume: str) -> dict[str, str]:
         FILTERS: " union all ".join(filters),
         IDENTITIES: identities_sql(f"({latest_sql(f'{main}.withdrawals')})"),
         TIMES: " union all ".join(times),
-        ZONES: zone_map_sql(f"{main}.orders", f"left(id, {_PREFIX})"),
+        ZONES: zone_map_sql(f"{main}.orders", f"left(id, {ID_PREFIX})"),
     }
 
 
 def identities_sql(rows: str) -> str:
     """SQL for the identities of withdrawals and when they were written, in microseconds."""
     return f"select {IDENTITY} as identity, epoch_us(vega_time) as written from {rows}"  # noqa: S608
-
-
-@dataclass(frozen=True, slots=True)
-class Lookups:
-    """What is kept in memory of a volume's lookups.
-
-    `filters` are by table and column, `pages` by kind, `times` by table: the first and the last of
-    its rows, in microseconds since 1970, None where it has none. Orders have pages or zones.
-    """
-
-    filters: Mapping[str, KeyFilter]
-    pages: Mapping[PageTable, PageIndex]
-    times: Mapping[str, Range | None]
-    order_zones: ZoneMap | None
-
-    def rows_of_order(self, order_id: str) -> list[Range]:
-        """The rows of `orders` among which are those of an order."""
-        return [*self.order_zones.ranges(order_id[:_PREFIX])] if self.order_zones else []
-
-
-def read_lookups(session: Session, file: str) -> Lookups | None:
-    """What an attached file has of lookups; None where it has none, or those of other columns."""
-    asked = (
-        "select table_name, comment from duckdb_tables() "
-        "where database_name = $1 and schema_name = 'strata'"
-    )
-    held: dict[str, str] = dict(session.rows(asked, [file]))
-    if held.get(FILTERS) != _said():
-        return None
-    stored = session.rows(f"select key, bits from {file}.strata.{FILTERS}")  # noqa: S608
-    filters = {key: KeyFilter(bits) for key, bits in stored}
-    times = session.rows(f"select key, first, last from {file}.strata.{TIMES}")  # noqa: S608
-    return Lookups(
-        filters=filters,
-        pages={table: read_index(session, file, table) for table in _PAGES if table.name in held},
-        times={key: None if first is None else (first, last) for key, first, last in times},
-        order_zones=_zones(session, file) if ZONES in held else None,
-    )
-
-
-def _zones(session: Session, file: str) -> ZoneMap:
-    zones = f"select first, last from {file}.strata.{ZONES} order by row_block"  # noqa: S608
-    return ZoneMap((first, last) for first, last in session.rows(zones))

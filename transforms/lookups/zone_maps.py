@@ -8,8 +8,7 @@ that leaves a row block or two of each part to read, whatever the size of the ta
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 
 ROW_BLOCK = 2048
 """Rows: as many as DuckDB reads at once."""
@@ -27,33 +26,44 @@ def zone_map_sql(table: str, value: str) -> str:
     )
 
 
-@dataclass(slots=True)
-class _Run:
-    """Row blocks that follow each other and whose keys do not descend; `start` is the first's."""
+Runs = Sequence[tuple[int, int, int]]
+"""Row blocks that follow each other and whose keys do not descend.
 
-    start: int
-    firsts: list[str] = field(default_factory=list)
-    lasts: list[str] = field(default_factory=list)
+Each is the number of the first one, and the places in a list of keys where theirs begin and end.
+"""
 
 
 class ZoneMap:
-    """The row blocks of one table: (least key, greatest key), None where all are NULL."""
+    """The row blocks of one table, with the least and the greatest key of each."""
 
-    def __init__(self, row_blocks: Iterable[tuple[str | None, str | None]]) -> None:
-        self._runs: list[_Run] = []
+    def __init__(self, runs: Runs, firsts: Sequence[str], lasts: Sequence[str]) -> None:
+        self.runs = runs
+        self.firsts = firsts
+        self.lasts = lasts
+
+    @classmethod
+    def of(cls, row_blocks: Iterable[tuple[str | None, str | None]]) -> ZoneMap:
+        """The map of row blocks in their order: (least key, greatest key), None of only NULLs."""
+        runs: list[tuple[int, int, int]] = []
+        firsts: list[str] = []
+        lasts: list[str] = []
         for number, (first, last) in enumerate(row_blocks):
             if first is None or last is None:
                 continue
-            run = self._runs[-1] if self._runs else None
-            if run is None or first < run.lasts[-1] or run.start + len(run.lasts) < number:
-                run = _Run(number)
-                self._runs.append(run)
-            run.firsts.append(first)
-            run.lasts.append(last)
+            start, begin, end = runs[-1] if runs else (number, 0, 0)
+            if not runs or first < lasts[-1] or start + end - begin < number:
+                runs.append((number, len(lasts), len(lasts) + 1))
+            else:
+                runs[-1] = (start, begin, end + 1)
+            firsts.append(first)
+            lasts.append(last)
+        return cls(runs, firsts, lasts)
 
     def ranges(self, key: str) -> Iterator[Range]:
         """The rows among which are all with this key, ascending; the last may be too far."""
-        for run in self._runs:
-            begin, end = bisect_left(run.lasts, key), bisect_right(run.firsts, key)
+        for start, low, high in self.runs:
+            begin = bisect_left(self.lasts, key, low, high)
+            end = bisect_right(self.firsts, key, low, high)
             if begin < end:
-                yield (run.start + begin) * ROW_BLOCK, (run.start + end) * ROW_BLOCK - 1
+                first, last = start + begin - low, start + end - low
+                yield first * ROW_BLOCK, last * ROW_BLOCK - 1

@@ -5,9 +5,8 @@ Boundaries come from here and never from arithmetic: segments have any length (s
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from transforms.blocks import BlockRange, contiguous_runs, gaps_between
@@ -49,12 +48,39 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
-    """All segments of one chain that a source offers, ascending, and the files it must refuse."""
+class Held:
+    """What is loaded already, by which the listing of a source is judged.
+
+    `files` has the size of every loaded segment's file by its key; `at` finds the first loaded
+    segment that shares a block with a range: its name, and its file's key.
+    """
 
     chain_id: str
-    segments: tuple[SegmentFile, ...]
+    files: Mapping[str, int]
+    at: Callable[[BlockRange], tuple[SegmentName, str] | None]
+
+
+NOTHING_HELD = Held("", {}, lambda _blocks: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All segments of one chain that a source offers, and the files that it must refuse.
+
+    `fresh` are those that are not loaded, or with a file of another size, ascending; `loaded` the
+    files of the others, which a long history nearly only has: no more is made of each than that.
+    """
+
+    chain_id: str
+    fresh: tuple[SegmentFile, ...]
     refused: tuple[Refusal, ...]
+    loaded: tuple[ObjectInfo, ...] = ()
+
+    @property
+    def segments(self) -> tuple[SegmentFile, ...]:
+        """All of them, ascending; takes time for each."""
+        known = (SegmentFile(SegmentName.parse(info.key), info) for info in self.loaded)
+        return tuple(sorted((*known, *self.fresh), key=_first_block))
 
     @property
     def runs(self) -> tuple[BlockRange, ...]:
@@ -79,16 +105,22 @@ NO_INDEX = SourceIndex({}, {})
 
 
 def take_inventory(
-    objects: Iterable[ObjectInfo], index: SourceIndex = NO_INDEX, held: Collection[SegmentName] = ()
+    objects: Sequence[ObjectInfo], index: SourceIndex = NO_INDEX, held: Held = NOTHING_HELD
 ) -> Inventory:
     """Sort a source's ZIP files into segments and refusals (decision 9).
 
-    `held` are the segments already loaded: their chain is the chain, and a newcomer that conflicts
-    with one of them is the one refused. Otherwise every party of a conflict is refused, since
-    nothing says which is right.
+    The chain of what is loaded is the chain, and a newcomer that conflicts with a loaded segment is
+    the one refused. Otherwise every party of a conflict is refused, since nothing says which is
+    right.
     """
-    files, refused = _named(objects, index)
-    chain_id = _chain(files, held)
+    size_of = held.files.get
+    loaded = [info for info in objects if size_of(info.key) == info.size]
+    others = [info for info in objects if size_of(info.key) != info.size]
+    files, refused = _named(others, index)
+    if twins := _twins(files, held):
+        files += _named([info for info in loaded if info.key in twins], index)[0]
+        loaded = [info for info in loaded if info.key not in twins]
+    chain_id = held.chain_id or _chain(files)
     mine = [file for file in files if file.name.chain_id == chain_id]
     for file in files:
         if file.name.chain_id != chain_id:
@@ -96,9 +128,23 @@ def take_inventory(
             refused.append(Refusal(file.info, f"{reason}: keep one chain in a source"))
     conflicts = _conflicts(mine, held)
     refused.extend(Refusal(file.info, conflicts[file]) for file in mine if file in conflicts)
-    usable = sorted((file for file in mine if file not in conflicts), key=lambda file: file.blocks)
+    fresh = sorted((file for file in mine if file not in conflicts), key=_first_block)
     refused.sort(key=lambda refusal: refusal.info)
-    return Inventory(chain_id, tuple(usable), tuple(refused))
+    return Inventory(chain_id, tuple(fresh), tuple(refused), tuple(loaded))
+
+
+def _first_block(file: SegmentFile) -> int:
+    return file.name.blocks.first
+
+
+def _twins(files: Iterable[SegmentFile], held: Held) -> set[str]:
+    """The keys of loaded segments' files whose names these files have too, written otherwise."""
+    found = ((file, held.at(file.blocks)) for file in files)
+    return {
+        known[1]
+        for file, known in found
+        if known and known[0] == file.name and known[1] != file.info.key
+    }
 
 
 def _named(
@@ -119,41 +165,27 @@ def _named(
     return files, refused
 
 
-def _chain(files: Iterable[SegmentFile], held: Collection[SegmentName]) -> str:
-    """The chain of what is loaded, else the one with most files (of equals the first by name)."""
-    for name in held:
-        return name.chain_id
+def _chain(files: Iterable[SegmentFile]) -> str:
+    """The chain with most files (of equals the first by name)."""
     counts = Counter(file.name.chain_id for file in files)
     return min(counts, key=lambda chain: (-counts[chain], chain), default="")
 
 
-def _conflicts(
-    files: Iterable[SegmentFile], held: Collection[SegmentName]
-) -> dict[SegmentFile, str]:
+def _conflicts(files: Iterable[SegmentFile], held: Held) -> dict[SegmentFile, str]:
     """For each file that shares blocks with another one: the sentence that says with which."""
-    held_names = sorted(set(held), key=lambda name: name.blocks)
-    loaded = set(held_names)
     reasons: dict[SegmentFile, str] = {}
     free: list[SegmentFile] = []
     for file in sorted(files, key=lambda file: (file.blocks, file.info.key)):
-        overlapped = None if file.name in loaded else _overlapped(file.blocks, held_names)
-        if overlapped is None:
+        known = held.at(file.blocks)
+        if known is None or known[0] == file.name:
             free.append(file)
         else:
-            reasons[file] = _sentence(file, f"{overlapped.file_name}, already loaded,")
+            reasons[file] = _sentence(file, f"{known[0].file_name}, already loaded,")
     for cluster in _overlapping(free):
         for file in cluster:
             other = cluster[0] if file is not cluster[0] else cluster[1]
             reasons[file] = _sentence(file, other.info.key)
     return reasons
-
-
-def _overlapped(blocks: BlockRange, names: Sequence[SegmentName]) -> SegmentName | None:
-    """The first of the ascending, disjoint names that shares a block with `blocks`."""
-    index = bisect_left(names, blocks.first, key=lambda name: name.blocks.last)
-    if index < len(names) and names[index].blocks.overlaps(blocks):
-        return names[index]
-    return None
 
 
 def _overlapping(files: Iterable[SegmentFile]) -> Iterator[list[SegmentFile]]:

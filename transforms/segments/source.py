@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import time
 from pathlib import Path
 from typing import Any
 
 from transforms.errors import ConfigError
-from transforms.objects import ObjectReader
+from transforms.objects import ObjectInfo, ObjectReader
 from transforms.segments.cid import said
 from transforms.segments.inventory import (
     NO_INDEX,
+    NOTHING_HELD,
+    Held,
     Inventory,
     SegmentFile,
     SourceIndex,
     take_inventory,
 )
-from transforms.segments.names import SegmentName
 
 _INDEX_KEY = "index.json"
 
@@ -27,6 +28,7 @@ class Source:
 
     def __init__(self, reader: ObjectReader) -> None:
         self._reader = reader
+        self._listed: tuple[float, list[ObjectInfo]] | None = None
 
     @property
     def reader(self) -> ObjectReader:
@@ -40,18 +42,32 @@ class Source:
         """Name the source for a person."""
         return self._reader.describe()
 
-    def inventory(self, held: Collection[SegmentName] = ()) -> Inventory:
+    def inventory(self, held: Held = NOTHING_HELD, known_for: float = 0.0) -> Inventory:
         """List the source's segments and refusals; only its top level counts.
 
-        `held` are the segments already loaded. Raises `ConfigError` where `index.json` is not one.
+        `held` are the segments already loaded. A listing that was taken within `known_for` seconds
+        may be used again. Raises `ConfigError` where `index.json` is not one.
         """
-        objects = [info for info in self._reader.list() if "/" not in info.key]
+        objects = self._objects(known_for)
         has_index = any(info.key == _INDEX_KEY for info in objects)
         return take_inventory(objects, self._index() if has_index else NO_INDEX, held)
+
+    def _objects(self, known_for: float) -> list[ObjectInfo]:
+        known = self._listed
+        if known is not None and time.monotonic() - known[0] < known_for:
+            return known[1]
+        began = time.monotonic()
+        objects = [info for info in self._reader.list() if "/" not in info.key]
+        self._listed = (began, objects)
+        return objects
 
     def fetch(self, segment: SegmentFile, path: Path) -> None:
         """Copy a segment's ZIP to a local file, so that it cannot change while it is read."""
         self._reader.fetch(segment.info.key, path)
+
+    def has(self, segment: SegmentFile) -> bool:
+        """Whether a segment's file is there still as it was listed."""
+        return self._reader.head(segment.info.key) == segment.info
 
     def _index(self) -> SourceIndex:
         try:

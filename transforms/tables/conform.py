@@ -7,10 +7,11 @@ nothing is rounded or lost (spec 2.8; the text forms are those of PostgreSQL's o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from transforms.duck import quote_name, quote_text
+from transforms.tables.dialect import select_list
 from transforms.tables.registry import Column
 
 
@@ -115,20 +116,47 @@ def exact_value(table: str, column: Column) -> str:
     return f"case when {_faithful(how, text)} then {parsed} end"
 
 
-def raw_cells(table: str, columns: tuple[Column, ...]) -> str:
-    """SQL for the `_raw` map: column name to text, of the cells that no typed value can hold."""
-    entries = []
-    for column in columns:
-        how, text = conversion(table, column), quote_name(column.name)
-        if how is not TEXT:
-            entries.append(
-                f"case when {text} is not null and not coalesce({_faithful(how, text)}, false) "
-                f"then {{'k': {quote_text(column.name)}, 'v': {text}}} end"
-            )
-    if not entries:
+def typed_rows(
+    table: str,
+    columns: Sequence[Column],
+    rows: str,
+    own: Sequence[tuple[str, str]] = (),
+    *,
+    exact: bool,
+) -> str:
+    """SQL from rows of text columns to typed ones, `own` (expression, name) and the `_raw` map.
+
+    `_raw` has, column name to text, the cells that get no value. That a value renders back to its
+    text is tested only if `exact`.
+    """
+    value = exact_value if exact else fast_value
+    # Under other names inside, so that no column of a source can be taken for another.
+    inner, outer, cells = [*own], [(quote_name(name), name) for _, name in own], []
+    for number, column in enumerate(columns):
+        text = f"_text{number}"
+        inner.append((quote_name(column.name), text))
+        held = text
+        if conversion(table, column) is not TEXT:
+            held = f"_value{number}"
+            inner.append((value(table, column), held))
+            cells.append((column.name, text, f"{text} is not null and {held} is null"))
+        outer.append((held, column.name))
+    select = select_list([*outer, (_raw_map(cells), "_raw")])
+    return f"select {select} from (select {select_list(inner)} from {rows})"  # noqa: S608 - quoted
+
+
+def _raw_map(cells: Sequence[tuple[str, str, str]]) -> str:
+    """SQL for the map of (column name, text, condition), NULL where no condition holds."""
+    if not cells:
         return "null::map(varchar, varchar)"
-    kept = f"list_filter([{', '.join(entries)}], lambda cell: cell is not null)"
-    return f"case when len({kept}) > 0 then map_from_entries({kept}) end"
+    kept = ", ".join(
+        f"case when {lacks} then {{'k': {quote_text(name)}, 'v': {text}}} end"
+        for name, text, lacks in cells
+    )
+    # Few rows have such cells: only for those is the list worth making.
+    lacking = " or ".join(f"({lacks})" for _, _, lacks in cells)
+    entries = f"list_filter([{kept}], lambda cell: cell is not null)"
+    return f"case when {lacking} then map_from_entries({entries}) end"
 
 
 def rendered(table: str, column: Column, *, raw: bool) -> str:

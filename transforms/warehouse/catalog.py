@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.objects import ObjectInfo
+from transforms.segments.inventory import Held
+from transforms.segments.names import SegmentName
 from transforms.stores.store import Store
 from transforms.warehouse.document import Document
 from transforms.warehouse.local_files import LocalFiles
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.record import read_record, recorded_receipts
+from transforms.warehouse.record import (
+    RecordedFiles,
+    RecordedIds,
+    read_files,
+    read_ids,
+    read_record,
+    recorded_receipts,
+)
 from transforms.warehouse.shapes import Extent, Volume
 
 
@@ -52,26 +63,86 @@ class Catalog:
     @cached_property
     def segments(self) -> Mapping[BlockRange, LoadedSegment]:
         """Every loaded segment, from the records; those of a bucket are fetched once."""
-        records = [volume.record for volume in self.history() if volume.record]
-        self.files.bring(records)
-        found = (one for record in records for one in read_record(self.files.path(record)))
+        found = (one for record in self._records() for one in read_record(record))
         return {segment.blocks: segment for segment in found}
+
+    @cached_property
+    def blocks(self) -> tuple[BlockRange, ...]:
+        """The blocks of every loaded segment, ascending: a quarter of the work of `segments`."""
+        return tuple(blocks for files in self._files() for blocks in files.blocks)
+
+    def held(self) -> Held:
+        """What is loaded and intact, for judging a source by its listing."""
+        sizes: dict[str, int] = {}
+        for files in self._files():
+            if self.lost:
+                kept = (self._is_intact(blocks) for blocks in files.blocks)
+                sizes.update(compress(zip(files.keys, files.sizes, strict=True), kept))
+            else:
+                sizes.update(zip(files.keys, files.sizes, strict=True))
+        return Held(self.chain_id if sizes else "", sizes, self._name_over)
+
+    def _name_over(self, blocks: BlockRange) -> tuple[SegmentName, str] | None:
+        for segment in self._sharing(blocks):
+            if self._is_intact(segment.blocks):
+                return segment.name, segment.info.key
+        return None
+
+    def _is_intact(self, blocks: BlockRange) -> bool:
+        """Whether no volume with any of these blocks, or with the state after them, is lost."""
+        return not any(volume.blocks.overlaps(blocks) for volume in self.lost)
+
+    def ids(self) -> Iterator[RecordedIds]:
+        """The ids of all loaded segments, ascending, a record at a time."""
+        return map(read_ids, self._records())
+
+    def _files(self) -> Iterator[RecordedFiles]:
+        return map(read_files, self._records())
+
+    def _records(self) -> list[Path]:
+        records = [volume.record for volume in self._history if volume.record]
+        self.files.bring(records)
+        return [self.files.path(record) for record in records]
+
+    def holds(self, blocks: BlockRange) -> bool:
+        """Whether exactly this segment is loaded; reads the record of one volume."""
+        return any(segment.blocks == blocks for segment in self._sharing(blocks))
+
+    def holds_intact(self, blocks: BlockRange) -> bool:
+        """The same of what need not be loaded again."""
+        return self._is_intact(blocks) and self.holds(blocks)
+
+    def segments_over(self, blocks: BlockRange) -> Mapping[BlockRange, LoadedSegment]:
+        """The loaded segments of the volumes that hold any of these blocks."""
+        return self.of_volumes(self.volumes_over(blocks)).segments
 
     def segment_at(self, block: int) -> LoadedSegment | None:
         """The loaded segment that covers a block; reads the record of one volume."""
-        if block < 0:
-            return None
-        for volume in self.volumes_over(BlockRange(block, block)):
+        return None if block < 0 else next(self._sharing(BlockRange(block, block)), None)
+
+    def _sharing(self, blocks: BlockRange) -> Iterator[LoadedSegment]:
+        """The loaded segments that share one of these blocks, ascending."""
+        for volume in self.volumes_over(blocks):
             if volume.record:
                 self.files.bring([volume.record])
-                for segment in read_record(self.files.path(volume.record)):
-                    if segment.blocks.first <= block <= segment.blocks.last:
-                        return segment
-        return None
+                segments = read_record(self.files.path(volume.record))
+                start = bisect_left(segments, blocks.first, key=_last_block)
+                for segment in segments[start:]:
+                    if segment.blocks.first > blocks.last:
+                        return
+                    yield segment
 
     def volumes_over(self, blocks: BlockRange) -> Iterator[Volume]:
         """The volumes of history that hold any of these blocks, ascending."""
-        return (volume for volume in self.history() if volume.blocks.overlaps(blocks))
+        history = self._history
+        for at in range(bisect_left(history, blocks.first, key=_last_block), len(history)):
+            if history[at].blocks.first > blocks.last:
+                return
+            yield history[at]
+
+    @cached_property
+    def _history(self) -> list[Volume]:
+        return self.document.history()
 
     def volume_of(self, blocks: BlockRange) -> Volume:
         """The volume with a segment's history. Raises `RangeError` where none has it."""
@@ -149,16 +220,9 @@ class Catalog:
         """The generation with these of its volumes only."""
         return Catalog(self.document.with_volumes(list(volumes)), self.store, self.files)
 
-    def intact_segments(self) -> Mapping[BlockRange, LoadedSegment]:
-        """The segments whose volumes are all there; the others must be loaded again."""
-        lost = [volume.blocks for volume in self.lost]
-        if not lost:
-            return self.segments
-        return {
-            blocks: segment
-            for blocks, segment in self.segments.items()
-            if not any(blocks.overlaps(gone) for gone in lost)
-        }
+
+def _last_block(held: LoadedSegment | Volume) -> int:
+    return held.blocks.last
 
 
 def _listed(store: Store, prefix: str) -> Iterator[ObjectInfo]:

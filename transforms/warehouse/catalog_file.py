@@ -9,21 +9,23 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
 import socket
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from transforms.duck import attached, quote_text, read_only_connection, working_connection
+from transforms.duck import attached, read_only_connection, working_connection
 from transforms.errors import BusyError
-from transforms.files import commit_file
+from transforms.files import commit_file, file_version
 from transforms.scratch import scratch_folder
 from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.catalog_views import create_views
+from transforms.warehouse.catalog_views import views_of
 from transforms.warehouse.shapes import Volume
 
 CURRENT = "current.duckdb"
@@ -62,16 +64,18 @@ class CatalogFile:
     def path(self) -> Path:
         """The file that is right for this path; it may be absent, or older than the newest."""
         first = self.cache / CURRENT
-        made_for, host = _made_for(first)
-        if not made_for or Path(made_for) == self.files or self._was_moved(made_for, host):
+        said = _said(first)
+        if not said.warehouse or Path(said.warehouse) == self.files or self._was_moved(said):
             return first
         digest = hashlib.sha256(str(self.files).encode()).hexdigest()[:12]
         return self.cache / "catalog" / f"{digest}.duckdb"
 
     def made(self, catalog: Catalog) -> Path | None:
         """The file of this generation, of which nothing is lost; None where it is to be made."""
-        path = self.path()
-        return path if _state(path) == _content(catalog, self.files) else None
+        path, said = self.path(), _Said.of(catalog, self.files)
+        known = _said(path)
+        is_made = (known.generation, known.content) == (said.generation, said.content)
+        return path if is_made else None
 
     def current(self, catalog: Catalog) -> Path:
         """The file of this generation, which is made unless it is there; one caller at a time."""
@@ -82,22 +86,68 @@ class CatalogFile:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         with scratch_folder(self.cache / "scratch") as scratch:
-            write_catalog(scratch / CURRENT, catalog, self.files)
+            write_catalog(scratch / CURRENT, catalog, self.files, path)
             commit_file(scratch / CURRENT, path)
         return path
 
-    def _was_moved(self, made_for: str, host: str) -> bool:
+    def _was_moved(self, said: _Said) -> bool:
         """Whether the folder was at that path on this machine and is there no longer."""
-        if host != socket.gethostname():
+        if said.host != socket.gethostname():
             return False
-        there = Path(made_for)
+        there = Path(said.warehouse)
         return not there.exists() or not there.samefile(self.files)
 
 
-def write_catalog(path: Path, catalog: Catalog, files: Path) -> None:
-    """Write a new file of views over all volumes of a generation; they are made local first."""
-    captures = catalog.document.captures
-    catalog.files.bring([*catalog.document.attachable(), *catalog.document.records()])
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a file says of itself, in `strata.generation`.
+
+    `content` is a hash of what it names, and where, `views` one of the text of its views.
+    """
+
+    generation: int = 0
+    chain_id: str = ""
+    warehouse: str = ""
+    host: str = ""
+    content: str = ""
+    views: str = ""
+
+    @classmethod
+    def of(cls, catalog: Catalog, files: Path, views: Sequence[str] = ()) -> _Said:
+        """What the file of a generation has to say."""
+        named = [str(files), catalog.document.warehouse, *(v.key for v in catalog.volumes)]
+        return cls(
+            catalog.generation,
+            catalog.chain_id,
+            str(files),
+            socket.gethostname(),
+            _hash(named),
+            _hash(views) if views else "",
+        )
+
+
+def write_catalog(path: Path, catalog: Catalog, files: Path, before: Path | None = None) -> None:
+    """Write a new file of views over all volumes of a generation; they are made local first.
+
+    Where the file `before` has the very same views, over other files, it is copied: to make a view
+    takes longer than all that changes from one generation to the next.
+    """
+    document = catalog.document
+    catalog.files.bring([*document.attachable(), *document.records()])
+    views = views_of(catalog.history(), catalog.states(), document.captures, catalog.files.path)
+    said = _Said.of(catalog, files, views.fixed)
+    if before is not None and _said(before).views == said.views:
+        shutil.copyfile(before, path)
+        # What is damaged in it is found here, or by whoever reads it: each block has a checksum.
+        with suppress(duckdb.Error):
+            _write(path, catalog, said, [*views.lists, *views.states])
+            return
+        path.unlink()
+    made = ["create schema strata", *views.lists, *views.fixed, *views.states]
+    _write(path, catalog, said, made)
+
+
+def _write(path: Path, catalog: Catalog, said: _Said, statements: Sequence[str]) -> None:
     rows = pa.Table.from_pylist([_volume_row(v) for v in catalog.volumes], schema=_VOLUMES)
     with (
         working_connection(path.parent) as con,
@@ -105,47 +155,38 @@ def write_catalog(path: Path, catalog: Catalog, files: Path) -> None:
     ):
         con.execute("use fresh")
         con.execute("begin")
-        con.execute("create schema strata")
-        con.register("records", rows)
-        con.execute("create table strata.volumes as from records")
-        con.unregister("records")
-        generation, content = _content(catalog, files)
-        con.execute(
-            f"create table strata.generation as select {generation} as generation, "
-            f"{quote_text(catalog.chain_id)} as chain_id, {quote_text(files)} as warehouse, "
-            f"{quote_text(socket.gethostname())} as host, {quote_text(content)} as content"
-        )
-        create_views(con, catalog.history(), catalog.states(), captures, catalog.files.path)
+        for statement in statements:
+            con.execute(statement)
+        for name, records in (
+            ("volumes", rows),
+            ("generation", pa.Table.from_pylist([asdict(said)])),
+        ):
+            con.register("records", records)
+            con.execute(f"create or replace table strata.{name} as from records")
+            con.unregister("records")
         con.execute("commit")
         con.execute("use memory")
 
 
-def _content(catalog: Catalog, files: Path) -> tuple[int, str]:
-    """What a file was made from: the generation, and a hash of what it names, and where."""
-    named = "\n".join([str(files), catalog.document.warehouse, *(v.key for v in catalog.volumes)])
-    return catalog.generation, hashlib.sha256(named.encode()).hexdigest()
+def _hash(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
-def _state(path: Path) -> tuple[int, str]:
-    found = _one(path, "select generation, content from strata.generation")
-    return (int(found[0]), str(found[1])) if found else (0, "")
+def _said(path: Path) -> _Said:
+    """What a file says; nothing where it is absent, damaged or another release's."""
+    # Whatever is wrong with it: it is made again, and what hinders that is told then.
+    with suppress(duckdb.Error, OSError, BusyError):
+        if path.is_file():
+            return _read_said(path, file_version(path.stat()))
+    return _Said()
 
 
-def _made_for(path: Path) -> tuple[str, str]:
-    found = _one(path, "select warehouse, host from strata.generation")
-    return (str(found[0]), str(found[1])) if found else ("", "")
-
-
-def _one(path: Path, query: str) -> tuple[Any, ...] | None:
-    """The first row of a query, None where the file is absent, damaged or another release's."""
-    if path.is_file():
-        # Whatever is wrong with it: it is made again, and what hinders that is told then.
-        with (
-            suppress(duckdb.Error, OSError, BusyError),
-            read_only_connection(path, threads=1) as con,
-        ):
-            return con.execute(query).fetchone()
-    return None
+@lru_cache(maxsize=4)
+def _read_said(path: Path, _version: str) -> _Said:
+    columns = ", ".join(field.name for field in fields(_Said))
+    with read_only_connection(path, threads=1) as con:
+        found = con.execute(f"select {columns} from strata.generation").fetchone()  # noqa: S608
+        return _Said(*found) if found else _Said()
 
 
 def _volume_row(volume: Volume) -> dict[str, object]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from transforms.duck import Connection, quote_files, quote_name, quote_text
@@ -30,6 +31,10 @@ _OWN_COLUMNS = {
 }
 
 
+ListOf = Callable[[Sequence[Path]], str]
+"""From files to SQL for the list of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Table:
     """A table as the catalog shows it: over which volumes, with which columns."""
@@ -38,17 +43,21 @@ class _Table:
     volumes: tuple[Volume, ...]
     shape: Shape
 
-    def source(self, path: PathOf) -> str:
+    def source(self, path: PathOf, list_of: ListOf) -> str:
         """SQL over the table in all volumes: one reader for each group of equal columns.
 
         `union_by_name` would open every volume for every view, each time a catalog is written.
         """
         groups: dict[frozenset[str], list[Path]] = {}
+        # Most volumes of a document share one mapping of columns.
+        shared: dict[int, list[Path]] = {}
         for volume in self.volumes:
-            columns = frozenset(volume.shapes[self.name].columns)
-            groups.setdefault(columns, []).append(path(volume.file))
+            columns = volume.shapes[self.name].columns
+            if id(columns) not in shared:
+                shared[id(columns)] = groups.setdefault(frozenset(columns), [])
+            shared[id(columns)].append(path(volume.file))
         readers = (
-            f"from read_duckdb({quote_files(files)}, hive_partitioning = false, "
+            f"from read_duckdb({list_of(files)}, hive_partitioning = false, "
             # A volume's own tables in `strata` may be named alike.
             f"schema_name = 'main', table_name = {quote_text(self.name)})"
             for files in groups.values()
@@ -56,59 +65,91 @@ class _Table:
         return f"({' union all by name '.join(readers)})"
 
 
-def create_views(
-    con: Connection,
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The statements that make the views, in a database that has a schema `strata`.
+
+    `lists` say which files there are and `states` as of which block; they may be run again for
+    another generation whose `fixed` is the same text, which leaves the views as they are.
+    """
+
+    lists: tuple[str, ...]
+    fixed: tuple[str, ...]
+    states: tuple[str, ...]
+
+
+def views_of(
     history: Sequence[Volume],
     states: Sequence[Volume],
     captures: StoredFile | None,
     path: PathOf,
-) -> None:
-    """Create all views with their comments in the database in use, which has a schema `strata`."""
-    con.execute("create schema exact")
-    for table in _tables(history, states):
-        source = table.source(path)
-        columns = table.shape.column_list()
-        labels = _labels(table.name, columns)
-        friendly = [pair for column in columns for pair in _friendly(table.name, column, labels)]
-        own = [(quote_name(name), name) for name in _OWN_COLUMNS]
-        exact = [
-            (rendered(table.name, column, raw=column.name in table.shape.raw), column.name)
-            for column in columns
-        ]
-        exact += [(quote_name(name), name) for name in ("_segment", "_row")]
-        name = quote_name(table.name)
-        for view, columns_sql in ((f"main.{name}", [*friendly, *own]), (f"exact.{name}", exact)):
-            query = f"select {select_list(columns_sql)} from {source}"  # noqa: S608 - quoted
-            con.execute(f"create view {view} as {query}")
-        _comment(con, table, columns)
-    records = [path(volume.record) for volume in history if volume.record]
-    if records:
-        for view, rows in (
-            ("segments", segments_source(records)),
-            ("receipts", receipts_source(records)),
-        ):
-            con.execute(f"create view strata.{view} as from {rows}")
+) -> Views:
+    """All views of a generation with their comments."""
+    lists, path = _Lists(), lru_cache(maxsize=None)(path)
+    tables = [*_tables(history, states)]
+    fixed = ["create schema exact"]
+    for table in tables:
+        fixed += _table_views(table, table.source(path, lists.name))
+    if records := [path(volume.record) for volume in history if volume.record]:
+        named = lists.name(records)
+        fixed.append(f"create view strata.segments as from {segments_source(named)}")
+        fixed.append(f"create view strata.receipts as from {receipts_source(named)}")
     if captures is not None:
-        _create_capture_views(con, path(captures))
+        fixed += _capture_views(lists.name([path(captures)]))
+    comments = (comment for table in tables for comment in _view_comments(table))
+    return Views(tuple(lists.statements()), tuple(fixed), tuple(comments))
+
+
+class _Lists:
+    """Lists of files as functions of the database: each is there once, whatever names it."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[Path, ...], str] = {}
+
+    def name(self, files: Sequence[Path]) -> str:
+        """SQL for a list."""
+        return self._names.setdefault(tuple(files), f"strata.files_{len(self._names) + 1}()")
+
+    def statements(self) -> Iterator[str]:
+        """What makes the functions."""
+        for files, name in self._names.items():
+            yield f"create or replace macro {name} as {quote_files(files)}"
 
 
 def create_stored_views(con: Connection, history: Sequence[Volume], path: PathOf) -> None:
     """Create views of the tables of history with the columns that volumes store, and no more."""
     for table in _tables(history, ()):
-        name = quote_name(table.name)
-        con.execute(f"create view main.{name} as select * from {table.source(path)}")  # noqa: S608
+        source = table.source(path, quote_files)
+        con.execute(f"create view main.{quote_name(table.name)} as select * from {source}")  # noqa: S608
 
 
-def _create_capture_views(con: Connection, file: Path) -> None:
+def _table_views(table: _Table, source: str) -> Iterator[str]:
+    columns = table.shape.column_list()
+    labels = _labels(table.name, columns)
+    friendly = [pair for column in columns for pair in _friendly(table.name, column, labels)]
+    own = [(quote_name(name), name) for name in _OWN_COLUMNS]
+    exact = [
+        (rendered(table.name, column, raw=column.name in table.shape.raw), column.name)
+        for column in columns
+    ]
+    exact += [(quote_name(name), name) for name in ("_segment", "_row")]
+    name = quote_name(table.name)
+    for view, columns_sql in ((f"main.{name}", [*friendly, *own]), (f"exact.{name}", exact)):
+        query = f"select {select_list(columns_sql)} from {source}"  # noqa: S608 - quoted
+        yield f"create view {view} as {query}"
+    yield from _column_comments(table, columns)
+
+
+def _capture_views(file: str) -> Iterator[str]:
     for view, table, text in (
         (CAPTURES_VIEW, "captures", "What a core node said of each party's spam counters, newest."),
         ("strata.refused_captures", "refused_lines", "Lines that are no captures, and why."),
     ):
-        con.execute(
-            f"create view {view} as from read_duckdb({quote_files([file])}, "
+        yield (
+            f"create view {view} as from read_duckdb({file}, "
             f"hive_partitioning = false, table_name = '{table}')"
         )
-        con.execute(f"comment on view {view} is {quote_text(text)}")
+        yield f"comment on view {view} is {quote_text(text)}"
 
 
 def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Table]:
@@ -121,8 +162,13 @@ def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Ta
         older = [copy for copy in copies if not held or copy.version < held[-1].version]
         volumes = (*older[-1:], *held)
         shape = Shape()
-        for volume in volumes:
-            shape.merge(volume.shapes[name])
+        columns: dict[str, str] | None = None
+        for held_shape in (volume.shapes[name] for volume in volumes):
+            if held_shape.columns is columns:  # as in most volumes of a document
+                shape.raw |= held_shape.raw
+            else:
+                shape.merge(held_shape)
+                columns = held_shape.columns
         yield _Table(name, volumes, shape)
 
 
@@ -145,20 +191,25 @@ def _friendly(table: str, column: Column, labels: Mapping[str, str]) -> Iterator
         yield f"case {name} {cases} else {name}::varchar end", labels[column.name]
 
 
-def _comment(con: Connection, table: _Table, columns: Sequence[Column]) -> None:
+def _view_comments(table: _Table) -> Iterator[str]:
     name = quote_name(table.name)
     kind = "" if table.volumes[-1].kind == "history" else _as_of(table.volumes[-1])
     for schema, how in (("main", ""), ("exact", " As the exact text of the CSV.")):
         text = f"{table_meaning(table.name)}{kind}{how}"
-        con.execute(f"comment on view {schema}.{name} is {quote_text(text)}")
+        yield f"comment on view {schema}.{name} is {quote_text(text)}"
+
+
+def _column_comments(table: _Table, columns: Sequence[Column]) -> Iterator[str]:
+    name = quote_name(table.name)
+    for schema in ("main", "exact"):
         for column in columns:
             meaning = quote_text(column_meaning(table.name, column.name))
-            con.execute(f"comment on column {schema}.{name}.{quote_name(column.name)} is {meaning}")
+            yield f"comment on column {schema}.{name}.{quote_name(column.name)} is {meaning}"
     for own, meaning in _OWN_COLUMNS.items():
-        con.execute(f"comment on column main.{name}.{own} is {quote_text(meaning)}")
+        yield f"comment on column main.{name}.{own} is {quote_text(meaning)}"
     for number, label in _labels(table.name, columns).items():
         text = quote_text(f"The name of {number}; the number itself where it has none.")
-        con.execute(f"comment on column main.{name}.{quote_name(label)} is {text}")
+        yield f"comment on column main.{name}.{quote_name(label)} is {text}"
 
 
 def _as_of(volume: Volume) -> str:

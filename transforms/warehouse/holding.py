@@ -9,8 +9,8 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 
 from transforms.blocks import BlockRange
-from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.record import read_record, recorded_receipts
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.record import RecordedIds, read_ids, read_record, recorded_receipts
 from transforms.warehouse.shapes import Volume
 
 _ORDER = attrgetter("blocks", "table")
@@ -47,10 +47,9 @@ class Holding:
             yield from (segment.blocks for segment in read_record(path))
         yield from {receipt.blocks for receipt in self._others}
 
-    def loaded(self) -> Iterator[LoadedSegment]:
-        """The segments with sound records, ascending."""
-        for _, path in sorted(self._records.values(), key=itemgetter(0)):
-            yield from read_record(path)
+    def ids(self) -> Iterator[RecordedIds]:
+        """The ids of the segments with sound records, ascending."""
+        return (read_ids(path) for _, path in sorted(self._records.values(), key=itemgetter(0)))
 
     def receipts(self, blocks: BlockRange) -> Iterator[Receipt]:
         """The receipts of segments that begin in these blocks, ascending by block, then table."""

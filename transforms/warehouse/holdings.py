@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from transforms.blocks import BlockRange
-from transforms.duck import file_connection
+from transforms.duck import file_connection, quote_files
 from transforms.segments.names import SegmentName
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.receipts import Receipt, parse_columns
@@ -57,7 +57,7 @@ class CatalogHoldings:
             return []
         self._catalog.files.bring(records)
         paths = [self._catalog.files.path(record) for record in records]
-        source = receipts_source(paths)
+        source = receipts_source(quote_files(paths))
         with file_connection() as con:
             asked = con.execute(receipts_sql(source), [table, blocks.first, blocks.last])
             return table_receipts(table, asked.fetchall())

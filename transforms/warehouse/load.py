@@ -148,7 +148,7 @@ class Loader:
         built = tuple(state for state in states if state is not None)
         addition = Addition(group[0].file.name.chain_id, volume, built)
         catalog = self._commit(addition, group)
-        held = catalog.segments
+        held = catalog.segments_over(BlockRange(group[0].blocks.first, group[-1].blocks.last))
         self.report.receipts.extend(known for known in receipts if known.blocks in held)
         if any(known.key == volume.key for known in catalog.history()):
             self.report.volumes.append(volume.key)

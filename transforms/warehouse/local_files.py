@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from threading import Event, Lock
 from typing import BinaryIO
@@ -50,13 +51,15 @@ class LocalFiles:
         self._store = store
         self._cache = cache
         self._most_bytes = most_bytes
+        # Of thousands of files, again for each generation.
+        self._own_path = lru_cache(maxsize=16_384)(store.path)
         self._copies = store.path(_FOLDERS[0]) is None
         self._leases = Leases(cache / "leases")
         self._scratch = cache / "scratch"
 
     def path(self, file: StoredFile) -> Path:
         """Where the file lies once it is here. Raises `ConfigError` for a key that has no copy."""
-        own = self._store.path(file.key)
+        own = self._own_path(file.key)
         if own is not None:
             return own
         if file.key.split("/")[0] not in _FOLDERS:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from transforms.errors import BusyError, ConflictError, IntegrityError
@@ -28,9 +30,34 @@ from transforms.warehouse.seen import Seen, check_seen
 Change = Callable[[Document], Document | None]
 """From the newest generation to the next one's content (its number is ignored); None: no change."""
 
+SETTLED_SECONDS = 900.0
+"""How long a document stays after it was followed, at least: longer than any commit takes.
+
+A writer that stopped for so long between reading and writing may find its number free again.
+"""
+
+KEPT_DOCUMENTS = 64
+"""How many of the newest documents stay, however old."""
+
 _FOLDER = "log/"
 _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A moment by both clocks: one stops where a machine sleeps, the other may be set."""
+
+    clock: float
+    monotonic: float
+
+    @classmethod
+    def now(cls) -> _Moment:
+        return cls(time.time(), time.monotonic())
+
+    def passed(self) -> float:
+        """Seconds since then."""
+        return max(time.time() - self.clock, time.monotonic() - self.monotonic)
 
 
 class Log:
@@ -58,12 +85,28 @@ class Log:
 
     def numbers(self) -> list[int]:
         """The numbers of all documents that are there, ascending; a missing folder has none."""
+        return [number for number, _ in self._listed()]
+
+    def settled(self) -> list[int]:
+        """The numbers of documents that nobody needs who reads or writes now, ascending.
+
+        All but some of the newest; times are those of the store, whatever this machine's clock.
+        """
+        listed = self._listed()
+        if not listed:
+            return []
+        horizon = listed[-1][1] - SETTLED_SECONDS
+        old = [number for (number, _), (_, written) in pairwise(listed) if written < horizon]
+        return old[: max(0, len(listed) - KEPT_DOCUMENTS)]
+
+    def _listed(self) -> list[tuple[int, float]]:
+        """The numbers of all documents, ascending, with when each was written."""
         folder = self._store.path("log")
         if folder is not None and not folder.is_dir():
             return []
         # Any other error of the listing is one: who may not list a bucket must not begin a new log.
-        keys = (info.key for info in self._store.list(_FOLDER))
-        return sorted(int(found[1]) for found in map(_NAME.fullmatch, keys) if found)
+        infos = ((_NAME.fullmatch(info.key), info.modified) for info in self._store.list(_FOLDER))
+        return sorted((int(found[1]), modified) for found, modified in infos if found)
 
     def read(self, generation: int) -> Document:
         """One document. Raises `FileNotFoundError`, `IntegrityError`."""
@@ -91,10 +134,11 @@ class Log:
 
         `change` is applied again, to what is newest then, whenever another writer was faster.
         `forget` are dropped files that were removed. Raises `BusyError` where a store hides what is
-        there.
+        there, or this process stood still for so long that its number may be free again.
         """
         lost = 0
         while True:
+            began = _Moment.now()
             base, parent = self._find() or (new_warehouse(), "")
             if base.generation < lost:
                 raise BusyError(
@@ -106,8 +150,22 @@ class Log:
                 return base
             created = self.create(following(base, parent, wanted, forget))
             if created is not None:
+                self._check_in_time(base, began)
                 return created
             lost = base.generation + 1
+
+    def _check_in_time(self, base: Document, began: _Moment) -> None:
+        """Of documents the oldest go first: while the one before is there, this one was not."""
+        seconds = began.passed()
+        if seconds < SETTLED_SECONDS / 3 or not base.generation:
+            return
+        if self._store.head(document_key(base.generation)) is None:
+            self._newest = None
+            raise BusyError(
+                f"this process stood still for {seconds:.0f} seconds while it wrote to "
+                f"{self._store.describe('log')}, which others did meanwhile: run it again, it goes "
+                "on with what is there"
+            )
 
     def create(self, document: Document) -> Document | None:
         """Create a document; None where another one has its number.
@@ -166,7 +224,12 @@ class Log:
             check_seen(seen, None, self._store.describe("log"))
             return None
         key = document_key(numbers[-1])
-        data = read_as_is(self._store, key)
+        try:
+            data = read_as_is(self._store, key)
+        except FileNotFoundError:
+            if self.numbers()[-1:] == numbers[-1:]:
+                raise
+            return self._find()  # much newer ones came since it was listed
         sha256 = hashlib.sha256(data).hexdigest()
         if seen is not None and (sha256, numbers[-1]) == (seen_sha256, seen.generation):
             newest = (seen, sha256)  # the very bytes: there is nothing to parse or to compare

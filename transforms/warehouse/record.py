@@ -17,9 +17,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from transforms.blocks import BlockRange, contiguous_runs
 from transforms.duck import file_connection, quote_files
 from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
+from transforms.segments.id_chain import IdRun, other_id
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.records import (
     RECEIPTS,
@@ -34,6 +36,8 @@ from transforms.warehouse.records import (
 _KEY = ("chain_id", "schema_version", "first_block", "last_block")
 _OWN = [field for field in RECEIPTS if field.name not in _KEY]
 _SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(_OWN))))
+_FILES = ("first_block", "last_block", "source_key", "source_size")
+_IDS = ("segment_id", "previous_id", "index_id")
 _ABOUT = b"strata.volume"
 _DAMAGED = "is damaged: run strata repair, which makes it again from its volume"
 
@@ -80,24 +84,89 @@ def read_about(path: Path) -> About:
         raise IntegrityError(f"{path} is no record of a volume, or damaged") from error
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedFiles:
+    """What a record says of its segments, ascending: their blocks and their files."""
+
+    blocks: tuple[BlockRange, ...]
+    keys: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+
 @lru_cache(maxsize=4096)
-def read_record(path: Path) -> tuple[LoadedSegment, ...]:
-    """The segments of a record, ascending; the file is named by its bytes and never changes.
+def read_files(path: Path) -> RecordedFiles:
+    """The segments of a record and their files: a third of the work of `read_record`.
 
     Raises `IntegrityError` where it is damaged.
     """
+    table = _read(path, _FILES)
+    first, last, keys, sizes = (table.column(name).to_pylist() for name in _FILES)
+    return RecordedFiles(tuple(map(BlockRange, first, last)), tuple(keys), tuple(sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedIds:
+    """What a record says of the network's ids of its segments.
+
+    `runs` are its segments for the chain of ids, as few as can be said without judging; `named`
+    those of which a source's index said another id: (file's key, id, the index's word).
+    """
+
+    runs: tuple[IdRun, ...]
+    named: tuple[tuple[str, str, str], ...]
+
+
+@lru_cache(maxsize=4096)
+def read_ids(path: Path) -> RecordedIds:
+    """The ids of a record's segments. Raises `IntegrityError` where it is damaged."""
+    table = _read(path, _IDS)
+    if table.num_columns < len(_IDS):  # of an earlier release
+        segments = read_record(path)
+        named = [(one.info.key, one.segment_id, one.index_id) for one in segments]
+        runs = tuple(one.id_run for one in segments)
+    else:
+        ids, before, said = (table.column(name).to_pylist() for name in _IDS)
+        files = read_files(path)
+        blocks = files.blocks
+        if all(ids) and before[1:] == ids[:-1] and len([*contiguous_runs(blocks)]) == 1:
+            runs = (IdRun(blocks[0], blocks[-1], ids[-1], before[0]),)
+        else:
+            runs = tuple(map(IdRun, blocks, blocks, ids, before))
+        named = [*zip(files.keys, ids, said, strict=True)]
+    return RecordedIds(runs, tuple(one for one in named if other_id(one[1], one[2])))
+
+
+@lru_cache(maxsize=4096)
+def read_record(path: Path) -> tuple[LoadedSegment, ...]:
+    """The segments of a record, as `parse_record` gives them, in memory from then on.
+
+    The file is named by its bytes and never changes.
+    """
+    return parse_record(path)
+
+
+def parse_record(path: Path) -> tuple[LoadedSegment, ...]:
+    """The segments of a record, ascending. Raises `IntegrityError` where it is damaged."""
+    return tuple(parse_segments(_read(path, SEGMENTS.names)))
+
+
+def _read(path: Path, wanted: Sequence[str]) -> pa.Table:
+    """Those of the columns that a record has, proven by the checksums of its pages."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            columns = [name for name in SEGMENTS.names if name in file.schema_arrow.names]
-            return tuple(parse_segments(file.read(columns)))
+            there = frozenset(file.schema_arrow.names)
+            return file.read([name for name in wanted if name in there], use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise IntegrityError(f"{path} {_DAMAGED}") from error
 
 
-def segments_source(records: Iterable[Path]) -> str:
-    """SQL for the rows of `strata.segments` in records, those of an earlier release among them."""
+def segments_source(records: str) -> str:
+    """SQL for the rows of `strata.segments` in records, those of an earlier release among them.
+
+    `records` is SQL for the list of their files.
+    """
     known = {
         "segment_id": "case when index_id is null then '' else segment_id end",
         "index_id": "coalesce(index_id, segment_id)",
@@ -105,17 +174,17 @@ def segments_source(records: Iterable[Path]) -> str:
     columns = ", ".join(f"{known.get(name, name)} as {name}" for name in SEGMENTS.names)
     return (
         f"(select {columns} from (select null::varchar as index_id where false "  # noqa: S608
-        f"union all by name from read_parquet({quote_files(records)}, union_by_name = true)))"
+        f"union all by name from read_parquet({records}, union_by_name = true)))"
     )
 
 
-def receipts_source(records: Iterable[Path]) -> str:
-    """SQL for the rows of `strata.receipts` in records."""
+def receipts_source(records: str) -> str:
+    """SQL for the rows of `strata.receipts` in records; see `segments_source`."""
     key = ", ".join(_KEY)
     own = ", ".join(f"receipt.{field.name} as {field.name}" for field in _OWN)
     return (
         f"(select {key}, {own} from (select {key}, unnest(receipts) as receipt "  # noqa: S608 - ours
-        f"from read_parquet({quote_files(records)})))"
+        f"from read_parquet({records})))"
     )
 
 
@@ -124,7 +193,8 @@ def recorded_receipts(
 ) -> Iterator[Receipt]:
     """The receipts in records, ascending by block and table, of rows for which `where` holds."""
     if records:
-        query = f"from {receipts_source(records)} where {where} order by first_block, table_name"
+        source = receipts_source(quote_files(records))
+        query = f"from {source} where {where} order by first_block, table_name"
         try:
             with file_connection() as con:
                 found = read_receipts(con, query, values or {})

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transforms.blocks import BlockRange
-from transforms.segments.inventory import Inventory, Refusal, SegmentFile
+from transforms.segments.inventory import Held, Inventory, Refusal, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.warehouse.document import Document
-from transforms.warehouse.receipts import LoadedSegment
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +44,20 @@ class Survey:
 
 
 def survey(
-    source: Source,
-    intact: Mapping[BlockRange, LoadedSegment],
-    quarantine: Sequence[QuarantinedFile],
+    source: Source, held: Held, quarantine: Sequence[QuarantinedFile], known_for: float = 0.0
 ) -> Survey:
-    """Hold the listing of a source against segments that are loaded, and files refused before."""
-    held = {known.name: known for known in intact.values()}
-    inventory = source.inventory(held.keys())
+    """Hold the listing of a source against segments that are loaded, and files refused before.
+
+    A listing that this process took within `known_for` seconds may be used again.
+    """
+    inventory = source.inventory(held, known_for)
     read = {bad.refusal.info: bad.refusal for bad in quarantine if bad.was_read}
     pending: list[SegmentFile] = []
     known_bad: list[Refusal] = []
-    for file in inventory.segments:
-        known = held.get(file.name)
-        if known is not None:
-            if known.info.size != file.info.size:
+    for file in inventory.fresh:
+        known = held.at(file.blocks)
+        if known is not None and known[0] == file.name:
+            if held.files[known[1]] != file.info.size:
                 reason = f"{file.info.key} changed after it was loaded: verify which is right"
                 known_bad.append(Refusal(file.info, reason))
         elif file.info in read:

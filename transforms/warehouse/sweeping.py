@@ -36,7 +36,7 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     """Delete what nobody can be about to read; returns the keys. May be killed and run again.
 
     That is: what the log dropped longer ago than the grace period, files that were never named, and
-    documents that were followed longer ago than the grace period.
+    documents that were followed longer ago than the grace period, or are very many.
     """
     store, log = backing.store, backing.log
     document = log.newest()
@@ -101,7 +101,10 @@ class _Removable:
 
 
 def _old_documents(log: Log, document: Document, horizon: float) -> Iterable[str]:
+    """Documents that were followed before the horizon, and sooner where there are many.
+
+    A bulk load makes thousands, each with the names of all volumes.
+    """
     marks = [mark.generation for mark in document.marks if mark.time < horizon]
-    if not marks:
-        return []
-    return [document_key(number) for number in log.numbers() if number < marks[-1]]
+    before = [number for number in log.numbers() if number < marks[-1]] if marks else []
+    return map(document_key, sorted({*before, *log.settled()}))

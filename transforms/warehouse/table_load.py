@@ -1,14 +1,15 @@
 """One table of consecutive segments into a volume: typed, sorted for look-ups, and proven.
 
-The cheap way comes first: type, render the whole, compare. Only where that differs is every cell
-tested, and those that no type holds keep their text (DESIGN: typed, and still exact).
+The cheap way comes first: type, keep the text of cells that no type reads, render the whole,
+compare. Only where that differs is every cell tested, and those that do not render back to their
+text keep it too (DESIGN: typed, and still exact).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +20,7 @@ from transforms.duck import Connection, quote_name
 from transforms.errors import SegmentError
 from transforms.segments.names import SegmentName
 from transforms.segments.segment_zip import TableFile
-from transforms.tables.conform import exact_value, fast_value, raw_cells, rendered
+from transforms.tables.conform import rendered, typed_rows
 from transforms.tables.dialect import DEFAULT_MAX_LINE_BYTES, copy_sql, read_sql, select_list
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.proof import ProofError, bare_return, prove_end, proven_body
@@ -50,14 +51,6 @@ class PartSink(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Staged:
-    """Rows per file, and the place in the staged table before each file's first row."""
-
-    rows: list[int]
-    starts: list[int]
-
-
 class TableLoader:
     """Loads one table's files of one schema into an attached volume.
 
@@ -81,117 +74,124 @@ class TableLoader:
         """
         started = time.perf_counter()
         try:
-            staged = self._stage(files, exact=False)
-            raw: list[dict[str, int]] = [{} for _ in files]
-            self._insert(files, staged)
-            self._prove(files, staged, raw=False)
+            raw = self._insert_proven(files, exact=False)
         except ProofError:
             self._forget(files)
-            staged = self._stage(files, exact=True)
-            raw = self._count_raw(len(files))
-            self._insert(files, staged)
-            self._prove(files, staged, raw=True)
+            raw = self._insert_proven(files, exact=True)
         seconds = time.perf_counter() - started
         total = sum(file.bytes for file in files)
         return [
             Receipt(
                 file.segment,
                 file.schema,
-                rows,
+                file.rows,
                 file.bytes,
                 file.sha256,
                 cells,
                 seconds * file.bytes / total,
             )
-            for file, rows, cells in zip(files, staged.rows, raw, strict=True)
+            for file, cells in zip(files, raw, strict=True)
         ]
 
-    def _stage(self, files: Sequence[TableFile], *, exact: bool) -> _Staged:
-        """Read the files into a temporary table, in order, and count each one's rows."""
-        columns = files[0].schema.columns
-        value = exact_value if exact else fast_value
-        values = [(value(self._table, column), column.name) for column in columns]
-        raw = raw_cells(self._table, columns) if exact else "null::map(varchar, varchar)"
-        own = [("file_index::bigint", "_file"), ("row_number() over ()", "_place"), (raw, "_raw")]
-        select = select_list([*own, *values])
-        self._read(files, f"create or replace temp table staged as select {select}")
-        counted = self._con.execute(
-            "select _file, count(*), min(_place) from staged group by _file"
-        ).fetchall()
-        rows, starts = [0] * len(files), [0] * len(files)
-        for index, count, first in counted:
-            rows[index], starts[index] = count, first - 1
-        return _Staged(rows, starts)
+    def _insert_proven(self, files: Sequence[TableFile], *, exact: bool) -> list[dict[str, int]]:
+        """Load and prove files; returns of each how many cells of which columns are in `_raw`."""
+        self._insert(files, exact=exact)
+        raw = self._count_raw(files)
+        self._prove(files, raw=any(raw))
+        self._check_rows(files)
+        return raw
 
-    def _read(self, files: Sequence[TableFile], statement: str) -> None:
+    def _insert(self, files: Sequence[TableFile], *, exact: bool) -> None:
+        """Read, type and sort the files' rows into the volume, in one statement."""
+        schema = files[0].schema
+        firsts = [file.segment.blocks.first for file in files]
+        starts = [0, *accumulate(file.rows for file in files)][:-1]
+        own = [
+            (f"({firsts}::bigint[])[file_index::bigint + 1]", "_segment"),
+            (f"row_number() over () - ({starts}::bigint[])[file_index::bigint + 1]", "_row"),
+        ]
+        key = [name for name in SORT_KEYS.get(self._table, ()) if name in schema.names]
+        order = f"order by {', '.join(map(quote_name, key))}" if key else ""
+
+        def statement(rows: str) -> str:
+            typed = typed_rows(self._table, schema.columns, rows, own, exact=exact)
+            return f"insert into {self._target} by name {typed} {order}"
+
+        self._read(files, statement)
+
+    def _read(self, files: Sequence[TableFile], statement: Callable[[str], str]) -> None:
         """Run a statement over the files' text rows; where that fails, name the file at fault."""
         names = files[0].schema.names
         paths = [file.path for file in files]
         largest = max(file.bytes for file in files)
         try:
             try:
-                self._con.execute(f"{statement} from {read_sql(paths, names)}")
+                self._con.execute(statement(read_sql(paths, names)))
             except duckdb.InvalidInputException:
                 if largest <= DEFAULT_MAX_LINE_BYTES:
                     raise
                 # A row may be longer than the reader's default, up to the whole file.
-                self._con.execute(f"{statement} from {read_sql(paths, names, largest)}")
+                self._con.execute(statement(read_sql(paths, names, largest)))
         except duckdb.InvalidInputException as error:
             if len(files) == 1:
                 raise _unreadable(files[0], error) from error
             for file in files:
-                self._read([file], "select count(*)")
+                self._read([file], lambda rows: f"select count(*) from {rows}")  # noqa: S608
             raise
 
-    def _insert(self, files: Sequence[TableFile], staged: _Staged) -> None:
-        columns = [quote_name(name) for name in files[0].schema.names]
-        firsts = [file.segment.blocks.first for file in files]
-        own = [
-            (f"({firsts}::bigint[])[_file + 1]", "_segment"),
-            (f"_place - ({staged.starts}::bigint[])[_file + 1]", "_row"),
-            ("_raw", "_raw"),
-        ]
-        key = [name for name in SORT_KEYS.get(self._table, ()) if name in files[0].schema.names]
-        order = f"order by {', '.join(map(quote_name, key))}" if key else ""
-        self._con.execute(
-            f"insert into {self._target} by name "  # noqa: S608 - names are quoted
-            f"select {', '.join(columns)}, {select_list(own)} from staged {order}"
-        )
-        self._con.execute("drop table staged")
-
     def _forget(self, files: Sequence[TableFile]) -> None:
-        first, last = files[0].segment.blocks.first, files[-1].segment.blocks.first
-        self._con.execute(
-            f"delete from {self._target} where _segment between ? and ?",  # noqa: S608
-            [first, last],
-        )
+        self._con.execute(f"delete from {self._target} where {_between(files)}")  # noqa: S608
 
-    def _count_raw(self, files: int) -> list[dict[str, int]]:
-        counts: list[dict[str, int]] = [{} for _ in range(files)]
+    def _count_raw(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
+        counts: dict[int, dict[str, int]] = {file.segment.blocks.first: {} for file in files}
+        names = f"select _segment, unnest(map_keys(_raw)) as name from {self._target}"  # noqa: S608
         rows = self._con.execute(
-            "select _file, name, count(*) from (select _file, unnest(map_keys(_raw)) as name "
-            "from staged where _raw is not null) group by all order by all"
+            f"select _segment, name, count(*) from ({names} where {_between(files)} "  # noqa: S608
+            "and _raw is not null) group by all order by all"
         ).fetchall()
-        for index, name, count in rows:
-            counts[index][name] = count
-        return counts
+        for first, name, count in rows:
+            counts[first][name] = count
+        return [*counts.values()]
 
-    def _prove(self, files: Sequence[TableFile], staged: _Staged, *, raw: bool) -> None:
+    def _check_rows(self, files: Sequence[TableFile]) -> None:
+        """Raise `SegmentError` where the rows of a file are not numbered from 1, one by one."""
+        numbered = self._con.execute(
+            "select _segment, count(*), min(_row), max(_row) "  # noqa: S608 - names are quoted
+            f"from {self._target} where {_between(files)} group by 1"
+        ).fetchall()
+        found = {first: tuple(numbers) for first, *numbers in numbered}
+        for file in files:
+            wanted = (file.rows, 1, file.rows) if file.rows else None
+            if found.get(file.segment.blocks.first) != wanted:
+                raise SegmentError(
+                    f"{file.segment.file_name}: table {file.table} has {file.rows} rows by its "
+                    "line feeds, but others were read: report it, with the segment",
+                    file.segment.file_name,
+                )
+
+    def _prove(self, files: Sequence[TableFile], *, raw: bool) -> None:
         """Render the files' rows back from the volume and hold them against the sources."""
         blocks = BlockRange(files[0].segment.blocks.first, files[-1].segment.blocks.first)
         query = render_sql(self._target, files[0].schema, blocks, raw=raw)
         path = self._scratch / f"{self._table}.rendered"
         self._con.execute(copy_sql(query, path, header=False))
         with path.open("rb") as stream:
-            for file, rows in zip(files, staged.rows, strict=True):
+            for file in files:
                 body = proven_body(file, stream)
                 if self._sink is None:
                     for _chunk in body:
                         pass
                 else:
-                    self._sink.write(file.segment, file.schema, file.schema.header, body, rows)
+                    header = file.schema.header
+                    self._sink.write(file.segment, file.schema, header, body, file.rows)
             prove_end(files[-1], stream)
         path.unlink()
+
+
+def _between(files: Sequence[TableFile]) -> str:
+    """SQL for the rows of consecutive files in a volume."""
+    first, last = files[0].segment.blocks.first, files[-1].segment.blocks.first
+    return f"_segment between {first} and {last}"
 
 
 def render_sql(source: str, schema: TableSchema, starts: BlockRange, *, raw: bool) -> str:

@@ -24,7 +24,7 @@ from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.open_files import check_open_files, naming_open_files
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
-from transforms.segments.inventory import SegmentFile
+from transforms.segments.inventory import NOTHING_HELD, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.spam.captures import CaptureReport, new_captures, refused_lines
@@ -138,11 +138,14 @@ class Warehouse:
         document = self.document()
         return document.quarantine if document else ()
 
-    def survey(self, source: Source) -> Survey:
-        """Say what of a source is still to be loaded. Reads the listing only."""
+    def survey(self, source: Source, known_for: float = 0.0) -> Survey:
+        """Say what of a source is still to be loaded. Reads the listing only.
+
+        A listing that this process took within `known_for` seconds may be used again.
+        """
         catalog = self.catalog()
-        intact = catalog.intact_segments() if catalog else {}
-        return survey(source, intact, self.quarantined())
+        held = catalog.held() if catalog else NOTHING_HELD
+        return survey(source, held, self.quarantined(), known_for)
 
     def load(
         self,
@@ -160,8 +163,7 @@ class Warehouse:
         sweep_scratch(self._backing.scratch)
         check_not_older(self._backing, self.document())
         catalog = self.catalog()
-        held = catalog.intact_segments() if catalog else {}
-        wanted = [file for file in files if file.blocks not in held]
+        wanted = [f for f in files if catalog is None or not catalog.holds_intact(f.blocks)]
         if not wanted:
             return LoadReport()
         with scratch_folder(self._backing.scratch) as scratch:

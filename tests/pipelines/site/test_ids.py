@@ -34,7 +34,7 @@ def _chain(settings: Settings, *broken: int, count: int = 3) -> list[str]:
 
 
 def _report(site: Site) -> IdReport:
-    return id_report(site.loaded_catalog().segments.values())
+    return id_report(site.loaded_catalog().ids())
 
 
 def _findings(site: Site) -> list[tuple[str, str]]:

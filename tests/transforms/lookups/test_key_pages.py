@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -16,15 +15,15 @@ from transforms.lookups.key_pages import (
     PAGE_ROWS,
     PageIndex,
     PageTable,
+    held_index,
+    index_sections,
     inflate,
     page_rows,
-    prefix,
     prove_pages,
-    read_index,
     row_sql,
     write_pages,
 )
-from transforms.sessions import SessionPool
+from transforms.mapped_files import Mapped, packed, prefix
 
 _TABLE = PageTable("made", (("name", "text"), ("time", "time")))
 _BY_ID = PageTable("by_id", (("name", "prefix"),))
@@ -71,12 +70,10 @@ def _made(con: Connection, table: PageTable, rows: Sequence[tuple[str, int]]) ->
 
 
 def _index(con: Connection, table: PageTable) -> PageIndex:
-    names = [name for name, _ in table.key]
-    found = con.execute(f"from volume.strata.{table.name} order by page").fetchall()
+    found = con.execute(f"select page from volume.strata.{table.name} order by page").fetchall()
     assert [row[0] for row in found] == [*range(len(found))]
-    return PageIndex(
-        table.name, tuple([row[1 + at] for row in found] for at, _ in enumerate(names))
-    )
+    held = packed(None, index_sections(con, "volume", table))
+    return held_index(Mapped(memoryview(held)), table)
 
 
 def _pages(con: Connection, table: PageTable) -> list[list[list[object]]]:
@@ -183,23 +180,19 @@ def test_what_is_no_page_is_an_error(body: bytes) -> None:
     assert inflate(b"\x03\x00") == b""
 
 
-def test_an_index_is_read_from_a_file(tmp_path: Path) -> None:
+def test_an_index_is_held_in_a_mapped_file() -> None:
     with duckdb.connect() as con:
-        con.execute(f"attach '{tmp_path / 'volume.duckdb'}' as volume")
+        con.execute("attach ':memory:' as volume")
         con.execute("create schema volume.strata")
         rows = _source(con, [(f"{number // 100}", number) for number in range(200)])
         write_pages(con, "volume", _TABLE, rows)
         write_pages(con, "volume", _BY_ID, rows)
-        con.execute("detach volume")
-    pool = SessionPool(tmp_path)
-    with pool.session() as session:
-        file = pool.attach(tmp_path / "volume.duckdb")
-        index, by_id = (read_index(session, file, table) for table in (_TABLE, _BY_ID))
-    pool.close()
+        index, by_id = (_index(con, table) for table in (_TABLE, _BY_ID))
     assert [index[page] for page in range(len(index))] == [
         ("0", 0),
         ("0", 64),
         ("1", 128),
         ("1", 192),
     ]
+    assert index.pages(("1",), ("1", 150)) == range(1, 3)
     assert [*by_id.columns[0]] == [prefix(name) for name in "0011"]

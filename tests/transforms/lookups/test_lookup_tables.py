@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.duck import Connection
+from transforms.duck import Connection, file_connection
+from transforms.lookups.held_lookups import Lookups, packed_lookups
 from transforms.lookups.key_filters import key_hashes
 from transforms.lookups.key_pages import PageTable, page_rows
 from transforms.lookups.lookup_tables import (
@@ -26,10 +27,9 @@ from transforms.lookups.lookup_tables import (
     TIMES,
     ZONES,
     prove_lookups,
-    read_lookups,
     write_lookups,
 )
-from transforms.sessions import SessionPool
+from transforms.mapped_files import Mapped
 
 _ORDERS = "id varchar, vega_time date"
 _COLUMNS = "id varchar, party_id varchar, vega_time date"
@@ -57,6 +57,12 @@ def _volume(
     con.execute("detach database if exists volume")
     con.execute("attach ':memory:' as volume")
     _fill(con, ids, rows, is_sorted=is_sorted)
+
+
+def _held(volume: Path) -> Lookups | None:
+    """What a server holds of a volume."""
+    with file_connection() as con:
+        return Lookups.of(Mapped(memoryview(packed_lookups(con, volume))))
 
 
 def _fill(
@@ -222,10 +228,7 @@ def test_lookups_of_another_release_are_neither_read_nor_proven(tmp_path: Path) 
         con.execute(_PLACED)
         assert prove_lookups(con, "volume") == ""
         con.execute("detach volume")
-    pool = SessionPool(tmp_path)
-    with pool.session() as session:
-        assert read_lookups(session, pool.attach(tmp_path / "volume.duckdb")) is None
-    pool.close()
+    assert _held(tmp_path / "volume.duckdb") is None
 
 
 def test_a_volume_without_lookups_needs_no_proof(con: Connection) -> None:
@@ -241,11 +244,8 @@ def test_lookups_are_found_where_they_are(tmp_path: Path) -> None:
         con.execute("detach volume")
     with duckdb.connect(tmp_path / "without.duckdb") as con:
         con.execute("create schema strata")
-    pool = SessionPool(tmp_path)
-    with pool.session() as session:
-        assert read_lookups(session, pool.attach(tmp_path / "without.duckdb")) is None
-        found = read_lookups(session, pool.attach(tmp_path / "with.duckdb"))
-    pool.close()
+    assert _held(tmp_path / "without.duckdb") is None
+    found = _held(tmp_path / "with.duckdb")
     assert found is not None
     assert found.rows_of_order("ab") == [(0, 2047)]
     assert found.rows_of_order("cd") == []

@@ -30,7 +30,7 @@ def _zone_map(con: Connection, values: Sequence[int | None]) -> ZoneMap:
         "insert into t select unnest($1::varchar[])",
         [[None if value is None else _text(value) for value in values]],
     )
-    return ZoneMap([row[1:] for row in con.execute(zone_map_sql("t", "v")).fetchall()])
+    return ZoneMap.of([row[1:] for row in con.execute(zone_map_sql("t", "v")).fetchall()])
 
 
 def _text(value: int) -> str:

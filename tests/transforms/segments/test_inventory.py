@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.transforms.segments.held_kit import held_files
 from transforms.blocks import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.segments.inventory import Inventory, SourceIndex, take_inventory
-from transforms.segments.names import SegmentName
 
 
 def _take(keys: list[str], held: list[str] | None = None) -> Inventory:
     infos = [ObjectInfo(key, 10, "v1") for key in keys]
-    return take_inventory(infos, held=[SegmentName.parse(name) for name in held or ()])
+    return take_inventory(infos, held=held_files(held or ()))
 
 
 def _keys(inventory: Inventory) -> list[str]:

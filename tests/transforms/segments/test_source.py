@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.segments_kit import build_segment
+from tests.transforms.segments.held_kit import held_files
 from transforms.errors import ConfigError
-from transforms.segments.names import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 
@@ -60,7 +60,7 @@ def test_a_name_that_is_no_text_is_refused_like_any_other(folder: Path) -> None:
 
 
 def test_segments_that_are_loaded_decide_the_chain(folder: Path) -> None:
-    held = [SegmentName.parse("other-1-1-2.zip")]
+    held = held_files(["other-1-1-2.zip"])
     inventory = Source(FolderStore(folder)).inventory(held)
     assert inventory.chain_id == "other"
     assert inventory.segments == ()

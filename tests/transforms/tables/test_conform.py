@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pg_csv import Cell
-from transforms.duck import Connection, quote_name, working_connection
-from transforms.tables.conform import conversion, exact_value, fast_value, raw_cells, rendered
+from transforms.duck import Connection, working_connection
+from transforms.tables.conform import conversion, rendered, typed_rows
 from transforms.tables.registry import Column
 
 _TIMES = "timestamp with time zone"
@@ -62,15 +62,11 @@ def con() -> Iterator[Connection]:
 
 def _hold(con: Connection, texts: Sequence[Cell], column: Column, table: str = "t") -> list[_Held]:
     """Send cells through the SQL of a load, exact and fast, and render them back."""
-    name = quote_name(column.name)
     cells = pa.table({column.name: pa.array(texts, pa.string()), "_at": range(len(texts))})
     con.register("cells", cells)
-    values = {"staged": exact_value(table, column), "hasty": fast_value(table, column)}
-    for target, value in values.items():
-        con.execute(
-            f"create or replace temp table {target} as select _at, {value} as {name}, "
-            f"{raw_cells(table, (column,))} as _raw from cells"
-        )
+    for target, exact in {"staged": True, "hasty": False}.items():
+        typed = typed_rows(table, [column], "cells", [("_at", "_at")], exact=exact)
+        con.execute(f"create or replace temp table {target} as {typed}")
     rows = con.execute(
         f"select s.typed, s.whole, h.fast, s.raw from (select _at, "
         f"{rendered(table, column, raw=False)} as typed, "
@@ -237,10 +233,11 @@ def test_a_column_may_have_any_name(con: Connection, name: str) -> None:
 def test_a_row_keeps_the_texts_of_several_columns(con: Connection) -> None:
     columns = (Column("a", "integer"), Column("b", "boolean"), Column("c", "text"))
     con.execute("create or replace temp table rows as select 'x' as a, 'y' as b, 'z' as c")
-    (raw,) = con.execute(f"select {raw_cells('t', columns)} from rows").fetchall()
+    kept = f"select _raw from ({typed_rows('t', columns, 'rows', exact=True)})"
+    (raw,) = con.execute(kept).fetchall()
     assert raw == ({"a": "x", "b": "y"},)
     con.execute("create or replace temp table rows as select '1' as a, 't' as b, 'z' as c")
-    (none,) = con.execute(f"select {raw_cells('t', columns)} from rows").fetchall()
+    (none,) = con.execute(kept).fetchall()
     assert none == (None,)
 
 

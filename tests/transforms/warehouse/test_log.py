@@ -14,7 +14,7 @@ import pytest
 
 from tests.rclone_kit import rclone_server
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile
@@ -22,7 +22,7 @@ from transforms.stores.folder import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import S3Options, Store
 from transforms.warehouse.document import Document, Mark, following
-from transforms.warehouse.log import Log, document_key
+from transforms.warehouse.log import KEPT_DOCUMENTS, SETTLED_SECONDS, Log, document_key
 
 WRITERS = 8
 COMMITS = 3
@@ -353,3 +353,46 @@ def test_a_document_that_lies_damaged_in_a_bucket_is_for_repair(
         server.client.put_object(Bucket=bucket, Key=key, Body=damaged, Metadata=held["Metadata"])
         with pytest.raises(IntegrityError, match="run strata repair"):
             Log(store, tmp_path / "reader").newest()
+
+
+def _aged(folder: Path, numbers: range, seconds: float) -> None:
+    """Let documents have been written so long ago."""
+    for number in numbers:
+        path = folder / document_key(number)
+        written = path.stat().st_mtime - seconds
+        os.utime(path, (written, written))
+
+
+def test_of_many_documents_the_old_ones_are_settled(tmp_path: Path) -> None:
+    log = Log(FolderStore(tmp_path), tmp_path / "cache")
+    for number in range(KEPT_DOCUMENTS + 10):
+        log.commit(adding(f"{number}"))
+    assert log.settled() == []
+    # The last one of these was followed by one that is new: somebody may be about to follow it.
+    _aged(tmp_path, range(1, 9), SETTLED_SECONDS + 60)
+    assert log.settled() == [*range(1, 8)]
+    _aged(tmp_path, range(1, KEPT_DOCUMENTS + 10), SETTLED_SECONDS + 60)
+    assert log.settled() == [*range(1, 11)]
+
+
+def test_a_writer_that_stood_still_does_not_take_a_number_that_is_free_again(
+    opening: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.warehouse.log.SETTLED_SECONDS", 0)
+    store = opening()
+    log, other = (Log(opening(), tmp_path / name) for name in ("cache", "other"))
+    base = log.commit(adding("a"))
+
+    def slow(newest: Document) -> Document | None:
+        if newest.generation > base.generation:
+            return adding("late")(newest)
+        for name in "bcd":
+            following = other.commit(adding(name))
+        for number in range(base.generation, following.generation):
+            store.delete(document_key(number))
+        return adding("late")(newest)
+
+    with pytest.raises(BusyError, match="stood still"):
+        log.commit(slow)
+    assert names(log.begin()) == ["a", "b", "c", "d"]
+    assert names(log.commit(slow)) == ["a", "b", "c", "d", "late"]

@@ -1,0 +1,24 @@
+"""Loaded segments by the names of their files, as a catalog would give them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from transforms.blocks import BlockRange
+from transforms.segments.inventory import Held
+from transforms.segments.names import SegmentName
+
+
+def held_files(keys: Iterable[str], size: int = 10) -> Held:
+    """Segments, of one chain, that were loaded from files of so many bytes."""
+    known = sorted(((SegmentName.parse(key), key) for key in keys), key=lambda one: one[0].blocks)
+
+    def at(blocks: BlockRange) -> tuple[SegmentName, str] | None:
+        place = bisect_left(known, blocks.first, key=lambda one: one[0].blocks.last)
+        if place < len(known) and known[place][0].blocks.overlaps(blocks):
+            return known[place]
+        return None
+
+    chain_id = known[0][0].chain_id if known else ""
+    return Held(chain_id, {key: size for _, key in known}, at)

@@ -1,0 +1,152 @@
+"""What servers hold of a volume's lookups: a mapped file of a machine's cache, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow as pa
+
+from transforms.duck import Connection, quote_text
+from transforms.lookups.key_filters import KeyFilter
+from transforms.lookups.key_pages import PageIndex, PageTable, held_index, index_sections
+from transforms.lookups.lookup_tables import (
+    FILTERS,
+    ID_PREFIX,
+    IDENTITIES,
+    PAGES,
+    TIMES,
+    ZONES,
+    said,
+)
+from transforms.lookups.zone_maps import Range, ZoneMap
+from transforms.mapped_files import Mapped, Sections, numbers_section, packed, texts_sections
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """The withdrawals of a volume, by the two halves of their identities, in order of the first.
+
+    `written` are the times of their last rows, in microseconds.
+    """
+
+    highs: Sequence[int]
+    lows: Sequence[int]
+    written: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """A volume's lookups.
+
+    `filters` are by table and column, `pages` by kind, `times` by table: the first and the last of
+    its rows, in microseconds since 1970, None where it has none. Orders have pages or zones.
+    """
+
+    filters: Mapping[str, KeyFilter]
+    pages: Mapping[PageTable, PageIndex]
+    times: Mapping[str, Range | None]
+    order_zones: ZoneMap | None
+    identities: Identities
+
+    @classmethod
+    def of(cls, held: Mapped) -> Lookups | None:
+        """The lookups in a mapped file; None where the volume has none."""
+        if held.said is None:
+            return None
+        return cls(
+            filters={key: KeyFilter(held.bytes(key)) for key in held.said["filters"]},
+            pages={table: held_index(held, table) for table in PAGES if _is_held(held, table)},
+            times={
+                table: None if times is None else (times[0], times[1])
+                for table, times in held.said["times"].items()
+            },
+            order_zones=_held_zones(held) if ZONES in held else None,
+            identities=Identities(
+                held.numbers("highs", "Q"), held.numbers("lows", "Q"), held.numbers("written", "q")
+            ),
+        )
+
+    def rows_of_order(self, order_id: str) -> list[Range]:
+        """The rows of `orders` among which are those of an order."""
+        return [*self.order_zones.ranges(order_id[:ID_PREFIX])] if self.order_zones else []
+
+
+def file_name(volume_sha256: str) -> str:
+    """The name of the mapped file of a volume; another release's is another one."""
+    made = sha256(f"{_FORMAT} {said()}".encode()).hexdigest()[:8]
+    return f"{volume_sha256}.{made}.lookups"
+
+
+def packed_lookups(con: Connection, volume: Path) -> bytes:
+    """The mapped file of a volume, which is attached for that to a connection of no other files.
+
+    Raises `duckdb.Error` where it cannot be read.
+    """
+    con.execute(f"attach {quote_text(volume)} as volume (read_only)")
+    try:
+        return _packed(con)
+    finally:
+        con.execute("detach volume")
+
+
+def _packed(con: Connection) -> bytes:
+    asked = (
+        "select table_name, comment from duckdb_tables() "
+        "where database_name = 'volume' and schema_name = 'strata'"
+    )
+    tables: dict[str, str] = dict(con.execute(asked).fetchall())
+    if tables.get(FILTERS) != said():
+        return packed(None, {})
+    filters = dict(con.execute(f"select key, bits from volume.strata.{FILTERS}").fetchall())  # noqa: S608
+    times = con.execute(f"select key, first, last from volume.strata.{TIMES}").fetchall()  # noqa: S608
+    sections: Sections = {**filters, **_identity_sections(con)}
+    for table in PAGES:
+        if table.name in tables:
+            sections |= index_sections(con, "volume", table)
+    if ZONES in tables:
+        sections |= _zone_sections(con)
+    spans = {key: None if first is None else (first, last) for key, first, last in times}
+    return packed({"filters": [*filters], "times": spans}, sections)
+
+
+def _is_held(held: Mapped, table: PageTable) -> bool:
+    name, kind = table.key[0]
+    return f"{table.name}.{name}{' ends' if kind == 'text' else ''}" in held
+
+
+def _identity_sections(con: Connection) -> Sections:
+    half = "18446744073709551615::uhugeint"
+    found = con.sql(
+        f"select (identity >> 64)::ubigint as highs, (identity & {half})::ubigint as lows, written "  # noqa: S608
+        f"from volume.strata.{IDENTITIES} order by identity"
+    ).to_arrow_table()
+    return {name: _column_bytes(found.column(name)) for name in ("highs", "lows", "written")}
+
+
+def _column_bytes(column: pa.ChunkedArray) -> bytes:
+    """The bytes of a column of 64-bit numbers, none of which is NULL."""
+    return b"".join(
+        bytes(memoryview(chunk.buffers()[1])[8 * chunk.offset : 8 * (chunk.offset + len(chunk))])
+        for chunk in column.chunks
+    )
+
+
+def _zone_sections(con: Connection) -> Sections:
+    asked = f"select first, last from volume.strata.{ZONES} order by row_block"  # noqa: S608 - ours
+    zones = ZoneMap.of(con.execute(asked).fetchall())
+    return {
+        ZONES: numbers_section("q", (number for run in zones.runs for number in run)),
+        **texts_sections(f"{ZONES}.firsts", zones.firsts),
+        **texts_sections(f"{ZONES}.lasts", zones.lasts),
+    }
+
+
+def _held_zones(held: Mapped) -> ZoneMap:
+    runs = iter(held.numbers(ZONES, "q"))
+    firsts, lasts = held.texts(f"{ZONES}.firsts"), held.texts(f"{ZONES}.lasts")
+    return ZoneMap([*zip(runs, runs, runs, strict=True)], firsts, lasts)

@@ -1,0 +1,64 @@
+"""Withdrawals that several volumes have, found by their identities, volume beside volume."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from transforms.lookups.held_lookups import Identities
+
+_TOGETHER = 2**18
+_HIGHS = 2**64
+
+
+def repeated(held: Sequence[Identities], fresh: Sequence[Identities]) -> dict[bytes, int]:
+    """The last times, in microseconds, of withdrawals that are in `fresh` and more than once held.
+
+    `fresh` are some of `held`, or all. By identity, the 16 bytes of the MD5.
+    """
+    if len(fresh) == len(held):
+        tables = _parts(held)
+    else:
+        highs = pa.chunked_array([_array(one.highs, pa.uint64()) for one in fresh], pa.uint64())
+        table = _table(held)
+        tables = iter([table.filter(pc.is_in(table.column("high"), value_set=highs))])
+    found: dict[bytes, int] = {}
+    for table in tables:
+        counted = table.group_by(["high", "low"]).aggregate(
+            [("written", "max"), ("written", "count")]
+        )
+        several = counted.filter(pc.greater(counted.column("written_count"), 1))
+        for row in several.to_pylist():
+            identity = row["low"].to_bytes(8, "little") + row["high"].to_bytes(8, "little")
+            found[identity] = row["written_max"]
+    return found
+
+
+def _parts(held: Sequence[Identities]) -> Iterator[pa.Table]:
+    """All identities, in tables of some hundred thousand, equal ones in one."""
+    parts = sum(len(one.highs) for one in held) // _TOGETHER + 1
+    for part in range(parts):
+        low, high = part * _HIGHS // parts, (part + 1) * _HIGHS // parts
+        yield _table([_between(one, low, high) for one in held])
+
+
+def _between(one: Identities, low: int, high: int) -> Identities:
+    begin, end = bisect_left(one.highs, low), bisect_left(one.highs, high)
+    return Identities(one.highs[begin:end], one.lows[begin:end], one.written[begin:end])
+
+
+def _table(held: Sequence[Identities]) -> pa.Table:
+    columns = {
+        "high": pa.chunked_array([_array(one.highs, pa.uint64()) for one in held], pa.uint64()),
+        "low": pa.chunked_array([_array(one.lows, pa.uint64()) for one in held], pa.uint64()),
+        "written": pa.chunked_array([_array(one.written, pa.int64()) for one in held], pa.int64()),
+    }
+    return pa.table(columns)
+
+
+def _array(numbers: Sequence[int], kind: pa.DataType) -> pa.Array:
+    """Numbers where they are: nothing is copied."""
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])

@@ -1,0 +1,92 @@
+"""The mapped files of a generation: what servers hold of its volumes, made once on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from transforms.duck import Connection, file_connection
+from transforms.lookups import held_lookups
+from transforms.lookups.held_lookups import Lookups, packed_lookups
+from transforms.mapped_files import MappedFolder
+from transforms.warehouse import segment_lists
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.segment_lists import SegmentList, packed_segments
+from transforms.warehouse.shapes import Volume
+
+FOLDER = "lookups"
+WRITTEN_AGAIN = "withdrawals-written-again"
+"""The file with the withdrawals that several volumes have."""
+
+
+class HeldFiles:
+    """The files in a machine's folder for a warehouse, and what is in use of them.
+
+    What a generation has in common with the one before is neither opened nor read again.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self.folder = MappedFolder(cache / FOLDER, cache / "scratch")
+        self._lookups: dict[str, Lookups | None] = {}
+        self._segments: dict[str, SegmentList] = {}
+        self._names: frozenset[str] = frozenset()
+
+    def lookups(self, catalog: Catalog) -> Mapping[str, Lookups | None]:
+        """The lookups of each volume of history, which is local, by its key.
+
+        Raises `duckdb.Error` for a volume that cannot be read.
+        """
+        with ExitStack() as closing:
+            con: list[Connection] = []
+
+            def make(volume: Volume) -> bytes:
+                if not con:
+                    con.append(closing.enter_context(file_connection()))
+                return packed_lookups(con[0], catalog.files.path(volume.file))
+
+            found: dict[str, Lookups | None] = {}
+            for volume in catalog.history():
+                if volume.key in self._lookups:
+                    found[volume.key] = self._lookups[volume.key]
+                else:
+                    name = held_lookups.file_name(volume.file.sha256)
+                    held = self.folder.get(name, lambda volume=volume: make(volume))  # type: ignore[misc]
+                    found[volume.key] = Lookups.of(held)
+        self._lookups = found
+        return found
+
+    def segments(self, catalog: Catalog) -> Mapping[str, SegmentList]:
+        """The segments of each volume of history, whose records are local, by its key.
+
+        Raises `FileNotFoundError` or `IntegrityError` for a record that cannot be read.
+        """
+        found: dict[str, SegmentList] = {}
+        for volume in catalog.history():
+            record = volume.record
+            if record is not None:
+                known = self._segments.get(record.key)
+                if known is None:
+                    path = catalog.files.path(record)
+                    name = segment_lists.file_name(record.sha256)
+                    held = self.folder.get(name, lambda path=path: packed_segments(path))  # type: ignore[misc]
+                    known = SegmentList.of(held)
+                found[record.key] = known
+        self._segments = found
+        return {
+            volume.key: found[volume.record.key] for volume in catalog.history() if volume.record
+        }
+
+    def tidy(self, catalog: Catalog) -> None:
+        """Remove the files of volumes that a generation, which is the newest, does not name."""
+        names = frozenset(
+            name
+            for volume in catalog.history()
+            for name in (
+                held_lookups.file_name(volume.file.sha256),
+                segment_lists.file_name(volume.record.sha256) if volume.record else "",
+            )
+        )
+        if not self._names <= names or not self._names:
+            self.folder.keep({*names, WRITTEN_AGAIN})
+        self._names = names
