@@ -20,6 +20,7 @@ from transforms.blocks import BlockRange
 from transforms.duck import Connection, attached, quote_name, quote_text, working_connection
 from transforms.lookups.lookup_tables import write_lookups
 from transforms.scratch import scratch_folder
+from transforms.segments.cid import CidHasher
 from transforms.segments.names import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
@@ -132,7 +133,21 @@ def _values(table: str, start: int, withdrawals: int) -> Iterator[tuple[str, str
 
 def _moved(segment: LoadedSegment, start: int) -> LoadedSegment:
     name = _moved_name(segment.name, start)
-    return replace(segment, name=name, info=replace(segment.info, key=name.file_name))
+    number = name.blocks.first // BLOCKS
+    return replace(
+        segment,
+        name=name,
+        info=replace(segment.info, key=name.file_name),
+        segment_id=segment_id(number),
+        previous_id=segment_id(number - 1) if number else "",
+    )
+
+
+def segment_id(number: int) -> str:
+    """The id of the n-th segment: each was made after the one before it."""
+    hasher = CidHasher()
+    hasher.update(b"%d" % number)
+    return hasher.cid()
 
 
 def _moved_name(name: SegmentName, start: int) -> SegmentName:

@@ -17,7 +17,7 @@ import dagster as dg
 from exporters.settings import Locations
 from pipelines.commands.group import strata
 from pipelines.discovery import segment_sensor
-from pipelines.instance import open_instance
+from pipelines.instance import add_partitions, open_instance
 from pipelines.jobs import load_and_publish
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
@@ -77,6 +77,13 @@ def run(place: Place) -> None:
     command(place.settings, "run")
 
 
+def partitions(place: Place) -> None:
+    """Let Dagster know what is loaded, as it does of a history that it loaded."""
+    catalog = open_warehouse(place.settings.warehouse).loaded_catalog()
+    with open_instance(place.home) as instance:
+        add_partitions(instance, catalog.blocks)
+
+
 def publish_one(place: Place) -> None:
     """Publish one segment that is loaded and waits."""
     report = publish_segments(Site(place.settings), place.new[:1]).report
@@ -118,7 +125,7 @@ ROWS = (
     Row("`strata load` of one segment", load_one),
     Row("`strata load` of 100 segments", load_all),
     Row("publishing one segment", publish_one, prepare=load_one),
-    Row("`strata run` of 100 segments", run),
+    Row("`strata run` of 100 segments", run, prepare=partitions),
     Row("a look of the sensor, one segment being new", look, prepare=look),
     Row("`current.duckdb`", show, prepare=without_views),
 )
