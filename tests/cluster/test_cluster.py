@@ -16,7 +16,7 @@ import pytest
 
 from pipelines.assets.keys import export_key, table_key
 from pipelines.settings import Settings
-from tests.cluster.cluster_kit import Cluster, cluster, serve
+from tests.cluster.cluster_kit import MOST_SECONDS, Cluster, cluster, serve
 from tests.cluster.machines_kit import Machine
 from tests.end_to_end import machines_kit as alone
 from tests.pipelines.kit import blocks, make_segment
@@ -55,8 +55,8 @@ _EXPORT = "/api/v2/networkhistory/export?fromBlock=1&toBlock=600&table=5"
 class Outcome:
     """What was seen on the way, and what there is in the end."""
 
-    killed_run: str = ""
-    killed_run_ended: str = ""
+    machine_killed: str = ""
+    process_killed: str = ""
     backfill: str = ""
     finished_by_stopped_worker: str = ""
     answers: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
@@ -93,16 +93,18 @@ def outcome(segments: list[Path], tmp_path_factory: pytest.TempPathFactory) -> O
         done("set up")
         built.upload(*segments[:FIRST])
         _, second, _ = built.machines
-        seen.killed_run = kill_at_work(built, second)
+        of_machine = kill_at_work(built, second, only_run=False)
         done("worker killed")
-        built.wait_for(lambda: built.runs("STARTED"))
+        others = [machine for machine in built.machines if machine is not second]
+        of_process = kill_at_work(built, *others, only_run=True)
+        done("process of a run killed")
         daemon = built.machines[0].services["strata-daemon"]
         daemon.kill()
         built.upload(segments[-1])
         daemon.start()
         done("daemon killed and started again")
-        built.wait_for(lambda: ended(built, seen.killed_run), 600)
-        seen.killed_run_ended = ended(built, seen.killed_run)
+        seen.process_killed = failure(built, of_process)
+        seen.machine_killed = failure(built, of_machine)
         second.start("strata-worker")
         built.wait_for(lambda: is_complete(built, FIRST), 600)
         done("complete")
@@ -130,26 +132,38 @@ def outcome(segments: list[Path], tmp_path_factory: pytest.TempPathFactory) -> O
     return seen
 
 
-def kill_at_work(built: Cluster, machine: Machine) -> str:
-    """Kill a machine's worker while it works on a run; returns the run's id."""
-    worker = machine.services["strata-worker"]
+def kill_at_work(built: Cluster, *machines: Machine, only_run: bool) -> str:
+    """Kill a worker of these machines while it works, or only the process of its run.
+
+    Returns the run's id.
+    """
     found: list[str] = []
 
     def is_killed() -> bool:
-        own = set(worker.processes())
         for run in built.runs("STARTED"):
             process = built.process_of(run)
-            if process in own:
+            for worker in (machine.services["strata-worker"] for machine in machines):
+                if process not in worker.processes():
+                    continue
                 os.kill(process, signal.SIGSTOP)  # so that it does not end meanwhile
                 if run in built.runs("STARTED"):
                     found.append(run)
-                    worker.kill()
+                    worker.kill() if not only_run else os.kill(process, signal.SIGKILL)
                     return True
                 os.kill(process, signal.SIGCONT)
         return False
 
     built.wait_for(is_killed)
     return found[0]
+
+
+def failure(built: Cluster, run: str) -> str:
+    """Wait for the end of a run; returns why it failed."""
+    built.wait_for(lambda: ended(built, run), 600)
+    return built.database_sql(
+        f"select event from event_logs where run_id = '{run}'"
+        " and dagster_event_type = 'PIPELINE_FAILURE'"
+    )
 
 
 def stop_at_work(built: Cluster) -> str:
@@ -219,10 +233,17 @@ def outlive_the_bucket(built: Cluster, seen: Outcome) -> None:
     seen.answers["after"] = ask()
 
 
-def test_a_run_whose_worker_was_killed_is_given_up_and_its_segments_are_loaded_all_the_same(
+def test_a_run_whose_process_was_killed_is_given_up_as_soon_as_somebody_looks(
     outcome: Outcome,
 ) -> None:
-    assert outcome.killed_run_ended == "FAILURE"
+    assert "Detected run worker status" in outcome.process_killed
+
+
+def test_a_run_whose_machine_is_gone_is_given_up_after_its_longest_time(outcome: Outcome) -> None:
+    assert f"Exceeded maximum runtime of {MOST_SECONDS} seconds" in outcome.machine_killed
+
+
+def test_everything_is_loaded_and_published_in_the_end(outcome: Outcome) -> None:
     assert '"complete_until": 650' in outcome.status
     assert '"to_do": []' in outcome.status
     assert outcome.unfinished == []
