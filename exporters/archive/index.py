@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from exporters.archive.coverage import difference, union
@@ -262,10 +262,16 @@ def _reaches(found: Json, blocks: BlockRange) -> bool:
     return any(range_of(run).overlaps(blocks) for run in runs)
 
 
-def _id_runs(line: str) -> Iterator[IdRun]:
+def _id_runs(line: str) -> tuple[IdRun, ...]:
     """The runs of ids of a shard, from its line; nothing else of that is read."""
-    at = line.find(_IDS)
-    return map(id_run_of, _DECODER.raw_decode(line, at + len(_IDS))[0]) if at >= 0 else iter(())
+    _, there, rest = line.partition(_IDS)
+    return _runs_at(rest) if there else ()
+
+
+@lru_cache(maxsize=8192)
+def _runs_at(text: str) -> tuple[IdRun, ...]:
+    """The runs at the start of a text: those of an index that changes are nearly all the same."""
+    return tuple(map(id_run_of, _DECODER.raw_decode(text)[0]))
 
 
 def _sums_json(sums: TableSums) -> Json:
