@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
 
@@ -84,13 +84,19 @@ def read_about(path: Path) -> About:
         raise IntegrityError(f"{path} is no record of a volume, or damaged") from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordedFiles:
-    """What a record says of its segments, ascending: their blocks and their files."""
+    """What a record says of its segments, ascending: first and last blocks, files."""
 
-    blocks: tuple[BlockRange, ...]
+    first: tuple[int, ...]
+    last: tuple[int, ...]
     keys: tuple[str, ...]
     sizes: tuple[int, ...]
+
+    @cached_property
+    def blocks(self) -> tuple[BlockRange, ...]:
+        """The blocks of each segment, made when they are first asked for."""
+        return tuple(map(BlockRange, self.first, self.last))
 
 
 @lru_cache(maxsize=4096)
@@ -100,8 +106,7 @@ def read_files(path: Path) -> RecordedFiles:
     Raises `IntegrityError` where it is damaged.
     """
     table = _read(path, _FILES)
-    first, last, keys, sizes = (table.column(name).to_pylist() for name in _FILES)
-    return RecordedFiles(tuple(map(BlockRange, first, last)), tuple(keys), tuple(sizes))
+    return RecordedFiles(*(tuple(table.column(name).to_pylist()) for name in _FILES))
 
 
 @dataclass(frozen=True, slots=True)
