@@ -26,6 +26,8 @@ from transforms.warehouse.table_load import PartSink, TableLoader
 _SMALL_VOLUME_BYTES = 16 * 2**20
 # CSV bytes that are typed, sorted and proven at once: twice as much spills and is slower.
 _GROUP_BYTES = 128 * 10**6
+# CSV bytes after which rows that wait in memory to be compressed go into the file.
+_CHECKPOINT_BYTES = 2 * _GROUP_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ def build_volume(
     """
     options = attach_options(sum(segment.bytes for segment in segments))
     receipts: list[Receipt] = []
+    waiting = 0
     with (
         working_connection(
             path.parent, threads=settings.threads, memory_limit=settings.memory_limit
@@ -74,7 +77,12 @@ def build_volume(
             loader = TableLoader(con, "volume", path.parent, wanted, table)
             for group in _alike(files):
                 receipts.extend(loader.load(group))
-                progress(sum(file.bytes for file in group))
+                size = sum(file.bytes for file in group)
+                progress(size)
+                waiting += size
+                if waiting > _CHECKPOINT_BYTES:
+                    con.execute("checkpoint volume")
+                    waiting = 0
         records = [loaded_segment(segment, receipts) for segment in segments]
         write_records(con, "volume", origin, records, receipts)
         write_lookups(con, "volume")
