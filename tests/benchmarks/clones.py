@@ -30,7 +30,7 @@ from transforms.warehouse.records import Origin, read_receipts, read_segments, w
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.storing import store_history
 from transforms.warehouse.table_load import SORT_KEYS
-from transforms.warehouse.volumes import block_size, create_table_sql
+from transforms.warehouse.volumes import attach_options, create_table_sql
 from transforms.warehouse.warehouse import Warehouse
 
 VOLUME_SEGMENTS = 100
@@ -88,7 +88,7 @@ def _write(
         held = [_moved(one, start) for one in read_segments(con, "base.strata.segments")]
         found = read_receipts(con, "from base.strata.receipts", {})
         receipts = [replace(one, segment=_moved_name(one.segment, start)) for one in found]
-        with attached(con, path, "volume", block_size(base.size)):
+        with attached(con, path, "volume", attach_options(base.size)):
             for table in sorted(base.shapes):
                 _write_table(con, table, base, start, segments * WITHDRAWALS)
             write_records(con, "volume", origin, held, receipts)

@@ -147,6 +147,15 @@ def test_a_file_that_went_away_since_it_was_listed_is_noticed(tmp_path: Path) ->
     }
 
 
+def test_a_file_that_came_since_the_last_listing_is_found(tmp_path: Path) -> None:
+    settings = site_settings(tmp_path)
+    make_segment(settings, 0)
+    site = Site(settings)
+    assert not load_segments(site, blocks(0)).failures
+    make_segment(settings, 1)
+    assert not load_segments(site, blocks(1)).failures
+
+
 def test_a_file_that_changed_since_it_was_listed_is_read_as_it_is_now(tmp_path: Path) -> None:
     settings = site_settings(tmp_path)
     for number in (0, 1):
