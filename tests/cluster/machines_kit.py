@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.servers_kit import free_port
 from tests.cluster.services_kit import Service, service
 
@@ -110,7 +112,7 @@ class Machine:
         notes = self.folder / "notes"
         notes.write_text("")
         path = [self.folder / "programs", *([self.commands] if self.commands else ())]
-        environment = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
+        environment = _plain_environment()
         environment |= {"PATH": ":".join([*map(str, path), os.environ["PATH"]])}
         environment |= {"STRATA_TEST_NOTES": str(notes), **self.variables}
         done = subprocess.run(
@@ -161,9 +163,17 @@ class Machine:
         return "\n".join(one.logged() for one in self.services.values())
 
 
+def _plain_environment() -> dict[str, str]:
+    """What a user has anyway, without what `make` or this process have set."""
+    return {name: os.environ[name] for name in ("HOME", "LANG", "PATH") if name in os.environ}
+
+
 @contextmanager
 def machines(folder: Path, *names: str) -> Iterator[list[Machine]]:
     """Machines below a folder; whatever they still run at the end is killed."""
+    # Made again from one of these folders, the programs would belong to that folder.
+    if subprocess.run(["make", "-q", "cluster"], cwd=ROOT, env=_plain_environment()).returncode:
+        pytest.fail("the installed programs are not those of this checkout: run `make cluster`")
     made = [Machine(folder / name) for name in names]
     try:
         yield made

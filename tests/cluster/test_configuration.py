@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cluster.servers_kit import Database, postgres_server
 
@@ -90,6 +91,15 @@ def test_three_machines_have_postgresql_and_celery_and_no_run_is_resumed(
         "resumed": 0,
         "runs": 3,
     }
+
+
+def test_what_dagster_forgets_is_the_same_everywhere() -> None:
+    ours = yaml.safe_load((HOME / "dagster.yaml").read_text())
+    for name in ("three-machines", "kubernetes"):
+        other = yaml.safe_load((HOME / name / "dagster.yaml").read_text())
+        assert {key: other[key] for key in ("retention", "telemetry")} == {
+            key: ours[key] for key in ("retention", "telemetry")
+        }
 
 
 def test_the_worker_of_a_machine_takes_a_run_only_when_it_has_room_and_says_that_it_did() -> None:
