@@ -114,7 +114,7 @@ def _partitions(
     what was missing.
     """
     if is_new:
-        present = list(instance.get_dynamic_partitions(str(SEGMENTS.name)))
+        present = instance.get_dynamic_partitions(str(SEGMENTS.name))
         fresh = missing_partitions(present, status.known)
     else:
         present = partitions_from(instance, [blocks.key for blocks in status.to_do])

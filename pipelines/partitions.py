@@ -23,7 +23,7 @@ from transforms.blocks import BlockRange
 ADDED_AT_ONCE = 25_000
 """How many partitions one request adds: Dagster's own recommendation."""
 
-_PAGE = 1000
+_NEWEST = 200
 
 
 class SegmentPartitions(dg.DynamicPartitionsDefinition):
@@ -94,24 +94,20 @@ def missing_partitions(known: Collection[str], blocks: Iterable[BlockRange]) -> 
     return sorted({key for key in (one.key for one in blocks) if key not in present})
 
 
-def partitions_from(instance: dg.DagsterInstance, wanted: Collection[str]) -> list[str]:
-    """The partitions that were added last, back to the oldest of `wanted`, in the order of adding.
+def partitions_from(instance: dg.DagsterInstance, wanted: Collection[str]) -> Sequence[str]:
+    """Partitions in the order in which they were added: `wanted`, where they are some, and others.
 
-    Where one of `wanted` is no partition, these are all there are.
+    What is new was added last, so where little is wanted the newest ones do; else it is all.
     """
-    missing = set(wanted)
-    found: list[str] = []
-    cursor: str | None = None
-    while missing:
+    if not wanted:
+        return ()
+    if len(wanted) <= _NEWEST:
         page = instance.get_paginated_dynamic_partitions(
-            str(SEGMENTS.name), limit=_PAGE, ascending=False, cursor=cursor
+            str(SEGMENTS.name), limit=_NEWEST, ascending=False
         )
-        found += page.results
-        missing.difference_update(page.results)
-        cursor = page.cursor
-        if not page.has_more:
-            break
-    return found[::-1]
+        if frozenset(wanted).issubset(page.results):
+            return page.results[::-1]
+    return instance.get_dynamic_partitions(str(SEGMENTS.name))
 
 
 class RunContext(Protocol):

@@ -3,16 +3,20 @@
 Run it: `python -m tests.benchmarks.dagster_cost`. A batch of small segments is loaded and published
 through Dagster once, and then again: now there is nothing left to do, so what the second run takes,
 less what the same calls take without Dagster, is Dagster's own. It is measured with an empty
-Dagster home and beside the 75,000 partitions of a whole mainnet.
+Dagster home and beside the 75,000 partitions of a whole mainnet. A second table says how much room
+a segment takes in Dagster's SQLite files: as long as its run is kept, and when it was removed.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -21,6 +25,7 @@ from pipelines.batches import Batch, plan_batches
 from pipelines.definitions import definitions
 from pipelines.instance import add_partitions, open_instance
 from pipelines.jobs import load_and_publish
+from pipelines.old_runs import remove_old_runs
 from pipelines.run_requests import batch_tags
 from pipelines.site.audits import CHECKS, gather
 from pipelines.site.loading import load_segments
@@ -32,14 +37,15 @@ from transforms.blocks import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 
 SEGMENTS = 100
+FEW = 20
 MAINNET = 75_000
 AIM = 0.1
-"""Seconds per segment: what Dagster may cost (a segment of mainnet takes about one to load)."""
+"""Processor seconds per segment that Dagster may cost; one of mainnet takes about one to load."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Seconds per segment of a batch: the whole second run, without Dagster, and the difference."""
+    """Processor seconds per segment of a batch: the second run, without Dagster, the difference."""
 
     what: str
     whole: float
@@ -53,6 +59,19 @@ class Row:
     def line(self) -> str:
         """The measurement as a row of the table in docs/performance.md."""
         return f"| {self.what} | {self.whole:.3f} | {self.domain:.3f} | {self.own:.3f} | {AIM} |"
+
+
+@dataclass(frozen=True)
+class Room:
+    """Bytes per segment, where a run takes so many."""
+
+    each: int
+    with_run: float
+    without_run: float
+
+    def line(self) -> str:
+        """The measurement as a row of the table in docs/performance.md."""
+        return f"| {self.each} | {self.with_run / 1000:.0f} | {self.without_run / 1000:.0f} |"
 
 
 def run(segments: int = SEGMENTS) -> list[Row]:
@@ -87,6 +106,44 @@ def _measure(site: Site, home: Path, others: int) -> Row:
     return Row(f"beside {others:,} other partitions", whole / count, domain / count)
 
 
+def room(each: int, runs: int) -> Room:
+    """Load twice as many runs, and measure what the second half of them adds."""
+    with tempfile.TemporaryDirectory(prefix="strata-dagster-") as folder:
+        settings = site_settings(Path(folder))
+        for number in range(2 * each * runs):
+            make_segment(settings, number)
+        site = Site(replace(settings, batch=each))
+        job = definitions(site.settings).resolve_job_def(load_and_publish.name)
+        home = Path(folder, "home")
+        used: list[tuple[int, int]] = []
+        with open_instance(home) as instance:
+            known = site_status(site).known
+            batches = list(plan_batches(known, add_partitions(instance, known), each))
+            for half in (batches[:runs], batches[runs:]):
+                for batch in half:
+                    _execute(job, instance, site, batch)
+                before = _used(home)
+                later = datetime.now(UTC) + timedelta(days=2)
+                remove_old_runs(instance, 1, later, newest_kept=0)
+                used.append((before, _used(home)))
+    (_, first), (with_runs, without_runs) = used
+    count = each * runs
+    return Room(each, (with_runs - first) / count, (without_runs - first) / count)
+
+
+def _used(home: Path) -> int:
+    """The bytes of all SQLite files, without what is free in them."""
+    used = 0
+    for file in home.rglob("*.db"):
+        with closing(sqlite3.connect(file)) as con:
+            pages, free, size = (
+                con.execute(f"pragma {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+            used += (pages - free) * size
+    return used
+
+
 def _execute(job: dg.JobDefinition, instance: dg.DagsterInstance, site: Site, batch: Batch) -> None:
     result = job.execute_in_process(
         instance=instance,
@@ -110,9 +167,9 @@ def _without_dagster(site: Site, batch: Batch) -> None:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     work()
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def main() -> None:
@@ -121,6 +178,9 @@ def main() -> None:
     print("|---|---|---|---|---|")
     for row in run():
         print(row.line())
+    print("\n| segments a run | KB a segment with its run | without |\n|---|---|---|")
+    for each, runs in ((SEGMENTS, 1), (1, FEW)):
+        print(room(each, runs).line())
 
 
 if __name__ == "__main__":
