@@ -16,6 +16,7 @@ from exporters.settings import Locations
 from pipelines.commands.group import strata
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
+from tests.benchmarks import scale_api
 from tests.benchmarks.scale_site import Place
 from transforms.warehouse import merge_plan
 from transforms.warehouse.opening import open_warehouse
@@ -83,6 +84,17 @@ def show(place: Place) -> None:
     open_warehouse(place.settings.warehouse).show()
 
 
+def one_volume_less(place: Place) -> None:
+    """Make `current.duckdb`, then a generation that it does not show."""
+    keep_clones()
+    warehouse = open_warehouse(place.settings.warehouse)
+    warehouse.show()
+    hidden = warehouse.loaded_catalog().history()[-1]
+    warehouse.backing.log.commit(
+        lambda newest: newest.with_volumes(one for one in newest.volumes if one != hidden)
+    )
+
+
 def without_views(place: Place) -> None:
     """Remove `current.duckdb`."""
     (Path(place.settings.warehouse) / "current.duckdb").unlink(missing_ok=True)
@@ -94,5 +106,13 @@ ROWS = (
     Row("`strata load` of 100 segments", load_all),
     Row("publishing one segment", publish_one, prepare=load_one),
     Row("`strata run` of 100 segments", run),
-    Row("`current.duckdb`", show, prepare=without_views),
+    Row("`current.duckdb`, made from nothing", show, prepare=without_views),
+    Row("`current.duckdb` of the next generation", show, prepare=one_volume_less),
+    Row("the read API: first start of a machine", scale_api.start),
+    Row("the read API: start of a process", scale_api.start, prepare=scale_api.start),
+    Row(
+        f"the read API: start, {scale_api.REFRESHES} times one more volume",
+        scale_api.refresh,
+        prepare=scale_api.hide_volumes,
+    ),
 )
