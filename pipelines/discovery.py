@@ -1,6 +1,10 @@
 """The sensor: what the source has becomes partitions, what is left to do becomes runs."""
 
+from __future__ import annotations
+
 import hashlib
+from array import array
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -13,7 +17,12 @@ from pipelines.assets.same_warehouse import warehouse_tags
 from pipelines.batches import plan_batches
 from pipelines.checks import status_evaluations
 from pipelines.instance import end_killed_runs
-from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
+from pipelines.partitions import (
+    ADDED_AT_ONCE,
+    SEGMENTS,
+    missing_partitions,
+    partitions_from,
+)
 from pipelines.run_requests import run_requests
 from pipelines.settings import Settings
 from pipelines.site.site import Site
@@ -37,11 +46,12 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
         end_killed_runs(context.instance, dagster_home())
         status = site_status(site)
         site.warehouse.record_refusals(status.survey)
-        present = context.instance.get_dynamic_partitions(str(SEGMENTS.name))
-        fresh = missing_partitions(present, status.known)
-        batches = plan_batches(status.to_do, [*present, *fresh], settings.batch)
+        before, now = _Seen.read(context.cursor), _Seen.of(status)
+        order, fresh = _partitions(context.instance, status, is_new=before.known != now.known)
+        batches = plan_batches(status.to_do, order, settings.batch)
         tags = warehouse_tags(site) if status.to_do else {}
         requests = list(run_requests(context.instance, batches, datetime.now(UTC), tags))
+        is_same = replace(before, known=now.known) == now
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else _skip_reason(status),
@@ -49,8 +59,8 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
                 SEGMENTS.build_add_request(fresh[at : at + ADDED_AT_ONCE])
                 for at in range(0, len(fresh), ADDED_AT_ONCE)
             ],
-            asset_events=_changed_evaluations(context.cursor, status, settings.lag_blocks),
-            cursor=_cursor(status),
+            asset_events=[] if is_same else status_evaluations(status, settings.lag_blocks),
+            cursor=str(now),
         )
 
     return new_segments
@@ -64,13 +74,49 @@ def _skip_reason(status: SiteStatus) -> str:
     )
 
 
-def _changed_evaluations(
-    previous: str | None, status: SiteStatus, lag_blocks: int
-) -> list[dg.AssetCheckEvaluation]:
-    """The checks of a status that changed; `previous` is the cursor of the one before."""
-    return [] if previous == _cursor(status) else status_evaluations(status, lag_blocks)
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a look saw, to tell whether the next one sees something else: the sensor's cursor."""
+
+    behind: str = ""
+    refused: str = ""
+    known: str = ""
+
+    @classmethod
+    def read(cls, cursor: str | None) -> _Seen:
+        """What the cursor says; one of an earlier release has two words."""
+        return cls(*(cursor or "").split()[:3])
+
+    @classmethod
+    def of(cls, status: SiteStatus) -> _Seen:
+        """What is seen now."""
+        numbers = array("q", (n for blocks in status.known for n in (blocks.first, blocks.last)))
+        return cls(
+            str(status.blocks_behind),
+            _digest(repr(status.refused).encode()),
+            _digest(numbers.tobytes()),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.behind} {self.refused} {self.known}"
 
 
-def _cursor(status: SiteStatus) -> str:
-    refused = hashlib.sha256(repr(status.refused).encode()).hexdigest()
-    return f"{status.blocks_behind} {refused[:16]}"
+def _digest(what: bytes) -> str:
+    return hashlib.sha256(what).hexdigest()[:16]
+
+
+def _partitions(
+    instance: dg.DagsterInstance, status: SiteStatus, *, is_new: bool
+) -> tuple[list[str], list[str]]:
+    """The order of partitions, as far as it matters to what is to do; those to add come last.
+
+    All of them are read only where the segments are others than at the last look: it has added
+    what was missing.
+    """
+    if is_new:
+        present = list(instance.get_dynamic_partitions(str(SEGMENTS.name)))
+        fresh = missing_partitions(present, status.known)
+    else:
+        present = partitions_from(instance, [blocks.key for blocks in status.to_do])
+        fresh = missing_partitions(present, status.to_do)
+    return [*present, *fresh], fresh

@@ -23,6 +23,8 @@ from transforms.blocks import BlockRange
 ADDED_AT_ONCE = 25_000
 """How many partitions one request adds: Dagster's own recommendation."""
 
+_PAGE = 1000
+
 
 class SegmentPartitions(dg.DynamicPartitionsDefinition):
     """Dynamic partitions that a process reads once, and again when some were added.
@@ -90,6 +92,26 @@ def missing_partitions(known: Collection[str], blocks: Iterable[BlockRange]) -> 
     """The keys of segments that have no partition yet, ascending."""
     present = frozenset(known)
     return sorted({key for key in (one.key for one in blocks) if key not in present})
+
+
+def partitions_from(instance: dg.DagsterInstance, wanted: Collection[str]) -> list[str]:
+    """The partitions that were added last, back to the oldest of `wanted`, in the order of adding.
+
+    Where one of `wanted` is no partition, these are all there are.
+    """
+    missing = set(wanted)
+    found: list[str] = []
+    cursor: str | None = None
+    while missing:
+        page = instance.get_paginated_dynamic_partitions(
+            str(SEGMENTS.name), limit=_PAGE, ascending=False, cursor=cursor
+        )
+        found += page.results
+        missing.difference_update(page.results)
+        cursor = page.cursor
+        if not page.has_more:
+            break
+    return found[::-1]
 
 
 class RunContext(Protocol):

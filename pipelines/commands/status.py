@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import click
@@ -46,7 +48,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     opened = site.warehouse.shown()
     catalog = site.warehouse.catalog()
     lost = catalog.lost if catalog else ()
-    _show(screen, status, places)
+    held = _stretches(status)
+    _show(screen, status, places, held)
     ids = status.ids
     _show_ids(screen, ids)
     if site.settings.single_writer:
@@ -62,7 +65,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     screen.document(
         {
             **places,
-            **_facts(status),
+            **_facts(status, held),
             "ids": _id_facts(ids),
             "single_writer": site.settings.single_writer,
             "open_with": opened and str(opened.path),
@@ -71,19 +74,46 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     )
 
 
-def _show(screen: Screen, status: SiteStatus, places: dict[str, str]) -> None:
+@dataclass(frozen=True)
+class _Stretch:
+    """Segments as they are shown: those that follow each other as one run."""
+
+    segments: Sequence[BlockRange]
+
+    @cached_property
+    def runs(self) -> Sequence[BlockRange]:
+        return tuple(contiguous_runs(self.segments))
+
+    @property
+    def gaps(self) -> list[str]:
+        return _listed(gaps_between(self.runs))
+
+    @cached_property
+    def listed(self) -> list[str]:
+        return _listed(self.segments)
+
+
+def _stretches(status: SiteStatus) -> dict[str, _Stretch]:
+    """What was found, loaded and published, which of a long history nearly always is the same."""
+    made: dict[str, _Stretch] = {}
+    for what in ("found", "loaded", "published"):
+        segments: Sequence[BlockRange] = getattr(status, what)
+        same = (one for one in made.values() if one.segments == segments)
+        made[what] = next(same, None) or _Stretch(segments)
+    return made
+
+
+def _show(
+    screen: Screen, status: SiteStatus, places: dict[str, str], held: dict[str, _Stretch]
+) -> None:
     chain = status.chain_id or "no chain yet"
     screen.show(chain)
     screen.table(
         "",
         ("", "segments", "blocks", "gaps", "place"),
         (
-            (what, len(held), _runs(held), _gaps(held), places[place])
-            for what, place, held in (
-                ("found", "source", status.found),
-                ("loaded", "warehouse", status.loaded),
-                ("published", "archive", status.published),
-            )
+            (what, len(one.segments), _joined(map(str, one.runs)), _joined(one.gaps), place)
+            for (what, one), place in zip(held.items(), places.values(), strict=True)
         ),
     )
     screen.table("quarantined", ("file", "reason"), status.refused.items())
@@ -110,21 +140,14 @@ def _id_facts(ids: IdReport) -> dict[str, Any]:
     }
 
 
-def _facts(status: SiteStatus) -> dict[str, Any]:
-    found = status.found
+def _facts(status: SiteStatus, held: dict[str, _Stretch]) -> dict[str, Any]:
     return {
         "chain_id": status.chain_id,
         "segments": {
-            "found": _listed(found),
-            "loaded": _listed(status.loaded),
-            "published": _listed(status.published),
+            **{what: one.listed for what, one in held.items()},
             "to_do": _listed(status.to_do),
         },
-        "gaps": {
-            "found": _listed(gaps_between(contiguous_runs(found))),
-            "loaded": _listed(gaps_between(contiguous_runs(status.loaded))),
-            "published": _listed(gaps_between(contiguous_runs(status.published))),
-        },
+        "gaps": {what: one.gaps for what, one in held.items()},
         "quarantined": [
             {"file": file, "reason": reason} for file, reason in status.refused.items()
         ],
@@ -137,9 +160,5 @@ def _listed(ranges: Iterable[BlockRange]) -> list[str]:
     return [str(blocks) for blocks in ranges]
 
 
-def _runs(segments: Iterable[BlockRange]) -> str:
-    return ", ".join(map(str, contiguous_runs(segments))) or "none"
-
-
-def _gaps(segments: Iterable[BlockRange]) -> str:
-    return ", ".join(map(str, gaps_between(contiguous_runs(segments)))) or "none"
+def _joined(texts: Iterable[str]) -> str:
+    return ", ".join(texts) or "none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -51,13 +52,19 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
 
 
 def _inventory(site: Site, wanted: Collection[BlockRange]) -> Inventory:
-    """What the source has; a listing of this process may be a minute old, but not what it wants.
+    """What the source has; a listing of this process may be a minute old, but not what is wanted.
 
-    Of that every file is asked for: one that is gone or another by now means a new listing.
+    Of that every file is asked for: one that is new, gone or another by now means a new listing.
     """
+    began = time.monotonic()
     inventory = site.warehouse.survey(site.source, LISTED_SECONDS).inventory
+    if site.source.listed >= began:
+        return inventory
     files = [file for file in inventory.fresh if file.blocks in wanted]
-    if all(site.source.has(file) for file in files):
+    others = frozenset(wanted).difference(file.blocks for file in files)
+    catalog = site.warehouse.catalog()
+    known = all(catalog is not None and catalog.holds(blocks) for blocks in others)
+    if known and site.source.has(files):
         return inventory
     return site.warehouse.survey(site.source).inventory
 

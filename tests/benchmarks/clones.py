@@ -20,6 +20,7 @@ from transforms.blocks import BlockRange
 from transforms.duck import Connection, attached, quote_name, quote_text, working_connection
 from transforms.lookups.lookup_tables import write_lookups
 from transforms.scratch import scratch_folder
+from transforms.segments.cid import CidHasher
 from transforms.segments.names import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
@@ -29,7 +30,7 @@ from transforms.warehouse.records import Origin, read_receipts, read_segments, w
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.storing import store_history
 from transforms.warehouse.table_load import SORT_KEYS
-from transforms.warehouse.volumes import block_size, create_table_sql
+from transforms.warehouse.volumes import attach_options, create_table_sql
 from transforms.warehouse.warehouse import Warehouse
 
 VOLUME_SEGMENTS = 100
@@ -87,7 +88,7 @@ def _write(
         held = [_moved(one, start) for one in read_segments(con, "base.strata.segments")]
         found = read_receipts(con, "from base.strata.receipts", {})
         receipts = [replace(one, segment=_moved_name(one.segment, start)) for one in found]
-        with attached(con, path, "volume", block_size(base.size)):
+        with attached(con, path, "volume", attach_options(base.size)):
             for table in sorted(base.shapes):
                 _write_table(con, table, base, start, segments * WITHDRAWALS)
             write_records(con, "volume", origin, held, receipts)
@@ -132,7 +133,21 @@ def _values(table: str, start: int, withdrawals: int) -> Iterator[tuple[str, str
 
 def _moved(segment: LoadedSegment, start: int) -> LoadedSegment:
     name = _moved_name(segment.name, start)
-    return replace(segment, name=name, info=replace(segment.info, key=name.file_name))
+    number = name.blocks.first // BLOCKS
+    return replace(
+        segment,
+        name=name,
+        info=replace(segment.info, key=name.file_name),
+        segment_id=segment_id(number),
+        previous_id=segment_id(number - 1) if number else "",
+    )
+
+
+def segment_id(number: int) -> str:
+    """The id of the n-th segment: each was made after the one before it."""
+    hasher = CidHasher()
+    hasher.update(b"%d" % number)
+    return hasher.cid()
 
 
 def _moved_name(name: SegmentName, start: int) -> SegmentName:

@@ -12,8 +12,13 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+import dagster as dg
+
 from exporters.settings import Locations
 from pipelines.commands.group import strata
+from pipelines.discovery import segment_sensor
+from pipelines.instance import add_partitions, open_instance
+from pipelines.jobs import load_and_publish
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.benchmarks import scale_api
@@ -73,6 +78,13 @@ def run(place: Place) -> None:
     command(place.settings, "run")
 
 
+def partitions(place: Place) -> None:
+    """Let Dagster know what is loaded, as it does of a history that it loaded."""
+    catalog = open_warehouse(place.settings.warehouse).loaded_catalog()
+    with open_instance(place.home) as instance:
+        add_partitions(instance, catalog.blocks)
+
+
 def publish_one(place: Place) -> None:
     """Publish one segment that is loaded and waits."""
     report = publish_segments(Site(place.settings), place.new[:1]).report
@@ -95,6 +107,26 @@ def one_volume_less(place: Place) -> None:
     )
 
 
+def look(place: Place) -> None:
+    """Let the sensor look once, and do what the daemon does with its answer."""
+    settings, cursor = place.with_one_new, place.folder / "cursor"
+    sensor = segment_sensor(load_and_publish, settings)
+    with (
+        open_instance(place.home) as instance,
+        dg.build_sensor_context(
+            instance=instance,
+            cursor=cursor.read_text() if cursor.exists() else None,
+            resources={"site": Site(settings)},
+        ) as context,
+    ):
+        result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        assert len(result.run_requests or ()) == 1, result
+        for asked in result.dynamic_partitions_requests or ():
+            instance.add_dynamic_partitions(asked.partitions_def_name, list(asked.partition_keys))
+        cursor.write_text(result.cursor or "")
+
+
 def without_views(place: Place) -> None:
     """Remove `current.duckdb`."""
     (Path(place.settings.warehouse) / "current.duckdb").unlink(missing_ok=True)
@@ -105,7 +137,8 @@ ROWS = (
     Row("`strata load` of one segment", load_one),
     Row("`strata load` of 100 segments", load_all),
     Row("publishing one segment", publish_one, prepare=load_one),
-    Row("`strata run` of 100 segments", run),
+    Row("`strata run` of 100 segments", run, prepare=partitions),
+    Row("a look of the sensor, one segment being new", look, prepare=look),
     Row("`current.duckdb`, made from nothing", show, prepare=without_views),
     Row("`current.duckdb` of the next generation", show, prepare=one_volume_less),
     Row("the read API: first start of a machine", scale_api.start),

@@ -24,6 +24,7 @@ from exporters.zips.runs import Run
 from pipelines.settings import Settings
 from tests.archive_kit import resealed
 from tests.benchmarks.api import History
+from tests.benchmarks.clones import segment_id
 from tests.benchmarks.market import BLOCKS, CHAIN
 from tests.segments_kit import build_segment
 from transforms.blocks import BlockRange
@@ -40,6 +41,7 @@ ZIP_BYTES = 1100
 
 _VERSION = 1
 _SHA256 = "0" * 64
+_ID, _PREVIOUS_ID = "<id>", "<previous>"
 _ANY = BlockRange(777_777_777, 888_888_888)
 
 
@@ -129,7 +131,7 @@ def _make_archive(place: Place) -> None:
     shards: dict[int, list[str]] = {}
     for number in range(place.segments):
         blocks = blocks_of(number)
-        shards.setdefault(shard_number(blocks), []).extend(_moved(lines, blocks))
+        shards.setdefault(shard_number(blocks), []).extend(_moved(lines, number))
     for number, found in shards.items():
         document = {
             "format": 1,
@@ -152,12 +154,15 @@ def _entry(table: str) -> Entry:
     runs = (Run(100, 100, 1), Run(1000, 4000, 1))
     name = csv_name(CHAIN, table, _VERSION, _ANY)
     member = Csv(name, _VERSION, _ANY, 20, 4100, _SHA256, known.schema, runs)
-    segment = SegmentSource(_ANY, _VERSION, None, _SHA256)
+    segment = SegmentSource(_ANY, _VERSION, _ID, _SHA256, _PREVIOUS_ID)
     path = f"{table}/{zip_name(CHAIN, table, _ANY)}"
     return Entry(table, path, ZIP_BYTES, _SHA256, (segment,), (member,))
 
 
-def _moved(lines: Iterable[str], blocks: BlockRange) -> Iterator[str]:
-    first, last = str(blocks.first), str(blocks.last)
+def _moved(lines: Iterable[str], number: int) -> Iterator[str]:
+    blocks = blocks_of(number)
+    own = (blocks.first, blocks.last, segment_id(number), segment_id(number - 1) if number else "")
     for line in lines:
-        yield line.replace(str(_ANY.first), first).replace(str(_ANY.last), last)
+        for any_one, this in zip((_ANY.first, _ANY.last, _ID, _PREVIOUS_ID), own, strict=True):
+            line = line.replace(str(any_one), str(this))
+        yield line

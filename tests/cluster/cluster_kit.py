@@ -16,7 +16,7 @@ from tests.cluster.machines_kit import Machine, blocks, choose_ports, machines, 
 from tests.cluster.servers_kit import Database, postgres_server, valkey_server
 from tests.weed_kit import KEY, SECRET, OwnServer, credentials
 
-MOST_SECONDS = 40
+MOST_SECONDS = 90
 """After so many seconds a run is taken for dead."""
 
 _BUCKETS = ("segments", "strata")
@@ -38,21 +38,29 @@ class Cluster:
             client.upload_file(str(path), "segments", f"mainnet/{path.name}")
         client.close()
 
+    def published(self) -> list[str]:
+        """The names of what is published, as places in the archive."""
+        client = self._client()
+        asked = {"Bucket": "strata", "Prefix": "archive/"}
+        pages = client.get_paginator("list_objects_v2").paginate(**asked)
+        keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
+        client.close()
+        return [key.removeprefix("archive/") for key in keys if "/.strata-scratch/" not in key]
+
     def archive(self) -> dict[str, bytes]:
         """Everything that is published, by its place in the archive."""
         client = self._client()
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket="strata", Prefix="archive/")
-        keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
         found = {
-            key.removeprefix("archive/"): client.get_object(Bucket="strata", Key=key)["Body"].read()
-            for key in keys
+            name: client.get_object(Bucket="strata", Key=f"archive/{name}")["Body"].read()
+            for name in self.published()
         }
         client.close()
         return found
 
-    def runs(self, status: str) -> list[str]:
-        """The ids of Dagster's runs in a status."""
-        return self.database_sql(f"select run_id from runs where status = '{status}'").split()
+    def runs(self, *statuses: str) -> list[str]:
+        """The ids of Dagster's runs in any of these statuses."""
+        wanted = ", ".join(f"'{status}'" for status in statuses)
+        return self.database_sql(f"select run_id from runs where status in ({wanted})").split()
 
     def database_sql(self, statement: str) -> str:
         """What a statement answers in Dagster's database."""
@@ -77,7 +85,7 @@ class Cluster:
         """What the server on the third machine answers."""
         return httpx2.get(f"http://127.0.0.1:{self.ports[2]['http']}{path}", timeout=60)
 
-    def wait_for(self, condition: Any, seconds: float = 120) -> None:
+    def wait_for(self, condition: Any, seconds: float = 300) -> None:
         """Return when something is so; fail with the logs where it never is."""
         wait_for(condition, self.logged, seconds)
 

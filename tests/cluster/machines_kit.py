@@ -182,9 +182,9 @@ def choose_ports(machine: Machine) -> dict[str, int]:
     return ports
 
 
-def wait_for(condition: Callable[[], object], log: Callable[[], str], seconds: float = 120) -> None:
+def wait_for(condition: Callable[[], object], log: Callable[[], str], seconds: float = 300) -> None:
     """Return when something is so; fail with the log where it never is."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, log()[-6000:]
-        time.sleep(0.2)
+        time.sleep(0.5)

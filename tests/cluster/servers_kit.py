@@ -87,6 +87,7 @@ def postgres_server() -> Iterator[Database]:
             )
         try:
             _wait(process, found.port, folder / "postgres.log")
+            _wait_until_ready(found)
             yield found
         finally:
             process.send_signal(signal.SIGQUIT)  # at once, whoever is connected
@@ -142,3 +143,13 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
             if process.poll() is not None or time.monotonic() > deadline:
                 pytest.fail(f"a server did not start: {log.read_text()[-2000:]}")
             time.sleep(0.02)
+
+
+def _wait_until_ready(database: Database) -> None:
+    """PostgreSQL listens before it answers."""
+    deadline = time.monotonic() + _START_SECONDS
+    where = ("-h", str(database.folder), "-p", str(database.port), "-q")
+    while subprocess.run([database.bin / "pg_isready", *where], check=False).returncode:
+        if time.monotonic() > deadline:
+            pytest.fail(f"PostgreSQL does not answer: {database.logged()[-2000:]}")
+        time.sleep(0.02)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from sqlalchemy import Engine, event
 
 from pipelines.settings import Settings
 from pipelines.site.site import Site
@@ -68,3 +71,21 @@ def load(site: Site) -> None:
 def damages(site: Site) -> list[Finding]:
     """What verifying finds, besides segments of which a test has published few tables, or none."""
     return [one for one in verify_site(site) if one.problem is not Problem.NOT_PUBLISHED]
+
+
+@contextmanager
+def listings() -> Iterator[list[str]]:
+    """The statements so far that read all partitions of a Dagster instance."""
+    asked: list[str] = []
+
+    def listen(*given: object) -> None:
+        statement = str(given[2])
+        is_part = " IN " in statement or "LIMIT" in statement
+        if "FROM dynamic_partitions" in statement and not is_part:
+            asked.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", listen)
+    try:
+        yield asked
+    finally:
+        event.remove(Engine, "before_cursor_execute", listen)

@@ -17,7 +17,7 @@ from pipelines.run_requests import BATCH_TAG
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 from tests.pipelines.conftest import MakeSegments
-from tests.pipelines.kit import blocks
+from tests.pipelines.kit import blocks, listings
 
 
 @pytest.fixture(autouse=True)
@@ -149,6 +149,40 @@ def test_a_refused_file_is_reported_with_its_reason_until_it_is_gone(
 
     assert [reported(result, REFUSED, "files") for result in (first, again, later)] == [1, None, 0]
     assert "is not named" in str(reported(first, REFUSED, "notes.zip"))
+
+
+def test_a_look_that_finds_nothing_else_does_not_read_all_partitions(
+    settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
+) -> None:
+    instance.add_dynamic_partitions("segments", [one.key for one in blocks(*range(9, 5000))])
+    make_segments(2)
+    first = look(settings, instance)
+
+    with listings() as asked:
+        again = look(settings, instance, cursor=first.cursor)
+        assert asked == []
+        make_segments(1, at=2)
+        later = look(settings, instance, cursor=again.cursor)
+        assert len(asked) == 1
+
+    assert [request.tags[BATCH_TAG] for request in again.run_requests or ()] == ["1-20"]
+    assert not again.dynamic_partitions_requests
+    assert [request.tags[BATCH_TAG] for request in later.run_requests or ()] == ["1-30"]
+
+
+def test_a_partition_that_somebody_deleted_comes_back_while_its_segment_is_to_do(
+    settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
+) -> None:
+    make_segments(3)
+    first = look(settings, instance)
+    deleted = blocks(1)[0].key
+    instance.delete_dynamic_partition("segments", deleted)
+
+    again = look(settings, instance, cursor=first.cursor)
+
+    assert instance.has_dynamic_partition("segments", deleted)
+    ranges = [request.tags[BATCH_TAG] for request in again.run_requests or ()]
+    assert ranges == ["1-10", "11-20", "21-30"]
 
 
 def reported(result: dg.SensorResult, check: str, name: str) -> object:

@@ -1,22 +1,27 @@
 """Old runs go with their logs; what they made stays materialized."""
 
+import json
 import signal
-import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import dagster as dg
 import pytest
+from dagster._core.storage.event_log import SqlEventLogStorage
+from sqlalchemy import text
 
+from pipelines.instance import open_instance
 from pipelines.jobs import forget_runs
-from pipelines.old_runs import remove_old_runs
+from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
 from pipelines.partitions import SEGMENTS, range_tags
 from pipelines.settings import Settings
 from pipelines.site.site import Site
+from tests.cluster.servers_kit import Database, postgres_server
 from tests.pipelines.kit import blocks
 
 SEGMENT_LIST = blocks(0, 1, 2, 3)
@@ -73,88 +78,122 @@ def runs(instance: dg.DagsterInstance) -> list[str]:
     return [run.run_id for run in reversed(instance.get_runs())]
 
 
-def files_of(run_id: str, home: Path) -> list[Path]:
+def files_of(run_id: str, instance: dg.DagsterInstance) -> list[Path]:
     """Everything below Dagster's folder that is named by a run."""
+    home = Path(instance.root_directory)
     return [path for path in home.rglob("*") if run_id in path.name]
 
 
-def count(home: Path, table: str, where: str = "true") -> int:
-    """Rows of a table of the index of all runs."""
-    with closing(sqlite3.connect(home / "history" / "runs" / "index.db")) as con:
-        return int(con.execute(f"select count(*) from {table} where {where}").fetchone()[0])
+def count(instance: dg.DagsterInstance, table: str, where: str = "true") -> int:
+    """Rows of a table of the log of all runs."""
+    log = instance.event_log_storage
+    assert isinstance(log, SqlEventLogStorage)
+    with log.index_connection() as connection:
+        found = connection.execute(text(f"select count(*) from {table} where {where}"))
+        return int(found.scalar_one())
 
 
-@pytest.fixture
-def home(tmp_path: Path, home_instance: dg.DagsterInstance) -> Path:
-    """The folder of `home_instance`."""
-    return Path(home_instance.root_directory)
+@pytest.fixture(scope="module")
+def databases() -> Iterator[Callable[[], str]]:
+    """Makes addresses of empty databases of a PostgreSQL, which is started for the first."""
+    with ExitStack() as stack:
+        servers: list[Database] = []
+
+        def make() -> str:
+            if not servers:
+                servers.append(stack.enter_context(postgres_server()))
+            (server,), name = servers, f"dagster_{uuid4().hex}"
+            server.sql(f"create database {name}")
+            return f"postgresql+psycopg2://postgres@/{name}?host={server.folder}&port={server.port}"
+
+        yield make
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def instance(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    databases: Callable[[], str],
+) -> Iterator[dg.DagsterInstance]:
+    """An instance on either storage."""
+    home = tmp_path / "dagster_home"
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setenv("DAGSTER_EVENT_BATCH_SIZE", "1000")
+    if request.param == "postgres":
+        home.mkdir()
+        storage = {"postgres": {"postgres_url": databases()}}
+        settings = {"telemetry": {"enabled": False}, "storage": storage}
+        (home / "dagster.yaml").write_text(json.dumps(settings))
+    with open_instance(home) as opened:
+        yield opened
 
 
 def test_a_run_that_ended_long_ago_goes_and_its_partitions_stay_materialized(
-    home_instance: dg.DagsterInstance, home: Path
+    instance: dg.DagsterInstance,
 ) -> None:
-    old = run(home_instance, [0, 1])
-    assert files_of(old, home)
+    old = run(instance, [0, 1])
+    assert files_of(old, instance)
 
-    assert remove_old_runs(home_instance, DAYS, later(), newest_kept=0) == 1
+    assert remove_old_runs(instance, DAYS, later(), newest_kept=0) == 1
 
-    assert runs(home_instance) == []
-    assert files_of(old, home) == []
-    assert home_instance.get_materialized_partitions(TABLE) == set(KEYS[:2])
-    records = home_instance.fetch_materializations(TABLE, limit=10).records
+    assert runs(instance) == []
+    assert files_of(old, instance) == []
+    assert instance.get_materialized_partitions(TABLE) == set(KEYS[:2])
+    records = instance.fetch_materializations(TABLE, limit=10).records
     assert {record.partition_key for record in records} == set(KEYS[:2])
-    assert home_instance.get_latest_materialization_event(WHOLE) is not None
-    assert count(home, "event_logs", "dagster_event_type like 'ASSET_CHECK%'") == 0
-    assert count(home, "asset_check_executions") == 1
+    assert instance.get_latest_materialization_event(WHOLE) is not None
+    assert count(instance, "event_logs", "dagster_event_type like 'ASSET_CHECK%'") == 0
+    assert count(instance, "asset_check_executions") == 1
 
 
-def test_what_was_made_again_is_kept_once(home_instance: dg.DagsterInstance, home: Path) -> None:
-    run(home_instance, [0, 1, 2])
-    again = run(home_instance, [1, 2, 3])
-    run(home_instance, [3])
+def test_what_was_made_again_is_kept_once(instance: dg.DagsterInstance) -> None:
+    run(instance, [0, 1, 2])
+    again = run(instance, [1, 2, 3])
+    run(instance, [3])
 
-    assert remove_old_runs(home_instance, DAYS, later(), newest_kept=0) == 3
+    assert remove_old_runs(instance, DAYS, later(), newest_kept=0) == 3
 
-    records = home_instance.fetch_materializations(TABLE, limit=10).records
+    records = instance.fetch_materializations(TABLE, limit=10).records
     assert sorted(str(record.partition_key) for record in records) == KEYS
     by_run = {record.partition_key: record.run_id for record in records}
     assert by_run[KEYS[2]] == again
-    assert len(home_instance.fetch_materializations(WHOLE, limit=10).records) == 1
-    events = count(home, "event_logs", "dagster_event_type = 'ASSET_MATERIALIZATION'")
-    assert count(home, "asset_event_tags") == events == 5
-    assert count(home, "asset_check_executions") == 1
+    assert len(instance.fetch_materializations(WHOLE, limit=10).records) == 1
+    events = count(instance, "event_logs", "dagster_event_type = 'ASSET_MATERIALIZATION'")
+    assert count(instance, "asset_event_tags") == events == 5
+    assert count(instance, "asset_check_executions") == 1
 
 
 def test_new_runs_work_on_and_take_no_id_that_was_given_before(
-    home_instance: dg.DagsterInstance,
+    instance: dg.DagsterInstance,
 ) -> None:
-    run(home_instance, [0])
-    before = home_instance.event_log_storage.get_maximum_record_id() or 0
-    remove_old_runs(home_instance, DAYS, later(), newest_kept=0)
+    run(instance, [0])
+    before = instance.event_log_storage.get_maximum_record_id() or 0
+    remove_old_runs(instance, DAYS, later(), newest_kept=0)
 
-    run(home_instance, [0, 1, 2, 3])
+    run(instance, [0, 1, 2, 3])
 
-    assert home_instance.get_materialized_partitions(TABLE) == set(KEYS)
-    newest = home_instance.fetch_materializations(TABLE, limit=len(KEYS)).records
+    assert instance.get_materialized_partitions(TABLE) == set(KEYS)
+    newest = instance.fetch_materializations(TABLE, limit=len(KEYS)).records
     assert min(record.storage_id for record in newest) > before
 
 
 def test_recent_runs_the_newest_runs_and_unfinished_runs_stay(
-    home_instance: dg.DagsterInstance,
+    instance: dg.DagsterInstance,
 ) -> None:
-    failed = run(home_instance, [0], fail="yes")
-    first, second = run(home_instance, [1]), run(home_instance, [2])
-    home_instance.add_run(dg.DagsterRun("load", status=dg.DagsterRunStatus.STARTED))
-    (started,) = set(runs(home_instance)) - {failed, first, second}
+    failed = run(instance, [0], fail="yes")
+    first, second = run(instance, [1]), run(instance, [2])
+    instance.add_run(dg.DagsterRun("load", status=dg.DagsterRunStatus.STARTED))
+    (started,) = set(runs(instance)) - {failed, first, second}
 
-    assert remove_old_runs(home_instance, DAYS, datetime.now(UTC)) == 0
-    assert remove_old_runs(home_instance, DAYS, later()) == 0
-    assert remove_old_runs(home_instance, 0, later(), newest_kept=0) == 0
-    assert remove_old_runs(home_instance, DAYS, later(), newest_kept=2) == 2
-    assert runs(home_instance) == [second, started]
-    assert remove_old_runs(home_instance, DAYS, later(), most=1, newest_kept=0) == 1
-    assert runs(home_instance) == [started]
-    assert home_instance.get_materialized_partitions(TABLE) == set(KEYS[:3])
+    assert remove_old_runs(instance, DAYS, datetime.now(UTC)) == 0
+    assert remove_old_runs(instance, DAYS, later()) == 0
+    assert remove_old_runs(instance, 0, later(), newest_kept=0) == 0
+    assert remove_old_runs(instance, DAYS, later(), newest_kept=2) == 2
+    assert runs(instance) == [second, started]
+    assert remove_old_runs(instance, DAYS, later(), most=1, newest_kept=0) == 1
+    assert runs(instance) == [started]
+    assert instance.get_materialized_partitions(TABLE) == set(KEYS[:3])
 
 
 _REMOVE = """
@@ -181,39 +220,32 @@ with open_instance(Path(sys.argv[1])) as instance:
     ids=["after its events", "after its file"],
 )
 def test_a_removal_that_is_killed_half_way_is_done_again(
-    home_instance: dg.DagsterInstance, home: Path, step: str
+    instance: dg.DagsterInstance, step: str
 ) -> None:
-    old = run(home_instance, [0, 1, 2, 3])
+    old = run(instance, [0, 1, 2, 3])
 
-    killed = subprocess.run([sys.executable, "-c", _REMOVE, str(home), step], check=False)
-
-    assert killed.returncode == -signal.SIGKILL
-    assert runs(home_instance) == [old]
-    assert home_instance.get_materialized_partitions(TABLE) == set(KEYS)
-    assert home_instance.all_logs(old) is not None  # its page can be opened meanwhile
-    assert remove_old_runs(home_instance, DAYS, later(), newest_kept=0) == 1
-    assert files_of(old, home) == []
-    assert home_instance.get_materialized_partitions(TABLE) == set(KEYS)
-
-
-def test_the_job_does_so_for_the_setting(
-    home_instance: dg.DagsterInstance, settings: Settings
-) -> None:
-    old = run(home_instance, [0])
-    with closing(sqlite3.connect(Path(home_instance.root_directory, "history", "runs.db"))) as con:
-        con.execute("update runs set update_timestamp = '2020-01-01 00:00:00'")
-        # So many newer ones that the old one is not among those that are always kept.
-        con.executescript(
-            "insert into runs (run_id, pipeline_name, status, run_body, create_timestamp, "
-            "update_timestamp) with recursive n(i) as (select 1 union all select i + 1 from n "
-            "where i < 100) select 'copy-' || i, pipeline_name, status, run_body, "
-            "create_timestamp, current_timestamp from runs, n"
-        )
-
-    result = forget_runs.execute_in_process(
-        instance=home_instance, resources={"site": Site(settings)}
+    killed = subprocess.run(
+        [sys.executable, "-c", _REMOVE, str(instance.root_directory), step], check=False
     )
 
+    assert killed.returncode == -signal.SIGKILL
+    assert runs(instance) == [old]
+    assert instance.get_materialized_partitions(TABLE) == set(KEYS)
+    assert instance.all_logs(old) is not None  # its page can be opened meanwhile
+    assert remove_old_runs(instance, DAYS, later(), newest_kept=0) == 1
+    assert files_of(old, instance) == []
+    assert instance.get_materialized_partitions(TABLE) == set(KEYS)
+
+
+def test_the_job_does_so_for_the_setting(instance: dg.DagsterInstance, settings: Settings) -> None:
+    old = run(instance, [0])
+    with instance.run_storage.connect() as connection:  # type: ignore[attr-defined]
+        connection.execute(text("update runs set update_timestamp = '2020-01-01 00:00:00'"))
+    for _ in range(NEWEST_KEPT):
+        instance.add_run(dg.DagsterRun("load", status=dg.DagsterRunStatus.SUCCESS))
+
+    result = forget_runs.execute_in_process(instance=instance, resources={"site": Site(settings)})
+
     assert result.success
-    assert home_instance.get_run_by_id(old) is None
-    assert home_instance.get_materialized_partitions(TABLE) == {KEYS[0]}
+    assert instance.get_run_by_id(old) is None
+    assert instance.get_materialized_partitions(TABLE) == {KEYS[0]}

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import dagster as dg
 import pytest
-from sqlalchemy import Engine, event
 
-from pipelines.partitions import SEGMENTS, missing_partitions, newest_of, range_of_tags, range_tags
-from tests.pipelines.kit import blocks
+from pipelines.partitions import (
+    SEGMENTS,
+    missing_partitions,
+    newest_of,
+    partitions_from,
+    range_of_tags,
+    range_tags,
+)
+from tests.pipelines.kit import blocks, listings
 
 KEYS = [segment.key for segment in blocks(0, 1, 2, 3)]
 NAMES = [str(number) for number in range(5)]
@@ -29,23 +34,6 @@ def checks() -> Iterator[dg.AssetCheckResult]:
 CHECKED = dg.Definitions(
     assets=[tables], asset_checks=[checks], executor=dg.in_process_executor
 ).resolve_implicit_global_asset_job_def()
-
-
-@contextmanager
-def listings() -> Iterator[list[str]]:
-    """The statements that read all partitions."""
-    asked: list[str] = []
-
-    def listen(*given: object) -> None:
-        statement = str(given[2])
-        if "FROM dynamic_partitions" in statement and "LIMIT" not in statement:
-            asked.append(statement)
-
-    event.listen(Engine, "before_cursor_execute", listen)
-    try:
-        yield asked
-    finally:
-        event.remove(Engine, "before_cursor_execute", listen)
 
 
 def keys_between(instance: dg.DagsterInstance, start: str, end: str) -> list[str]:
@@ -117,6 +105,20 @@ def test_the_newest_partition_is_the_one_added_last(instance: dg.DagsterInstance
         instance.add_dynamic_partitions("segments", [KEYS[1], KEYS[0]])
 
         assert SEGMENTS.get_last_partition_key() == KEYS[0]
+
+
+def test_partitions_are_read_from_the_newest_back_to_the_oldest_that_is_wanted(
+    instance: dg.DagsterInstance,
+) -> None:
+    many = [segment.key for segment in blocks(*range(2500))]
+    instance.add_dynamic_partitions("segments", many)
+
+    assert partitions_from(instance, []) == []
+    near = partitions_from(instance, many[-2:])
+    assert near == many[-len(near) :]
+    assert len(near) < len(many) / 2
+    assert partitions_from(instance, [many[0], many[-1]]) == many
+    assert partitions_from(instance, ["unknown"]) == many
 
 
 def test_missing_partitions_come_ascending_and_once() -> None:

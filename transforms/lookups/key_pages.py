@@ -35,8 +35,10 @@ from transforms.sessions import Row
 PAGE_ROWS = 64
 """Rows of every page but the last of a table."""
 
-# As many as are read at once: a multiple of a page, and of what DuckDB hands out.
-_BATCH_ROWS = 64 * 2048
+# As many as are read at once: a multiple of a page, and of what DuckDB hands out. What a client
+# reads is not bounded by DuckDB's own limit, and a row may have kilobytes.
+_BATCH_ROWS = 2 * 2048
+_READ_PAGES = 128
 _RAW_DEFLATE = -15
 _LEVEL = 1
 
@@ -90,7 +92,7 @@ def prove_pages(con: Connection, volume: str, table: PageTable, rows: str) -> bo
     """Whether a page table of an attached volume is what `rows` make; see `write_pages`."""
     with con.cursor() as reading:
         reading.execute(f"from {volume}.strata.{table.name} order by page")
-        stored = (row for some in iter(lambda: reading.fetchmany(2048), []) for row in some)
+        stored = (row for some in iter(lambda: reading.fetchmany(_READ_PAGES), []) for row in some)
         made = (
             row
             for batch in _batches(con, table, rows)

@@ -11,13 +11,15 @@ import json
 import re
 import struct
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from io import SEEK_CUR, SEEK_END, SEEK_SET
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
+
+from isal import isal_zlib
 
 from transforms.errors import SegmentError
 from transforms.files import naming_full_disk
@@ -30,20 +32,22 @@ MAX_INFLATED_BYTES = 32 * 2**30
 """The bound on what one segment may inflate to: 32 GiB, far above the largest real one."""
 
 _CHUNK = 1 << 20
+_RAW_CHUNK = 1 << 18
 _MAX_HEADER_BYTES = 1 << 16
 _METADATA = "metadata.json"
 _MAX_METADATA_BYTES = 1 << 20
 # PostgreSQL's names have at most 63 bytes.
 _ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]{0,62})")
 _FOLDERS = ("history/", "currentstate/")
+_NO_MARKS = bytes({*range(256)} - {*b'"\n'})
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 
 
-# What a damaged ZIP makes `zipfile` raise.
-_DAMAGES = (
+# What a damaged ZIP makes `zipfile` and the inflater raise.
+_DAMAGES: tuple[type[Exception], ...] = (  # type: ignore[assignment]  # the stub has an instance
     zipfile.BadZipFile,
-    zlib.error,
+    isal_zlib.error,
     struct.error,
     EOFError,
     NotImplementedError,
@@ -122,6 +126,25 @@ class TableFile:
         return self.schema.table
 
 
+def _as_stored(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
+    """An entry by which `zipfile` gives the bytes of another one as they lie in the file."""
+    raw = copy(info)
+    raw.compress_type, raw.file_size = zipfile.ZIP_STORED, info.compress_size
+    del raw.CRC
+    return raw
+
+
+def _inflate(file: IO[bytes]) -> Iterator[bytes]:
+    """The text of a deflate stream, in pieces of bounded length."""
+    stream = isal_zlib.decompressobj(wbits=-isal_zlib.MAX_WBITS)
+    while not stream.eof and (pending := file.read(_RAW_CHUNK)):
+        while pending and not stream.eof:
+            yield stream.decompress(pending, _CHUNK)
+            pending = stream.unconsumed_tail
+    if not stream.eof:
+        yield stream.flush()
+
+
 class LineCounter:
     """Counts the line feeds outside quotes of a text that comes in pieces."""
 
@@ -132,8 +155,9 @@ class LineCounter:
     def update(self, piece: bytes) -> None:
         """Count on."""
         # Two quotes in a row change nothing, and most quotes of a JSON text are such.
-        parts = piece.replace(b'""', b"").split(b'"')
-        self.count += sum(part.count(b"\n") for part in parts[self._quoted :: 2])
+        marks = piece.translate(None, _NO_MARKS).replace(b'""', b"")
+        parts = marks.split(b'"')
+        self.count += sum(map(len, parts[self._quoted :: 2]))
         self._quoted ^= len(parts) % 2 == 0
 
 
@@ -206,19 +230,37 @@ class SegmentZip:
         return f"{self.name.file_name}: {entry}"
 
     def _chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        where, size = self._where(info.filename), 0
-        with (
-            _damage_named(f"{where} cannot be inflated", "fetch the file again"),
-            self._zip.open(info) as file,
-        ):
-            while chunk := file.read(_CHUNK):
+        where, size, crc = self._where(info.filename), 0, 0
+        with _damage_named(f"{where} cannot be inflated", "fetch the file again"):
+            for chunk in self._inflated(info):
                 size += len(chunk)
+                crc = isal_zlib.crc32(chunk, crc)
                 yield chunk
+            if crc != info.CRC:
+                raise zipfile.BadZipFile(f"Bad CRC-32 for file {info.filename!r}")
         if size != info.file_size:
             raise SegmentError(
                 f"{self._where(info.filename)} ends after {size} of {info.file_size} bytes: "
                 "fetch the file again"
             )
+
+    def _inflated(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        """The text of an entry, at most as much as it should have.
+
+        `zipfile` finds and checks the entry, but inflates it at half the speed.
+        """
+        left = info.file_size
+        with self._zip.open(_as_stored(info)) as file:
+            if info.compress_type == zipfile.ZIP_STORED:
+                pieces = iter(lambda: file.read(_CHUNK), b"")
+            else:
+                pieces = _inflate(file)
+            for piece in pieces:
+                if piece := piece[:left]:
+                    left -= len(piece)
+                    yield piece
+                if not left:
+                    return
 
     def _checked_text(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder("utf-8")()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from transforms.segments.inventory import (
 )
 
 _INDEX_KEY = "index.json"
+_ASKERS = 8
 
 
 class Source:
@@ -28,7 +32,7 @@ class Source:
 
     def __init__(self, reader: ObjectReader) -> None:
         self._reader = reader
-        self._listed: tuple[float, list[ObjectInfo]] | None = None
+        self._listed: tuple[float, list[ObjectInfo]] = (-math.inf, [])
 
     @property
     def reader(self) -> ObjectReader:
@@ -52,11 +56,15 @@ class Source:
         has_index = any(info.key == _INDEX_KEY for info in objects)
         return take_inventory(objects, self._index() if has_index else NO_INDEX, held)
 
+    @property
+    def listed(self) -> float:
+        """When its last listing began, by `time.monotonic`."""
+        return self._listed[0]
+
     def _objects(self, known_for: float) -> list[ObjectInfo]:
-        known = self._listed
-        if known is not None and time.monotonic() - known[0] < known_for:
-            return known[1]
         began = time.monotonic()
+        if began - self.listed < known_for:
+            return self._listed[1]
         objects = [info for info in self._reader.list() if "/" not in info.key]
         self._listed = (began, objects)
         return objects
@@ -65,8 +73,12 @@ class Source:
         """Copy a segment's ZIP to a local file, so that it cannot change while it is read."""
         self._reader.fetch(segment.info.key, path)
 
-    def has(self, segment: SegmentFile) -> bool:
-        """Whether a segment's file is there still as it was listed."""
+    def has(self, segments: Iterable[SegmentFile]) -> bool:
+        """Whether the files of all these segments are there still as they were listed."""
+        with ThreadPoolExecutor(_ASKERS) as pool:
+            return all(pool.map(self._is_there, segments))
+
+    def _is_there(self, segment: SegmentFile) -> bool:
         return self._reader.head(segment.info.key) == segment.info
 
     def _index(self) -> SourceIndex:

@@ -25,7 +25,7 @@ from transforms.warehouse.rendering import volume_digests
 from transforms.warehouse.shapes import Shape, Volume
 from transforms.warehouse.storing import store_history
 from transforms.warehouse.table_load import SORT_KEYS
-from transforms.warehouse.volumes import LoadSettings, block_size, create_table_sql
+from transforms.warehouse.volumes import LoadSettings, attach_options, create_table_sql
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ def _write(
         receipt for old in olds for receipt in read_receipts(con, f"from {old}.receipts", {})
     ]
     tables = {table for volume in volumes for table in volume.shapes}
-    with attached(con, path, "volume", block_size(sum(volume.size for volume in volumes))):
+    with attached(con, path, "volume", attach_options(sum(volume.size for volume in volumes))):
         write_records(con, "volume", origin, segments, receipts)
         for table in sorted(tables):
             _merge_table(con, table, volumes)

@@ -135,8 +135,8 @@ def following(base: Document, parent: str, wanted: Document, forget: Iterable[st
 
 def dump_document(document: Document) -> bytes:
     """Write a document as sealed JSON."""
-    columns, tables = _ColumnSets(), dict[tuple[tuple[str, int], ...], int]()
-    volumes = [_volume_row(volume, columns, tables) for volume in document.volumes]
+    tables = _TableSets()
+    volumes = [_volume_row(volume, tables) for volume in document.volumes]
     return seal(
         {
             "format": FORMAT,
@@ -146,8 +146,8 @@ def dump_document(document: Document) -> bytes:
             "parent": document.parent,
             "time": _time_text(document.time),
             "chain": document.chain_id,
-            "columns": [[*pairs] for pairs in columns.listed],
-            "tables": [dict(pairs) for pairs in tables],
+            "columns": [[*pairs] for pairs in tables.columns.listed],
+            "tables": [dict(pairs) for pairs in tables.listed],
             "volumes": volumes,
             "captures": _file_row(document.captures),
             "quarantine": [refused.dump() for refused in document.quarantine],
@@ -178,6 +178,7 @@ def parse_document(data: bytes, place: str) -> Document:
 
 def _parsed(row: Mapping[str, Any]) -> Document:
     columns = [dict(pairs) for pairs in row["columns"]]
+    plain = [{table: Shape(columns[at]) for table, at in one.items()} for one in row["tables"]]
     return Document(
         row["warehouse"],
         row["generation"],
@@ -185,7 +186,7 @@ def _parsed(row: Mapping[str, Any]) -> Document:
         row["parent"],
         _time(row["time"]),
         row["chain"],
-        tuple(_volume(one, columns, row["tables"]) for one in row["volumes"]),
+        tuple(_volume(one, plain) for one in row["volumes"]),
         _file(row["captures"]),
         tuple(map(QuarantinedFile.parse, row["quarantine"])),
         tuple(Dropped(key, number, _time(text)) for key, number, text in row["dropped"]),
@@ -210,19 +211,36 @@ class _ColumnSets:
         return number
 
 
-def _volume_row(
-    volume: Volume, columns: _ColumnSets, tables: dict[tuple[tuple[str, int], ...], int]
-) -> dict[str, object]:
-    shapes = tuple(
-        (table, columns.number(shape.columns)) for table, shape in sorted(volume.shapes.items())
-    )
-    raw = {table: sorted(shape.raw) for table, shape in volume.shapes.items() if shape.raw}
+class _TableSets:
+    """The tables of volumes with their columns, listed once; and what of them has `_raw`."""
+
+    def __init__(self) -> None:
+        self.columns = _ColumnSets()
+        self.listed: dict[tuple[tuple[str, int], ...], int] = {}
+        self._known: dict[int, tuple[int, dict[str, list[str]]]] = {}
+
+    def number(self, shapes: Mapping[str, Shape]) -> tuple[int, dict[str, list[str]]]:
+        """The place in the list, and the columns with `_raw`; shapes live as long as this does."""
+        known = self._known.get(id(shapes))
+        if known is None:
+            pairs = tuple(
+                (table, self.columns.number(shape.columns))
+                for table, shape in sorted(shapes.items())
+            )
+            raw = {table: sorted(shape.raw) for table, shape in shapes.items() if shape.raw}
+            known = (self.listed.setdefault(pairs, len(self.listed)), raw)
+            self._known[id(shapes)] = known
+        return known
+
+
+def _volume_row(volume: Volume, tables: _TableSets) -> dict[str, object]:
+    number, raw = tables.number(volume.shapes)
     return {
         "kind": volume.kind,
         "file": _file_row(volume.file),
         "blocks": [volume.blocks.first, volume.blocks.last],
         "version": volume.version,
-        "tables": tables.setdefault(shapes, len(tables)),
+        "tables": number,
         "raw": raw,
         "record": _file_row(volume.record),
         "sorted": volume.is_sorted,
@@ -230,13 +248,13 @@ def _volume_row(
     }
 
 
-def _volume(
-    row: Mapping[str, Any], columns: Sequence[dict[str, str]], tables: Sequence[Mapping[str, int]]
-) -> Volume:
-    shapes = {
-        table: Shape(columns[number], set(row["raw"].get(table, ())))
-        for table, number in tables[row["tables"]].items()
-    }
+def _volume(row: Mapping[str, Any], plain: Sequence[dict[str, Shape]]) -> Volume:
+    """A volume; those without texts in `_raw` share their shapes, which nobody changes."""
+    shapes = plain[row["tables"]]
+    if raw := row["raw"]:
+        shapes = {
+            table: Shape(shape.columns, set(raw.get(table, ()))) for table, shape in shapes.items()
+        }
     file, blocks = _present_file(row["file"]), BlockRange(*row["blocks"])
     record = _file(row["record"])
     times = (row["times"][0], row["times"][1]) if row["times"] else None

@@ -8,7 +8,7 @@ text keep it too (DESIGN: typed, and still exact).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
@@ -96,9 +96,13 @@ class TableLoader:
     def _insert_proven(self, files: Sequence[TableFile], *, exact: bool) -> list[dict[str, int]]:
         """Load and prove files; returns of each how many cells of which columns are in `_raw`."""
         self._insert(files, exact=exact)
-        raw = self._count_raw(files)
+        numbered = self._con.execute(
+            "select _segment, count(*), min(_row), max(_row), count(_raw) "  # noqa: S608 - quoted
+            f"from {self._target} where {_between(files)} group by 1"
+        ).fetchall()
+        raw = self._count_raw(files) if any(row[-1] for row in numbered) else [{} for _ in files]
         self._prove(files, raw=any(raw))
-        self._check_rows(files)
+        _check_rows(files, {first: tuple(numbers) for first, *numbers, _ in numbered})
         return raw
 
     def _insert(self, files: Sequence[TableFile], *, exact: bool) -> None:
@@ -153,22 +157,6 @@ class TableLoader:
             counts[first][name] = count
         return [*counts.values()]
 
-    def _check_rows(self, files: Sequence[TableFile]) -> None:
-        """Raise `SegmentError` where the rows of a file are not numbered from 1, one by one."""
-        numbered = self._con.execute(
-            "select _segment, count(*), min(_row), max(_row) "  # noqa: S608 - names are quoted
-            f"from {self._target} where {_between(files)} group by 1"
-        ).fetchall()
-        found = {first: tuple(numbers) for first, *numbers in numbered}
-        for file in files:
-            wanted = (file.rows, 1, file.rows) if file.rows else None
-            if found.get(file.segment.blocks.first) != wanted:
-                raise SegmentError(
-                    f"{file.segment.file_name}: table {file.table} has {file.rows} rows by its "
-                    "line feeds, but others were read: report it, with the segment",
-                    file.segment.file_name,
-                )
-
     def _prove(self, files: Sequence[TableFile], *, raw: bool) -> None:
         """Render the files' rows back from the volume and hold them against the sources."""
         blocks = BlockRange(files[0].segment.blocks.first, files[-1].segment.blocks.first)
@@ -186,6 +174,21 @@ class TableLoader:
                     self._sink.write(file.segment, file.schema, header, body, file.rows)
             prove_end(files[-1], stream)
         path.unlink()
+
+
+def _check_rows(files: Sequence[TableFile], found: Mapping[int, tuple[int, ...]]) -> None:
+    """Raise `SegmentError` where the rows of a file are not numbered from 1, one by one.
+
+    `found` has, by the first block, their count, the least and the greatest number.
+    """
+    for file in files:
+        wanted = (file.rows, 1, file.rows) if file.rows else None
+        if found.get(file.segment.blocks.first) != wanted:
+            raise SegmentError(
+                f"{file.segment.file_name}: table {file.table} has {file.rows} rows by its line "
+                "feeds, but others were read: report it, with the segment",
+                file.segment.file_name,
+            )
 
 
 def _between(files: Sequence[TableFile]) -> str:

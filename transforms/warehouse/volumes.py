@@ -58,7 +58,7 @@ def build_volume(
     `sink` takes the CSV of the 15 history tables. Raises `SegmentError` naming the segment at
     fault; the unfinished file is then garbage. Temporary files lie beside `path`.
     """
-    options = block_size(sum(segment.bytes for segment in segments))
+    options = attach_options(sum(segment.bytes for segment in segments))
     receipts: list[Receipt] = []
     with (
         working_connection(
@@ -81,9 +81,11 @@ def build_volume(
     return receipts
 
 
-def block_size(size: int) -> str:
-    """The option of `attach` for a new volume of about `size` bytes."""
-    return "(block_size 16384)" if size < _SMALL_VOLUME_BYTES else ""
+def attach_options(size: int) -> str:
+    """The options of `attach` for a new volume of about `size` bytes."""
+    blocks = ", block_size 16384" if size < _SMALL_VOLUME_BYTES else ""
+    # Nobody goes on with the unfinished file of a process that died: there is nothing to recover.
+    return f"(recovery_mode no_wal_writes{blocks})"
 
 
 def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:

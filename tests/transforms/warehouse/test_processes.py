@@ -303,8 +303,8 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
         before = _named_files(disk)
         segments.append(_great_segment(folder))
         failures = 0
-        for megabytes in (1, 2, 3, 4, 5, 6, 8, 64):
-            resize = f"remount,size={megabytes}m"
+        for kilobytes in (*range(1024, 8192, 512), 65536):
+            resize = f"remount,size={kilobytes}k"
             subprocess.run(["mount", "-o", resize, "strata-test", disk], check=True)
             message = _failure(disk / "w", folder)
             if not message:

@@ -1,0 +1,170 @@
+"""What one more segment asks of the stores and the records must not depend on how many are there.
+
+Counted, not timed: `make bench-scale` measures the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner
+
+from pipelines.commands.group import strata
+from pipelines.settings import Settings
+from pipelines.site.audits import gather
+from pipelines.site.loading import load_segments
+from pipelines.site.publishing import publish_segments
+from pipelines.site.site import Site
+from pipelines.site.status import site_status
+from tests.pipelines.kit import blocks, make_segment, site_settings
+from transforms.stores.folder import FolderStore
+from transforms.warehouse import record
+from transforms.warehouse.log import Log
+from transforms.warehouse.records import parse_segments
+
+FEW, MANY = 2, 5
+_CALLS = ("head", "read", "list", "put_if_absent", "put_if_match", "fetch", "delete")
+
+
+def _counting(calls: Counter[str], name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any, **named: Any) -> Any:
+        calls[name] += 1
+        return method(*arguments, **named)
+
+    return call
+
+
+@contextmanager
+def _counted() -> Iterator[Counter[str]]:
+    """Count the calls of stores, the documents that are parsed, the segments that are read."""
+    calls: Counter[str] = Counter()
+
+    def parsed(table: Any) -> Any:
+        found = parse_segments(table)
+        calls["segments"] += len(found)
+        return found
+
+    with ExitStack() as patched:
+        for name in _CALLS:
+            counting = _counting(calls, name, getattr(FolderStore, name))
+            patched.enter_context(patch.object(FolderStore, name, counting))
+        documents = _counting(calls, "documents", Log._parsed)
+        patched.enter_context(patch.object(Log, "_parsed", documents))
+        patched.enter_context(patch(f"{record.__name__}.parse_segments", parsed))
+        for known in (record.read_record, record.read_files, record.read_ids):
+            known.cache_clear()
+        yield calls
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Settings]:
+    """Sites with few and with many segments, a volume each, all published; and one that is new."""
+    found: dict[int, Settings] = {}
+    for count in (FEW, MANY):
+        settings = found[count] = site_settings(tmp_path_factory.mktemp(f"site-{count}"))
+        for number in range(count):
+            make_segment(settings, number)
+            load_segments(Site(settings), blocks(number))
+        publish_segments(Site(settings), blocks(*range(count)))
+        catalog = Site(settings).loaded_catalog()
+        assert len(catalog.history()) == count
+        make_segment(settings, count)
+    return found
+
+
+def _load(site: Site, number: int) -> None:
+    assert not load_segments(site, blocks(number)).failures
+
+
+def _check(site: Site, number: int) -> None:
+    with gather(site, frozenset(blocks(number))) as evidence:
+        assert len(evidence.segments) == 1
+
+
+def _publish(site: Site, number: int) -> None:
+    assert publish_segments(site, blocks(number)).report.created == 15
+
+
+def test_one_more_segment_asks_as_much_of_few_as_of_many(sites: dict[int, Settings]) -> None:
+    for step in (_load, _check, _publish):
+        counts = {}
+        for count, settings in sites.items():
+            with _counted() as calls:
+                step(Site(settings), count)
+            counts[count] = dict(calls)
+        assert counts[FEW] == counts[MANY], step.__name__
+        # The neighbours of the new one, before it and after it, and itself.
+        assert counts[MANY].get("segments", 0) <= 3
+
+
+def test_a_status_makes_no_object_of_each_segment(sites: dict[int, Settings]) -> None:
+    with _counted() as calls:
+        status = site_status(Site(sites[MANY]))
+        assert len(status.found) > MANY
+        assert status.ids.chain.runs
+    assert calls["segments"] == 0
+    assert calls["documents"] <= 1
+
+
+@pytest.mark.parametrize(("command", "most"), [("load", 1), ("run", 2)])
+def test_a_command_lists_the_source_once_to_begin_with_and_once_to_tell_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, most: int
+) -> None:
+    settings = site_settings(tmp_path)
+    for number in range(4):  # two batches
+        make_segment(settings, number)
+    for name in ("source", "warehouse", "archive", "batch"):
+        monkeypatch.setenv(f"STRATA_{name.upper()}", str(getattr(settings, name)))
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    listed = []
+    method = FolderStore.list
+
+    def listing(self: FolderStore, prefix: str = "") -> Any:
+        listed.append(self.describe())
+        return method(self, prefix)
+
+    with patch.object(FolderStore, "list", listing):
+        result = CliRunner().invoke(strata, [command])
+    assert result.exit_code == 0, result.output
+    assert listed.count(settings.source) == most
+
+
+def test_a_file_that_went_away_since_it_was_listed_is_noticed(tmp_path: Path) -> None:
+    settings = site_settings(tmp_path)
+    first, second = (make_segment(settings, number) for number in (0, 1))
+    site = Site(settings)
+    assert not load_segments(site, blocks(0)).failures
+    second.unlink()
+    assert first.exists()
+    assert load_segments(site, blocks(1)).failures == {
+        blocks(1)[0]: "the source has no such segment"
+    }
+
+
+def test_a_file_that_came_since_the_last_listing_is_found(tmp_path: Path) -> None:
+    settings = site_settings(tmp_path)
+    make_segment(settings, 0)
+    site = Site(settings)
+    assert not load_segments(site, blocks(0)).failures
+    make_segment(settings, 1)
+    assert not load_segments(site, blocks(1)).failures
+
+
+def test_a_file_that_changed_since_it_was_listed_is_read_as_it_is_now(tmp_path: Path) -> None:
+    settings = site_settings(tmp_path)
+    for number in (0, 1):
+        make_segment(settings, number)
+    site = Site(settings)
+    assert not load_segments(site, blocks(0)).failures
+    now = make_segment(settings, 1, previous_id="another")
+    assert not load_segments(site, blocks(1)).failures
+    loaded = site.loaded_catalog().segment_at(blocks(1)[0].first)
+    assert loaded is not None
+    assert loaded.previous_id == "another"
+    assert loaded.info == site.source.reader.head(now.name)
