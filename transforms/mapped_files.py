@@ -29,7 +29,8 @@ from transforms.files import new_file
 from transforms.scratch import scratch_folder
 
 _MAGIC = f"strata-{sys.byteorder[0]}".encode()
-_START = 16
+_CHECKED_FROM, _START = 12, 16
+_CHUNK_BYTES = 2**18
 _ALIGNED = 8
 _PREFIX_BYTES = 8
 
@@ -88,12 +89,12 @@ class Mapped:
 
     __slots__ = ("_data", "_places", "said")
 
-    def __init__(self, data: memoryview) -> None:
+    def __init__(self, data: memoryview, *, is_proven: bool = False) -> None:
         """Raises `IntegrityError` where these are not the bytes that `packed` made."""
-        if len(data) < _START or data[:8] != _MAGIC:
+        if len(data) < _START or data[: len(_MAGIC)] != _MAGIC:
             raise IntegrityError("it is no mapped file of this release and machine")
-        checksum, size = data[8:_START].cast("I")
-        if isal_zlib.crc32(data[12:]) != checksum:
+        checksum, size = data[len(_MAGIC) : _START].cast("I")
+        if not is_proven and isal_zlib.crc32(data[_CHECKED_FROM:]) != checksum:
             raise IntegrityError("its bytes are damaged")
         header = orjson.loads(data[_START : _START + size])
         self.said: Any = header["said"]
@@ -191,10 +192,18 @@ class MappedFolder:
 
 
 def _opened(path: Path) -> Mapped:
-    with path.open("rb") as file:
-        return Mapped(
-            memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_UNTRACKED))
-        )
+    """Prove a file and map it. It is read for that: what was touched once would take memory."""
+    with path.open("rb", buffering=0) as file:
+        start = file.read(_CHECKED_FROM)
+        if start[: len(_MAGIC)] != _MAGIC:
+            raise IntegrityError("it is no mapped file of this release and machine")
+        checksum, buffer = 0, memoryview(bytearray(_CHUNK_BYTES))
+        while size := file.readinto(buffer):
+            checksum = isal_zlib.crc32(buffer[:size], checksum)
+        if checksum != int.from_bytes(start[len(_MAGIC) :], sys.byteorder):
+            raise IntegrityError("its bytes are damaged")
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_UNTRACKED)
+        return Mapped(memoryview(data), is_proven=True)
 
 
 def _aligned(size: int) -> int:

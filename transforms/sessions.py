@@ -135,25 +135,30 @@ class SessionPool:
         """How many files are attached."""
         return sum(file.attached for file in self._named.values())
 
-    @contextmanager
-    def using(self, aliases: Iterable[str]) -> Iterator[None]:
-        """Attach the files that a statement names, unless they are, and keep them so."""
-        begun: list[_File] = []
+    def take(self, aliases: Iterable[str]) -> list[_File]:
+        """Attach the files that a statement names, unless they are, and keep them until `give`."""
+        taken: list[_File] = []
         try:
             for alias in aliases:
-                with self._lock:
+                with self._lock:  # of hundreds, others need not wait for all
                     file = self._named.get(alias)
                     if file is not None:
                         if not file.attached:
                             self._attach(file)
                         file.busy += 1
-                        begun.append(file)
-            yield
-        finally:
-            now = monotonic()
-            with self._lock:
-                for file in begun:
-                    file.busy, file.last_used = file.busy - 1, now
+                        taken.append(file)
+        except BaseException:
+            self.give(taken)
+            raise
+        return taken
+
+    def give(self, files: Iterable[_File]) -> None:
+        """The statement is over."""
+        now = monotonic()
+        with self._lock:
+            for file in files:
+                file.busy -= 1
+                file.last_used = now
 
     def _attach(self, file: _File) -> None:
         path = file.path if _is_there(file) else Path(f"/dev/fd/{file.descriptor}")
@@ -251,18 +256,20 @@ class Session:
 
     @contextmanager
     def _running(self, sql: str, values: Sequence[Value]) -> Iterator[None]:
+        files = self._pool.take(_ALIAS.findall(sql))
         try:
-            with self._pool.using(frozenset(_ALIAS.findall(sql))):
-                if values:
-                    name = self._prepared.get(sql) or self._prepare(sql)
-                    sql = f"execute {name}({', '.join(map(_literal, values))})"
-                if self._interrupted:
-                    raise InterruptedQueryError("the query was interrupted before it began")
-                with plain_errors():
-                    self._con.execute(sql)
-                    yield
+            if values:
+                name = self._prepared.get(sql) or self._prepare(sql)
+                sql = f"execute {name}({', '.join(map(_literal, values))})"
+            if self._interrupted:
+                raise InterruptedQueryError("the query was interrupted before it began")
+            with plain_errors():
+                self._con.execute(sql)
+                yield
         except duckdb.InterruptException as error:
             raise InterruptedQueryError("the query was interrupted") from error
+        finally:
+            self._pool.give(files)
 
     def _prepare(self, sql: str) -> str:
         if len(self._prepared) >= _MAX_PREPARED:

@@ -289,8 +289,8 @@ class Snapshots:
             captures = catalog.document.captures
             spam = attach(catalog.files.path(captures)) if captures is not None else None
             if current is not None:  # what cannot be read is found before it is served
-                with self._pool.using({*files.values()} - {*current.files.values()}):
-                    pass
+                fresh = {*files.values()} - {*current.files.values()}
+                self._pool.give(self._pool.take(fresh))
             held = self._segments(catalog, lease)
             lookups = {files[key]: of for key, of in self._held.lookups(catalog).items()}
             snapshot = Snapshot(catalog, files, tuple(paths), lease, lookups, held, captures=spam)

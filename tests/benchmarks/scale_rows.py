@@ -21,6 +21,7 @@ from pipelines.instance import add_partitions, open_instance
 from pipelines.jobs import load_and_publish
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
+from tests.benchmarks import scale_api
 from tests.benchmarks.scale_site import Place
 from transforms.warehouse import merge_plan
 from transforms.warehouse.opening import open_warehouse
@@ -95,6 +96,17 @@ def show(place: Place) -> None:
     open_warehouse(place.settings.warehouse).show()
 
 
+def one_volume_less(place: Place) -> None:
+    """Make `current.duckdb`, then a generation that it does not show."""
+    keep_clones()
+    warehouse = open_warehouse(place.settings.warehouse)
+    warehouse.show()
+    hidden = warehouse.loaded_catalog().history()[-1]
+    warehouse.backing.log.commit(
+        lambda newest: newest.with_volumes(one for one in newest.volumes if one != hidden)
+    )
+
+
 def look(place: Place) -> None:
     """Let the sensor look once, and do what the daemon does with its answer."""
     settings, cursor = place.with_one_new, place.folder / "cursor"
@@ -127,5 +139,13 @@ ROWS = (
     Row("publishing one segment", publish_one, prepare=load_one),
     Row("`strata run` of 100 segments", run, prepare=partitions),
     Row("a look of the sensor, one segment being new", look, prepare=look),
-    Row("`current.duckdb`", show, prepare=without_views),
+    Row("`current.duckdb`, made from nothing", show, prepare=without_views),
+    Row("`current.duckdb` of the next generation", show, prepare=one_volume_less),
+    Row("the read API: first start of a machine", scale_api.start),
+    Row("the read API: start of a process", scale_api.start, prepare=scale_api.start),
+    Row(
+        f"the read API: start, {scale_api.REFRESHES} times one more volume",
+        scale_api.refresh,
+        prepare=scale_api.hide_volumes,
+    ),
 )

@@ -1,0 +1,57 @@
+"""What the read API costs beside few and beside many: its start, its memory, a new generation."""
+
+from __future__ import annotations
+
+import gc
+
+from api.core.settings import ServeSettings
+from api.service import Service
+from exporters.settings import Locations
+from tests.benchmarks.scale_site import Place
+from transforms.warehouse.document import Document
+from transforms.warehouse.log import Log
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.shapes import Volume
+
+REFRESHES = 5
+
+
+def start(place: Place) -> None:
+    """Open all that one process of the server holds, until it could say that it is ready."""
+    service = _service(place)
+    assert service.health.is_ready
+    gc.collect()
+
+
+def hide_volumes(place: Place) -> None:
+    """Have a server seen a generation that lacks the newest volumes."""
+    backing = open_warehouse(place.settings.warehouse).backing
+    backing.log.commit(_without_newest)
+    start(place)
+
+
+def refresh(place: Place) -> None:
+    """Start, and go over to generations that each have one volume more."""
+    service = _service(place)
+    log = service.warehouse.backing.log
+    whole = log.read(log.begin().generation - 1)
+    hidden = [volume for volume in whole.history() if volume not in log.begin().volumes]
+    for volume in hidden:
+        _add(log, volume)
+        assert service.snapshots.refresh()
+
+
+def _without_newest(newest: Document) -> Document:
+    hidden = newest.history()[-REFRESHES:]
+    return newest.with_volumes(volume for volume in newest.volumes if volume not in hidden)
+
+
+def _add(log: Log, volume: Volume) -> None:
+    log.commit(lambda newest: newest.with_volumes([*newest.volumes, volume]))
+
+
+def _service(place: Place) -> Service:
+    locations = Locations(
+        source="", warehouse=place.settings.warehouse, archive=place.settings.archive
+    )
+    return Service(ServeSettings(locations))
