@@ -27,6 +27,7 @@ class StrataResource(dg.ConfigurableResource[Site]):
     lag_blocks: int
     poll_seconds: int
     require_id_chain: bool
+    load_memory_mb: int
     keep_runs_days: int
 
     @classmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporters.settings import EMBEDDED_SOURCE, Locations, Natural, Positive, Switch
+from transforms.duck import MEMORY_MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +20,9 @@ class Settings(Locations):
     segments that one Dagster run takes; `lag_blocks` how many blocks the archive may be behind the
     newest segment before the freshness check warns; `poll_seconds` the time between two looks at
     the source; `require_id_chain` lets a load refuse a segment that contradicts the chain of the
-    network's ids; `keep_runs_days` the days for which Dagster keeps runs that have ended, with
-    their logs (0: for ever).
+    network's ids; `load_memory_mb` is what DuckDB may hold in memory for a load or a merge, in MB
+    (a segment that takes more is quarantined); `keep_runs_days` the days for which Dagster keeps
+    runs that have ended, with their logs (0: for ever).
     """
 
     window: Natural = 0
@@ -28,6 +30,7 @@ class Settings(Locations):
     lag_blocks: Positive = 5000
     poll_seconds: Positive = 60
     require_id_chain: Switch = False
+    load_memory_mb: Positive = MEMORY_MB
     keep_runs_days: Natural = 7
 
     @property

@@ -22,8 +22,11 @@ _PATTERN = re.compile(r"([*?\[])")
 Connection = duckdb.DuckDBPyConnection
 Error = duckdb.Error
 
-MEMORY_LIMIT = "600MB"
-"""What DuckDB may hold in memory for one load or rendering; more is spilled to disk."""
+MEMORY_MB = 600
+"""What DuckDB may hold in memory for one load or rendering, in MB; more is spilled to disk."""
+
+MEMORY_LIMIT = f"{MEMORY_MB}MB"
+"""The same in DuckDB's notation."""
 
 
 def check_folder(folder: Path) -> None:

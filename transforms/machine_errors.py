@@ -15,6 +15,11 @@ from pathlib import Path
 
 import duckdb
 
+
+class MemoryLimitError(OSError):
+    """DuckDB needs more memory than it was given, however much the machine has left."""
+
+
 _NO_ROOM = "free some room there, then run it again"
 _REMEDIES = {
     errno.ENOSPC: _NO_ROOM,
@@ -87,5 +92,7 @@ def _out_of_memory(text: str, scratch: Path | None) -> OSError:
         place = str(scratch) if scratch else None
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)
     used = re.search(r"\(([^()]* used)\)", text)
-    how_much = f" ({used[1]})" if used else ""
-    return OSError(errno.ENOMEM, f"DuckDB has no more memory than it was given{how_much}")
+    what = "DuckDB has no more memory than it was given"
+    if used is None:
+        return OSError(errno.ENOMEM, what)
+    return MemoryLimitError(errno.ENOMEM, f"{what} ({used[1]})")

@@ -61,7 +61,9 @@ class Site:
         return open_warehouse(
             settings.warehouse,
             settings.cache,
-            LoadSettings(require_id_chain=settings.require_id_chain),
+            LoadSettings(
+                memory_mb=settings.load_memory_mb, require_id_chain=settings.require_id_chain
+            ),
             cache_bytes=settings.cache_bytes,
             options=settings.store_options,
         )

@@ -77,6 +77,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         lag_blocks=5,
         poll_seconds=6,
         require_id_chain=True,
+        load_memory_mb=700,
         keep_runs_days=8,
     )
     defaults = Settings()

@@ -15,16 +15,17 @@ from transforms.segments.inventory import Refusal
 class QuarantinedFile:
     """A refused file and why: `copy` is the file itself where it was read before it was refused.
 
-    Without one the listing alone was the reason (its name, a rival), which may pass by itself.
+    Without one the listing alone was the reason (its name, a rival), which may pass by itself. With
+    `memory_mb`, so many MB of memory were not enough to load it.
     """
 
     refusal: Refusal
     copy: StoredFile | None = None
+    memory_mb: int = 0
 
-    @property
-    def was_read(self) -> bool:
-        """Whether the file's own bytes are wrong, so that only other bytes can help."""
-        return self.copy is not None
+    def stands(self, memory_mb: int) -> bool:
+        """Whether only other bytes can help, for who may use so many MB to load the file."""
+        return self.copy is not None and not 0 < self.memory_mb < memory_mb
 
     @property
     def key(self) -> str:
@@ -40,14 +41,15 @@ class QuarantinedFile:
         """The row of a document."""
         info, copy = self.refusal.info, self.copy
         row = {"key": info.key, "size": info.size, "version": info.version, "reason": self.reason}
-        return row | ({"copy": [copy.key, copy.size, copy.sha256]} if copy else {})
+        row |= {"copy": [copy.key, copy.size, copy.sha256]} if copy else {}
+        return row | ({"memory_mb": self.memory_mb} if self.memory_mb else {})
 
     @classmethod
     def parse(cls, row: dict[str, Any]) -> QuarantinedFile:
         """Read a row back."""
         info = ObjectInfo(row["key"], row["size"], row["version"])
         copy = StoredFile(*row["copy"]) if "copy" in row else None
-        return cls(Refusal(info, row["reason"]), copy)
+        return cls(Refusal(info, row["reason"]), copy, row.get("memory_mb", 0))
 
 
 def copy_key(key: str, sha256: str) -> str:

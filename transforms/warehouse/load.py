@@ -13,6 +13,7 @@ from pathlib import Path
 
 from transforms.blocks import BlockRange
 from transforms.errors import SegmentError
+from transforms.machine_errors import MemoryLimitError
 from transforms.segments.id_chain import contradiction
 from transforms.segments.inventory import Refusal, SegmentFile
 from transforms.segments.prepare import PreparedSegment, prepare, prepare_state
@@ -126,12 +127,8 @@ class Loader:
                 part = next(_contiguous(iter(waiting)))[:most]
                 try:
                     self._load_volume(part)
-                except SegmentError as error:
-                    bad = next((s for s in part if s.file.name.file_name == error.segment), None)
-                    if bad is None:
-                        raise
-                    self._refuse(bad.file, error, bad.zip_path)
-                    waiting.remove(bad)
+                except (SegmentError, MemoryLimitError) as error:
+                    waiting = self._without_bad(waiting, part, error)
                     most = 1
                 else:
                     waiting = waiting[len(part) :]
@@ -139,6 +136,31 @@ class Loader:
         finally:
             for segment in group:
                 shutil.rmtree(segment.zip_path.parent, ignore_errors=True)
+
+    def _without_bad(
+        self,
+        waiting: list[PreparedSegment],
+        part: Sequence[PreparedSegment],
+        error: SegmentError | MemoryLimitError,
+    ) -> list[PreparedSegment]:
+        """Quarantine the segment of `part` that is at fault; all wait on where none is named."""
+        if isinstance(error, SegmentError):
+            bad = next((s for s in part if s.file.name.file_name == error.segment), None)
+            if bad is None:
+                raise error
+            self._refuse(bad.file, error, bad.zip_path)
+        elif len(part) > 1:
+            return waiting  # each is tried alone
+        else:
+            (bad,) = part
+            memory_mb = self._settings.memory_mb
+            reason = SegmentError(
+                f"{bad.file.info.key} takes more memory to load than a load may use, "
+                f"{memory_mb} MB ({error.strerror}): let STRATA_LOAD_MEMORY_MB be more, and the "
+                "next load takes it"
+            )
+            self._refuse(bad.file, reason, bad.zip_path, memory_mb)
+        return [segment for segment in waiting if segment is not bad]
 
     def _load_volume(self, group: Sequence[PreparedSegment]) -> None:
         newest = self._newest()
@@ -202,14 +224,16 @@ class Loader:
     def _with_refused(self, newest: Document) -> Document | None:
         return newest.quarantined(self._refused, ()) if self._refused else None
 
-    def _refuse(self, file: SegmentFile, error: SegmentError, copy: Path) -> None:
+    def _refuse(
+        self, file: SegmentFile, error: SegmentError, copy: Path, memory_mb: int = 0
+    ) -> None:
         refusal = Refusal(file.info, str(error))
         stored = None
         if copy.exists():
             sha256 = content_sha256(copy)
             key = copy_key(file.info.key, sha256)
             stored = store_file(self._backing.store, key, sha256, copy)
-        self._refused.append(QuarantinedFile(refusal, stored))
+        self._refused.append(QuarantinedFile(refusal, stored, memory_mb))
         self.report.failures.append(refusal)
 
 

@@ -44,14 +44,19 @@ class Survey:
 
 
 def survey(
-    source: Source, held: Held, quarantine: Sequence[QuarantinedFile], known_for: float = 0.0
+    source: Source,
+    held: Held,
+    quarantine: Sequence[QuarantinedFile],
+    memory_mb: int,
+    known_for: float = 0.0,
 ) -> Survey:
     """Hold the listing of a source against segments that are loaded, and files refused before.
 
+    `memory_mb` is what a load may use: a file that was refused for less may be loaded now.
     A listing that this process took within `known_for` seconds may be used again.
     """
     inventory = source.inventory(held, known_for)
-    read = {bad.refusal.info: bad.refusal for bad in quarantine if bad.was_read}
+    read = {bad.refusal.info: bad.refusal for bad in quarantine if bad.stands(memory_mb)}
     pending: list[SegmentFile] = []
     known_bad: list[Refusal] = []
     for file in inventory.fresh:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from transforms.duck import MEMORY_LIMIT, attached, quote_name, working_connection
+from transforms.duck import MEMORY_MB, attached, quote_name, working_connection
 from transforms.lookups.lookup_tables import write_lookups
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
@@ -32,15 +32,20 @@ _CHECKPOINT_BYTES = 2 * _GROUP_BYTES
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """What a load may use: DuckDB threads, DuckDB memory, CSV bytes per volume.
+    """What a load may use: DuckDB threads, MB of DuckDB's memory, CSV bytes per volume.
 
     `require_id_chain` lets it refuse a segment that contradicts the chain of the network's ids.
     """
 
     threads: int = 1
-    memory_limit: str = MEMORY_LIMIT
+    memory_mb: int = MEMORY_MB
     max_volume_bytes: int = 2 * 2**30
     require_id_chain: bool = False
+
+    @property
+    def memory_limit(self) -> str:
+        """The memory in DuckDB's notation."""
+        return f"{self.memory_mb}MB"
 
 
 Progress = Callable[[int], None]

@@ -145,7 +145,7 @@ class Warehouse:
         """
         catalog = self.catalog()
         held = catalog.held() if catalog else NOTHING_HELD
-        return survey(source, held, self.quarantined(), known_for)
+        return survey(source, held, self.quarantined(), self._settings.memory_mb, known_for)
 
     def load(
         self,

@@ -33,13 +33,15 @@ _HASH = "ab" * 32
     st.text(min_size=1, max_size=200) | st.sampled_from(_HOSTILE_KEYS),
     st.text(max_size=50),
     st.none() | st.builds(StoredFile, st.text(), st.integers(0), st.just(_HASH)),
+    st.just(0) | st.integers(600),
 )
 def test_a_refused_file_comes_back_from_its_row(
-    key: str, reason: str, copy: StoredFile | None
+    key: str, reason: str, copy: StoredFile | None, memory_mb: int
 ) -> None:
-    refused = QuarantinedFile(Refusal(ObjectInfo(key, 10, "v1"), reason), copy)
+    refused = QuarantinedFile(Refusal(ObjectInfo(key, 10, "v1"), reason), copy, memory_mb)
     assert QuarantinedFile.parse(json.loads(json.dumps(refused.dump()))) == refused
-    assert refused.was_read is (copy is not None)
+    assert refused.stands(memory_mb=600) is (copy is not None)
+    assert refused.stands(memory_mb=memory_mb + 1) is (copy is not None and memory_mb == 0)
 
 
 @pytest.mark.parametrize("key", _HOSTILE_KEYS, ids=lambda key: repr(key[:20]))

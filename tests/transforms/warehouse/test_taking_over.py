@@ -100,7 +100,7 @@ def _check_whole(folder: Path) -> None:
         assert content_sha256(root / file.key) == file.sha256
     assert all(volume.record for volume in document.history())
     (refused,) = document.quarantine
-    assert (refused.key, refused.was_read) == ("kit-chain-1-11-12.zip", True)
+    assert (refused.key, refused.copy is not None) == ("kit-chain-1-11-12.zip", True)
     assert query(warehouse, "select count(*), max(epoch) from spam_captures") == [(1, 5)]
     assert not (root / "current.duckdb").is_symlink()
     open_warehouse(root).document()
