@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_ports
 from tests.weed_kit import KEY, SECRET, credentials
 
 _PROGRAM = Path(__file__).parents[1] / ".venv" / "rclone" / "bin" / "rclone"
@@ -25,9 +26,7 @@ def rclone_server(folder: Path) -> Iterator[str]:
     """The address of a service whose buckets are the folders in `folder`; credentials are set."""
     if not _PROGRAM.exists():
         pytest.fail(f"{_PROGRAM} is not there: run `make weed`")
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        port = door.getsockname()[1]
+    (port,) = free_ports(1)
     serve = [str(_PROGRAM), "serve", "s3", "--auth-key", f"{KEY},{SECRET}", "--config", ""]
     process = subprocess.Popen(
         [*serve, "--addr", f"127.0.0.1:{port}", str(folder)],

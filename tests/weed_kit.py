@@ -11,13 +11,12 @@ import fcntl
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -25,6 +24,8 @@ from typing import BinaryIO
 import pytest
 from boto3.session import Session
 from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.ports import free_ports
 
 SESSION = "STRATA_TEST_SERVERS"
 """The variable with the folder that all processes of a test session share."""
@@ -186,14 +187,7 @@ def _end(process: subprocess.Popen[bytes], ports: Mapping[str, int]) -> None:
 
 
 def _free_ports() -> dict[str, int]:
-    """Ports that nobody listens at, each found while the others are taken."""
-    ports = {}
-    with ExitStack() as taken:
-        for name in _PORTS:
-            door = taken.enter_context(socket.socket())
-            door.bind(("127.0.0.1", 0))
-            ports[name] = door.getsockname()[1]
-    return ports
+    return dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
 
 
 def _start(folder: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:

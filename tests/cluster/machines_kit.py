@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.servers_kit import free_port
 from tests.cluster.services_kit import Service, service
+from tests.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 _OPERATIONS = ROOT / "docs" / "operations.md"
@@ -185,7 +185,7 @@ def machines(folder: Path, *names: str) -> Iterator[list[Machine]]:
 
 def choose_ports(machine: Machine) -> dict[str, int]:
     """Give the web interface and the server ports that nobody listens at; returns them."""
-    ports = {"web": free_port(), "http": free_port(), "grpc": free_port()}
+    ports = dict(zip(("web", "http", "grpc"), free_ports(3), strict=True))
     unit = "/etc/systemd/system/strata-webserver.service"
     machine.edit(unit, {"-p 3000": f"-p {ports['web']}"})
     machine.configure(STRATA_API_PORT=str(ports["http"]), STRATA_API_GRPC_PORT=str(ports["grpc"]))

