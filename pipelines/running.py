@@ -150,7 +150,7 @@ def _is_dagsters(kind: str | None) -> bool:
 
 
 _OF_MACHINE = (
-    *("OSError", "PermissionError", "ConnectionError", "TimeoutError"),
+    *("OSError", "MemoryLimitError", "PermissionError", "ConnectionError", "TimeoutError"),
     *("OperationalError", "DatabaseError"),  # of Dagster's own database
 )
 _OF_ONE_BATCH = ("DagsterAssetCheckFailedError", "IntegrityError", "ConflictError", "RangeError")
