@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import random
 import socket
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
 
 _LISTENING = range(20_000, 32_000)
 
@@ -25,3 +30,18 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def wait_until_listening(
+    process: subprocess.Popen[bytes], port: int, seconds: float, failure: Callable[[], str]
+) -> None:
+    """Return when a server takes connections; fail the test where it ends, or takes too long."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(failure())
+            time.sleep(0.02)

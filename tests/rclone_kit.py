@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.ports import free_ports
+from tests.ports import free_ports, wait_until_listening
 from tests.weed_kit import KEY, SECRET, credentials
 
 _PROGRAM = Path(__file__).parents[1] / ".venv" / "rclone" / "bin" / "rclone"
@@ -34,21 +32,9 @@ def rclone_server(folder: Path) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        _wait(process, port)
+        wait_until_listening(process, port, _START_SECONDS, lambda: "rclone did not start")
         with credentials(f"http://127.0.0.1:{port}"):
             yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()
         process.wait()
-
-
-def _wait(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail("rclone did not start")
-            time.sleep(0.05)

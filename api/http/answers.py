@@ -46,12 +46,12 @@ def encoded(headers: Iterable[tuple[str, str]]) -> RawHeaders:
 
 def failure(error: ApiError, headers: RawHeaders = ()) -> Answer:
     """An error as its table says."""
-    return Answer(error.status, _utf8(error_json(error)), JSON, (*headers, *_advice(error)))
+    return Answer(error.status, error_json(error).encode(), JSON, (*headers, *_advice(error)))
 
 
 def envelope(error: ApiError, headers: RawHeaders = ()) -> Answer:
     """An error of a stream or a download before its first byte: the object stands under `error`."""
-    body = _utf8(f'{{"error":{error_json(error)}}}')
+    body = f'{{"error":{error_json(error)}}}'.encode()
     return Answer(error.status, body, JSON, (*headers, *_advice(error)))
 
 
@@ -61,7 +61,7 @@ def refusal(
     """An error of HTTP itself; `status` where the code's own does not fit."""
     error = ApiError(message)
     error.code = code
-    return Answer(status or HTTP_STATUS[code], _utf8(error_json(error)), JSON, headers)
+    return Answer(status or HTTP_STATUS[code], error_json(error).encode(), JSON, headers)
 
 
 def not_found() -> Answer:
@@ -76,8 +76,3 @@ def method_not_allowed() -> Answer:
 
 def _advice(error: ApiError) -> RawHeaders:
     return (_RETRY,) if error.code is Code.UNAVAILABLE else ()
-
-
-def _utf8(text: str) -> bytes:
-    """The bytes of a text that may quote what a client, or a table, has said."""
-    return text.encode("utf-8", "replace")

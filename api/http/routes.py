@@ -62,7 +62,7 @@ def _list(
 
 def _withdrawal(reading: Reading, request: GetWithdrawal) -> bytes:
     found = record_json(WITHDRAWAL, get_withdrawal(reading, request))
-    return f'{{"withdrawal":{found}}}'.encode("utf-8", "replace")
+    return f'{{"withdrawal":{found}}}'.encode()
 
 
 def _spam(path: str) -> Operation[GetSpamStatistics]:
@@ -72,7 +72,7 @@ def _spam(path: str) -> Operation[GetSpamStatistics]:
         lambda given, _: GetSpamStatistics(given.get("partyId", "")),
         lambda reading, request: record_json(
             SPAM_RESPONSE, get_spam_statistics(reading, request)
-        ).encode("utf-8", "replace"),
+        ).encode(),
     )
 
 

@@ -128,7 +128,7 @@ def _request(scope: Scope) -> ObserveLiquidityProvisions:
 
 
 def _json(record: Record) -> bytes:
-    return record_json(LIQUIDITY_PROVISION, record).encode("utf-8", "replace")
+    return record_json(LIQUIDITY_PROVISION, record).encode()
 
 
 def _error_line(error: ApiError) -> bytes:

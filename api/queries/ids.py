@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from transforms.tables.named_ids import HEX_OF
-from transforms.tables.named_ids import NAMES as NAMES
+from transforms.tables.named_ids import HEX_OF, NAMES
 
 _HEX = re.compile(r"([0-9a-fA-F]{2})*")
 _KEY = re.compile(r"[0-9a-fA-F]{64}")

@@ -25,11 +25,6 @@ _WIDE_ESCAPES = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\u20
 _ERROR_DETAIL = "type.googleapis.com/vega.ErrorDetail"
 
 
-def text_json(text: str) -> str:
-    """A text as a JSON string."""
-    return _json(text).decode()
-
-
 def record_json(message: Message, record: Record) -> str:
     """A record as a JSON object."""
     return _json(_converter(message)([record])[0]).decode()

@@ -15,10 +15,11 @@ from typing import Any
 
 import orjson
 
-from api.queries.ids import NAMES, bytes_of, show_id
+from api.queries.ids import bytes_of, show_id
 from api.queries.pagination import Record, Row
 from transforms.lookups.row_columns import RowColumns
 from transforms.tables.enum_names import enum_names
+from transforms.tables.named_ids import NAMES
 
 NODE_SIGNATURES = RowColumns("resource_id sig kind")
 

