@@ -29,6 +29,8 @@ KEPT_HOURS = 168
 
 _APP = "strata"
 _KEPT = f"interval {KEPT_HOURS} hours"
+# A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
+_COMMITS = "10"
 _SKIPPING = "delta.dataSkippingStatsColumns"
 _TEXT = PrimitiveType("string")
 _NESTED: Mapping[str, MapType | ArrayType] = {
@@ -139,6 +141,7 @@ class DeltaLog:
                     configuration={
                         "delta.deletedFileRetentionDuration": _KEPT,
                         "delta.logRetentionDuration": _KEPT,
+                        "delta.checkpointInterval": _COMMITS,
                         _SKIPPING: _skipping(held),
                     },
                     storage_options=dict(access.options),
