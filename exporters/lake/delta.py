@@ -7,11 +7,13 @@ one is refused, reads again and plans again: nothing is in a table twice, whatev
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
@@ -19,7 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
 from deltalake.transaction import AddAction, RemoveAction
 
-from transforms.errors import IntegrityError
+from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
 from transforms.lake.columns import COLUMN_LIST, TEXTS, LakeColumn
 from transforms.stores.store import LostRaceError, Store
@@ -31,6 +33,7 @@ _APP = "strata"
 _KEPT = f"interval {KEPT_HOURS} hours"
 # A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
 _COMMITS = "10"
+_ODD = re.compile(r"%[0-9A-Fa-f]{2}|\\|[\x00-\x1f]")
 _SKIPPING = "delta.dataSkippingStatsColumns"
 _TEXT = PrimitiveType("string")
 _NESTED: Mapping[str, MapType | ArrayType] = {
@@ -104,6 +107,19 @@ class Snapshot:
             row[names.index("path")]: dict(zip(names, row, strict=True))
             for row in zip(*columns, strict=True)
         }
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `ConfigError` for a folder in which deltalake 1.6 finds no tables.
+
+    It takes escapes of addresses for what they stand for, and a backslash for a slash.
+    """
+    odd = _ODD.search(str(folder))
+    if odd is not None:
+        raise ConfigError(
+            f"{str(folder)!r} has {odd[0]!r} in its path and deltalake opens no tables there: name "
+            "another folder, or leave the lake out (STRATA_LAKE=0)"
+        )
 
 
 class DeltaLog:
