@@ -20,7 +20,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from transforms.duck import attached, read_only_connection, working_connection
+from transforms.duck import STORAGE, attached, read_only_connection, working_connection
 from transforms.errors import BusyError
 from transforms.files import commit_file, file_version
 from transforms.scratch import scratch_folder
@@ -151,7 +151,7 @@ def _write(path: Path, catalog: Catalog, said: _Said, statements: Sequence[str])
     rows = pa.Table.from_pylist([_volume_row(v) for v in catalog.volumes], schema=_VOLUMES)
     with (
         working_connection(path.parent) as con,
-        attached(con, path, "fresh", "(block_size 16384)"),
+        attached(con, path, "fresh", f"({STORAGE}, block_size 16384)"),
     ):
         con.execute("use fresh")
         con.execute("begin")
