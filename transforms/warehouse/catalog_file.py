@@ -29,6 +29,8 @@ from transforms.warehouse.catalog_views import views_of
 from transforms.warehouse.shapes import Volume
 
 CURRENT = "current.duckdb"
+# Another one where the views of the same generation become other ones: the file is made again.
+_FORMAT = "2"
 _VOLUMES = pa.schema(
     [
         ("kind", pa.string()),
@@ -115,7 +117,7 @@ class _Said:
     @classmethod
     def of(cls, catalog: Catalog, files: Path, views: Sequence[str] = ()) -> _Said:
         """What the file of a generation has to say."""
-        named = [str(files), catalog.document.warehouse, *(v.key for v in catalog.volumes)]
+        named = [_FORMAT, str(files), catalog.document.warehouse, *(v.key for v in catalog.volumes)]
         return cls(
             catalog.generation,
             catalog.chain_id,
