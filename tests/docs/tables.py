@@ -14,7 +14,8 @@ _INDEX = """\
 
 All tables of the network's database, as history segments carry them and the warehouse shows them: what a row is, every
 column with its type, unit and meaning, and what joins to what. These pages are made from the code that loads the tables
-(`make docs`); the warehouse has the same texts as comments (`duckdb_columns()`, `duckdb_views()`).
+(`make docs`); the warehouse has the same texts as comments (`duckdb_columns()`, `duckdb_views()`). Queries:
+[cookbook](../cookbook.md).
 
 - *History* has the rows that each segment's blocks wrote; the first 15 tables below are published as CSV. *Current
   state* is the whole table as of the newest block.

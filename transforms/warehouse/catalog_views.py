@@ -17,6 +17,7 @@ from transforms.tables.dialect import select_list
 from transforms.tables.enum_names import enum_names
 from transforms.tables.meanings import column_meaning, table_meaning
 from transforms.tables.registry import Column
+from transforms.warehouse.catalog_joins import joins_of
 from transforms.warehouse.record import receipts_source, segments_source
 from transforms.warehouse.shapes import Shape, Volume
 
@@ -94,6 +95,7 @@ def views_of(
         named = lists.name(records)
         fixed.append(f"create view strata.segments as from {segments_source(named)}")
         fixed.append(f"create view strata.receipts as from {receipts_source(named)}")
+    fixed += joins_of({table.name: {*table.shape.columns} for table in tables})
     if captures is not None:
         fixed += _capture_views(lists.name([path(captures)]))
     comments = (comment for table in tables for comment in _view_comments(table))
