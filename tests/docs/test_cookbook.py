@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 
 from pipelines.site.site import Site
+from tests.duckdb15_kit import asked_15
 
 _PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 _QUERIES: dict[str, str] = dict(
@@ -179,6 +180,18 @@ def test_a_query_gives_its_rows_in_any_time_zone(
     assert ([column[0] for column in con.description or ()], len(here)) == (names.split(), count)
     for place, name in enumerate(names.split()):
         assert name == "market" or any(row[place] is not None for row in here), name
+
+
+def test_the_duckdb_of_the_release_before_counts_the_same_rows(
+    con: duckdb.DuckDBPyConnection, sample_site: Site
+) -> None:
+    counts = ", ".join(
+        f"(select count(*) from ({query.strip().rstrip(';')}))" for query in _QUERIES.values()
+    )
+    found = asked_15(
+        sample_site.warehouse.current, f"set timezone = 'Asia/Kolkata'; select {counts}"
+    )
+    assert found.strip().split(",") == [str(_EXPECTED[title][0]) for title in _QUERIES]
 
 
 @pytest.fixture(scope="module")
