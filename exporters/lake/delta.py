@@ -24,6 +24,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
 from transforms.lake.columns import COLUMN_LIST, TEXTS, LakeColumn
+from transforms.lake.statistics import fitted
 from transforms.stores.store import LostRaceError, Store
 
 KEPT_HOURS = 168
@@ -170,13 +171,13 @@ class DeltaLog:
         return made
 
     def add_columns(self, snapshot: Snapshot, columns: Sequence[LakeColumn]) -> Snapshot:
-        """Add columns that the table lacks, NULL in the files that are there."""
-        described = [column.name for column in columns if column.has_statistics]
+        """Add columns that the table lacks, NULL in the files that are there.
+
+        They never have statistics: of the files that are there nothing would be said of them, and
+        deltalake's data sets for pyarrow then skip these files whatever is asked (`fitted`).
+        """
         with self._plain_errors(), _racing(self.place):
             snapshot.table.alter.add_columns([_field(column) for column in columns])
-            if described:
-                listed = sorted({*snapshot.statistics_of, *described})
-                snapshot.table.alter.set_table_properties({_SKIPPING: ",".join(listed)})
         changed = self.snapshot()
         assert changed is not None
         return changed
@@ -202,8 +203,11 @@ class DeltaLog:
         actions: list[AddAction | RemoveAction] = [
             RemoveAction(file.name, changes_data, now, file.bytes, {}) for file in removed
         ]
+        described = sorted(snapshot.statistics_of)
         actions += [
-            AddAction(file.name, file.bytes, {}, now, changes_data, file.statistics)
+            AddAction(
+                file.name, file.bytes, {}, now, changes_data, fitted(file.statistics, described)
+            )
             for file in added
         ]
         with self._plain_errors(), _racing(self.place):
