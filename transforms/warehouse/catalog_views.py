@@ -16,7 +16,7 @@ from transforms.tables.conform import rendered
 from transforms.tables.dialect import select_list
 from transforms.tables.enum_names import enum_names
 from transforms.tables.meanings import column_meaning, table_meaning
-from transforms.tables.registry import Column
+from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.record import receipts_source, segments_source
 from transforms.warehouse.shapes import Shape, Volume
 
@@ -174,7 +174,7 @@ def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Ta
 
 def _labels(table: str, columns: Sequence[Column]) -> dict[str, str]:
     """Column of numbers to the column of their names; a CSV's own column of that name stays."""
-    taken = {column.name.lower() for column in columns}
+    taken = {fold_case(column.name) for column in columns}
     numbers = (column.name for column in columns if enum_names(table, column.name))
     return {name: f"{name}_name" for name in numbers if f"{name}_name" not in taken}
 
