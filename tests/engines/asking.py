@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from transforms.tables.registry import Column
 _ROOT = Path(__file__).resolve().parents[2]
 _PYTHON = _ROOT / ".venv" / "engines" / "bin" / "python"
 _EXTENSIONS = _ROOT / ".venv" / "duckdb-extensions"
-_SECONDS = 300
+_SECONDS = 900
 _READABLE = (
     "between timestamptz '0001-01-01 00:00:00+00' and timestamptz '9999-12-31 23:59:59.999+00'"
 )
@@ -45,6 +46,8 @@ def ask(
     """What an engine answers; `page` has the lines of the manual."""
     if not _PYTHON.exists():
         pytest.fail(f"{_PYTHON} is not there: run `make engines`")
+    if engine == "spark" and not shutil.which("java"):
+        pytest.fail("Spark wants Java 17: apt-get install openjdk-17-jre-headless")
     asked, said = folder / "request.json", folder / "answers.json"
     asked.write_text(json.dumps({"lake": lake, "tables": tables, "page": page}))
     environment = {
