@@ -7,6 +7,7 @@ import dagster as dg
 from exporters.settings import read_locations
 from pipelines import jobs
 from pipelines.assets.captures import captures_asset, captures_sensor
+from pipelines.assets.lake import lake_asset
 from pipelines.assets.publications import exports_asset, index_asset, windows_asset
 from pipelines.assets.warehouse import current_state_asset, history_asset, volumes_asset
 from pipelines.checks import publication_gate, status_checks
@@ -33,6 +34,7 @@ def _definitions(settings: Settings) -> dg.Definitions:
             exports_asset(policy),
             windows_asset(),
             index_asset(),
+            *([lake_asset(policy)] if settings.lake else []),
         ],
         asset_checks=[publication_gate(), *status_checks(settings.lag_blocks)],
         jobs=jobs.ALL,

@@ -31,18 +31,20 @@ load = dg.define_asset_job(
 )
 
 # Windows have a job of their own: they are about all segments, not about those of a run.
-_EXPORTS = dg.AssetSelection.groups(keys.ARCHIVE) - dg.AssetSelection.assets(keys.WINDOWS)
+_EXPORTS = (
+    dg.AssetSelection.groups(keys.ARCHIVE) - dg.AssetSelection.assets(keys.WINDOWS)
+) | dg.AssetSelection.groups(keys.LAKE)
 
 publish = dg.define_asset_job(
     "publish",
     selection=_EXPORTS,
-    description="Publish the exports of segments that are loaded, and the index.",
+    description="Publish the exports of segments that are loaded, the index, and to the lake.",
 )
 
 load_and_publish = dg.define_asset_job(
     "load_and_publish",
     selection=dg.AssetSelection.groups(keys.WAREHOUSE) | _EXPORTS,
-    description="Everything, for the segments of a run: load, check, publish, index.",
+    description="Everything, for the segments of a run: load, check, publish, index, lake.",
 )
 
 publish_windows = dg.define_asset_job(

@@ -21,7 +21,8 @@ class Settings(Locations):
     newest segment before the freshness check warns; `poll_seconds` the time between two looks at
     the source; `require_id_chain` lets a load refuse a segment that contradicts the chain of the
     network's ids; `load_memory_mb` is what DuckDB may hold in memory for a load or a merge, in MB
-    (a segment that takes more is quarantined); `keep_runs_days` the days for which Dagster keeps
+    (a segment that takes more is quarantined); `lake` lets what is published go into the lake of
+    Delta tables beside the ZIPs, too; `keep_runs_days` the days for which Dagster keeps
     runs that have ended, with their logs (0: for ever).
     """
 
@@ -31,6 +32,7 @@ class Settings(Locations):
     poll_seconds: Positive = 60
     require_id_chain: Switch = False
     load_memory_mb: Positive = MEMORY_MB
+    lake: Switch = True
     keep_runs_days: Natural = 7
 
     @property

@@ -17,7 +17,7 @@ from transforms.blocks import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal_text
 from transforms.stores.folder import FolderStore
-from transforms.stores.store import PutResult, Store
+from transforms.stores.store import PutResult, Store, StoreAccess
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 
 CHAIN = "net-1"
@@ -102,6 +102,9 @@ class KillingStore:
         if self._left == 0:
             raise KilledError(key)
         self._left -= 1
+
+    def access(self, key: str) -> StoreAccess:
+        return self._store.access(key)
 
     def delete(self, key: str) -> None:
         self._write(key)

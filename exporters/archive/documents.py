@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exporters.archive.archive import Archive, read_small, update
 from exporters.archive.entries import Json
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
 from exporters.archive.json_text import FORMAT, parsed, written
+from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.ledger import Replacement, replacements
 from exporters.archive.page import (
     chain_page,
@@ -124,7 +125,14 @@ def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes
     if index is None or index.chain_id != archive.chain_id:
         # The first one, or one that was lost: the shards are the truth.
         index, numbers = ArchiveIndex(archive.chain_id), stored_shards(archive)
-    return index_bytes(index.including(_summaries(archive, numbers)))
+    index = index.including(_summaries(archive, numbers))
+    return index_bytes(replace(index, has_lake=_has_lake(archive)))
+
+
+def _has_lake(archive: Archive) -> bool:
+    """Whether anything was ever published to the lake: its receipts have a log."""
+    log = archive.key(f"{LAKE}/{RECEIPTS}/_delta_log/")
+    return next(iter(archive.store.list(log)), None) is not None
 
 
 def _summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummary]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 
@@ -28,6 +28,7 @@ from exporters.archive.json_text import (
     sealed_lines,
     unreadable,
 )
+from exporters.archive.lake_place import LAKE
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path
 from exporters.archive.sums import TableSums, Totals, completeness, exchanged, sums_of, total
 from transforms.blocks import BlockRange
@@ -141,12 +142,14 @@ def _no_sums() -> dict[str, TableSums]:
 class ArchiveIndex:
     """What a chain's archive holds: the sums over each history table, and its shards.
 
-    `lines` has each shard's summary as text, by number, ascending.
+    `lines` has each shard's summary as text, by number, ascending; `has_lake` says that the tables
+    lie beside it as Delta tables, too.
     """
 
     chain_id: str
     tables: Mapping[str, TableSums] = field(default_factory=_no_sums)
     lines: Mapping[int, str] = field(default_factory=dict)
+    has_lake: bool = False
 
     @cached_property
     def shards(self) -> tuple[ShardSummary, ...]:
@@ -189,7 +192,7 @@ class ArchiveIndex:
                 is_grown = is_grown and changed is not None
                 tables[table] = changed or tables[table]
         ordered = {number: lines[number] for number in sorted(lines)}
-        grown = ArchiveIndex(self.chain_id, tables, ordered)
+        grown = replace(self, tables=tables, lines=ordered)
         return grown if is_grown else grown.summed()
 
     def summed(self) -> ArchiveIndex:
@@ -198,7 +201,7 @@ class ArchiveIndex:
             table: total(shard.tables[table] for shard in self.shards if table in shard.tables)
             for table in HISTORY_TABLES
         }
-        return ArchiveIndex(self.chain_id, tables, self.lines)
+        return replace(self, tables=tables)
 
 
 def index_bytes(index: ArchiveIndex) -> bytes:
@@ -216,6 +219,7 @@ def index_bytes(index: ArchiveIndex) -> bytes:
             range_json(run.blocks) | {"id": run.segment_id, "previous_id": run.previous_id}
             for run in index.ids.runs
         ],
+        **({"lake": {"format": "delta", "path": LAKE}} if index.has_lake else {}),
         "tables": {table: _sums_json(sums) for table, sums in index.tables.items()},
     }
     lines = f"[\n{LINE.join(index.lines.values())}\n]" if index.lines else "[]"
@@ -234,14 +238,15 @@ def parse_index(data: bytes, place: str) -> ArchiveIndex:
     try:
         head = json.loads(text[:start] + b"\n}")
         rows = text[start + len(_SHARDS) : -len(_SHARDS_END)].decode().split(LINE)
-        return ArchiveIndex(head["chain_id"], _tables(head), dict(map(_numbered, rows)))
+        lines = dict(map(_numbered, rows))
+        return ArchiveIndex(head["chain_id"], _tables(head), lines, "lake" in head)
     except UNREADABLE as error:
         raise unreadable(place, error) from error
 
 
 def _parsed(found: Json) -> ArchiveIndex:
     lines = dict(_numbered(dumps(row)) for row in found["shards"])
-    return ArchiveIndex(found["chain_id"], lines=lines).summed()
+    return ArchiveIndex(found["chain_id"], lines=lines, has_lake="lake" in found).summed()
 
 
 def _tables(head: Json) -> dict[str, TableSums]:

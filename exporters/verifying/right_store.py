@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from transforms.objects import ObjectInfo
-from transforms.stores.store import PutResult, Store
+from transforms.stores.store import PutResult, Store, StoreAccess
 
 
 class RightStore:
@@ -50,6 +50,10 @@ class RightStore:
     def describe(self, key: str = "") -> str:
         """As stored."""
         return self._store.describe(key)
+
+    def access(self, key: str) -> StoreAccess:
+        """As stored."""
+        return self._store.access(key)
 
     def path(self, key: str) -> Path | None:
         """As stored."""

@@ -9,6 +9,9 @@ WAREHOUSE = "warehouse"
 ARCHIVE = "archive"
 """The group of what is published."""
 
+LAKE = "lake"
+"""The group of the Delta tables beside the ZIPs."""
+
 CURRENT_STATE = dg.AssetKey([WAREHOUSE, "current_state"])
 VOLUMES = dg.AssetKey([WAREHOUSE, "volumes"])
 CAPTURES = dg.AssetKey([WAREHOUSE, "spam_captures"])
@@ -19,6 +22,11 @@ WINDOWS = dg.AssetKey([ARCHIVE, "windows"])
 def table_key(table: str) -> dg.AssetKey:
     """The asset of a history table in the warehouse."""
     return dg.AssetKey([WAREHOUSE, table])
+
+
+def lake_key(table: str) -> dg.AssetKey:
+    """The asset of a table in the lake."""
+    return dg.AssetKey([LAKE, table])
 
 
 def export_key(table: str) -> dg.AssetKey:

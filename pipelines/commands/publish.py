@@ -10,14 +10,17 @@ import click
 
 from exporters.archive.figures import size_text
 from exporters.exports.plan import export_range
+from exporters.lake.reports import LakeReport
 from exporters.publishing.publish import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import CONFLICT, DAMAGED, FINDINGS, OK
+from pipelines.commands.lake_report import lake_facts, show_lake
 from pipelines.commands.options import (
     archive_option,
+    check_lake,
     json_option,
     open_site,
     two_heights,
@@ -77,6 +80,7 @@ def command(
         raise click.UsageError("--table and --blocks say what --replace is about")
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
+    check_lake(site)
     chain_id = site.loaded_catalog().chain_id
     finish_interrupted(site)
     remove_published_parts(site)
@@ -89,11 +93,12 @@ def command(
         reports = _publish(site, screen, completion.unpublished)
     else:
         reports = _replace(site, reason, tables or HISTORY_TABLES, blocks)
+    lake = _publish_lake(site, screen, reason, tables, blocks) if site.settings.lake else None
     failed = [one for report in reports for one in report.failed]
     if reason is None:  # else what it found wrong is what was replaced, or was not asked for
         failed = [*completion.failed, *failed]
-    _show(screen, site, completion, reports, failed)
-    return _exit_code(failed)
+    _show(screen, site, completion, reports, failed, lake)
+    return _exit_code(failed) or (CONFLICT if lake and lake.refused else OK)
 
 
 def _exit_code(failed: Sequence[Published]) -> int:
@@ -110,6 +115,7 @@ def _show(
     completion: Completion,
     reports: list[PublishReport],
     failed: Sequence[Published],
+    lake: LakeReport | None,
 ) -> None:
     show_completion(screen, completion)
     created = sum(report.created for report in reports)
@@ -124,6 +130,8 @@ def _show(
         if completion.is_nothing and completion.looked_at
         else "Nothing new to publish."
     )
+    if lake is not None:
+        show_lake(screen, lake)
     screen.document(
         {
             "completed": _counts(completion) | {"failed": len(completion.failed)},
@@ -132,8 +140,24 @@ def _show(
             "identical": sum(report.identical for report in reports),
             "bytes": size,
             "failed": [{"file": one.name, "reason": one.reason} for one in failed],
+            "lake": lake_facts(lake) if lake else None,
         }
     )
+
+
+def _publish_lake(
+    site: Site, screen: Screen, reason: str | None, tables: Sequence[str], blocks: str | None
+) -> LakeReport:
+    """The same for the lake: what it lacks, or what it has otherwise."""
+    # deltalake takes its time to import, which whoever has no lake need not pay.
+    from pipelines.site.lake import publish_missing, replace_in_lake
+
+    if reason is None:
+        with screen.progress("publishing to the lake") as advance:
+            return publish_missing(site, advance)
+    chosen = tables or HISTORY_TABLES
+    correction = Correction(reason, datetime.now(UTC))
+    return replace_in_lake(site, _segments(site, blocks), chosen, correction)
 
 
 def _counts(completion: Completion) -> dict[str, int]:
@@ -147,6 +171,12 @@ def _replace(
     unknown = sorted(set(tables) - set(HISTORY_TABLES))
     if unknown:
         raise click.UsageError(f"{', '.join(unknown)}: choose from {', '.join(HISTORY_TABLES)}")
+    correction = Correction(reason, datetime.now(UTC))
+    return replace_published(site, _segments(site, blocks), tables, correction)
+
+
+def _segments(site: Site, blocks: str | None) -> list[BlockRange]:
+    """The loaded segments that lie in the blocks (None: all). Raises `RangeError` for none."""
     hull = export_range(*two_heights(blocks)) if blocks else None
     segments = [
         known
@@ -155,8 +185,7 @@ def _replace(
     ]
     if not segments:
         raise RangeError(f"no loaded segment lies in blocks {blocks}")
-    correction = Correction(reason, datetime.now(UTC))
-    return replace_published(site, segments, tables, correction)
+    return segments
 
 
 def _publish(site: Site, screen: Screen, wanted: Sequence[BlockRange]) -> list[PublishReport]:

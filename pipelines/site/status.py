@@ -13,6 +13,7 @@ from operator import attrgetter
 
 from exporters.archive.coverage import Coverage
 from exporters.archive.documents import sound_index
+from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.sums import Completeness, completeness
 from pipelines.site.ids import IdReport, id_report
 from pipelines.site.site import Site
@@ -28,14 +29,16 @@ _FIRST = attrgetter("first", "last")
 class SiteStatus:
     """How far the segments of one chain are; `published` are those with all tables archived.
 
-    `complete_until` is the last block up to which the archive lacks nothing, from its first on.
-    All segments ascend.
+    `complete_until` is the last block up to which the archive lacks nothing, from its first on;
+    `not_in_lake` what is loaded and not whole in the lake, where there should be one. All segments
+    ascend.
     """
 
     survey: Survey
     catalog: Catalog | None
     published: tuple[BlockRange, ...]
     complete_until: int | None
+    not_in_lake: tuple[BlockRange, ...] = ()
 
     @property
     def chain_id(self) -> str:
@@ -73,7 +76,7 @@ class SiteStatus:
     def to_do(self) -> tuple[BlockRange, ...]:
         """What a run should take: to be loaded, or only to be published."""
         pending = (file.blocks for file in self.survey.pending)
-        return tuple(sorted({*pending, *self.unpublished}))
+        return tuple(sorted({*pending, *self.unpublished, *self.not_in_lake}))
 
     @cached_property
     def known(self) -> tuple[BlockRange, ...]:
@@ -109,7 +112,15 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
     catalog = site.warehouse.catalog()
     extent = _extent(site, survey.inventory.chain_id)
     published = tuple(_inside(catalog.blocks if catalog else (), extent.complete))
-    return SiteStatus(survey, catalog, published, extent.until)
+    lacking = _not_in_lake(site) if site.settings.lake and catalog else ()
+    return SiteStatus(survey, catalog, published, extent.until, lacking)
+
+
+def _not_in_lake(site: Site) -> tuple[BlockRange, ...]:
+    # deltalake takes its time to import, which whoever has no lake need not pay.
+    from pipelines.site.lake import lacking_segments
+
+    return tuple(lacking_segments(site, (RECEIPTS,)))
 
 
 def unpublished_segments(site: Site) -> tuple[BlockRange, ...]:

@@ -35,6 +35,7 @@ from transforms.stores.store import (
     SCRATCH,
     LostRaceError,
     PutResult,
+    StoreAccess,
     checked_key,
     conflict,
     content_chunks,
@@ -104,6 +105,10 @@ class FolderStore:
     def path(self, key: str) -> Path:
         """The file, whether or not it is there."""
         return self._path(key)
+
+    def access(self, key: str) -> StoreAccess:
+        """How another library reaches what lies below `key/`: by its absolute path."""
+        return StoreAccess(str(self._path(key).absolute()), {})
 
     def put_if_absent(
         self,

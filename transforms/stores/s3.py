@@ -35,6 +35,7 @@ from transforms.stores.store import (
     LostRaceError,
     PutResult,
     S3Options,
+    StoreAccess,
     checked_key,
     conflict,
     content_sha256,
@@ -77,8 +78,8 @@ class S3Store:
         endpoint = self._options.endpoint
         try:
             with plain_errors(self.describe(), bucket, endpoint or "S3"):
-                session = Session(region_name=self._options.region)
-                self._client = session.client("s3", endpoint_url=endpoint, config=config)
+                self._session = Session(region_name=self._options.region)
+                self._client = self._session.client("s3", endpoint_url=endpoint, config=config)
         except ValueError as error:
             raise ConfigError(f"{self.describe()} cannot be opened: {error}") from error
 
@@ -139,6 +140,31 @@ class S3Store:
         """Remove the object; an absent one is no error."""
         with self._plain_errors(key):
             self._client.delete_object(Bucket=self._bucket, Key=self._key(key))
+
+    def access(self, key: str) -> StoreAccess:
+        """How another library reaches what lies below `key/`: by what boto3 found, and as of now.
+
+        Others look for credentials and endpoints in fewer places.
+        """
+        with self._plain_errors(key):
+            found = self._session.get_credentials()
+            held = found.get_frozen_credentials() if found else None
+        endpoint = self._client.meta.endpoint_url
+        options: dict[str, str | None] = {
+            "aws_endpoint_url": endpoint,
+            "aws_region": self._client.meta.region_name,
+            "aws_allow_http": str(endpoint.startswith("http://")).lower(),
+            "aws_virtual_hosted_style_request": "false",
+            "aws_conditional_put": "etag",
+        }
+        if held is None:
+            options["aws_skip_signature"] = "true"
+        else:
+            options["aws_access_key_id"] = held.access_key
+            options["aws_secret_access_key"] = held.secret_key
+            options["aws_session_token"] = held.token or ""
+        kept = {name: value for name, value in options.items() if value}
+        return StoreAccess(f"s3://{self._bucket}/{self._key(key)}", kept)
 
     def facts(self) -> StoreFacts:
         """What the service honours, tried unless this machine did so less than a day ago.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -66,6 +66,18 @@ class S3Options:
     facts: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StoreAccess:
+    """How a library that is not ours reaches a folder of a store, as of now.
+
+    `uri` is a path or an `s3://` address; `options` are those of Apache's object_store, credentials
+    among them, which may expire: ask again before each use.
+    """
+
+    uri: str
+    options: Mapping[str, str]
+
+
 class Store(ObjectReader, Protocol):
     """Read access, the two writes that cannot lose anybody's data, and removal.
 
@@ -79,6 +91,10 @@ class Store(ObjectReader, Protocol):
 
     def delete(self, key: str) -> None:
         """Remove an object; an absent one is no error."""
+        ...
+
+    def access(self, key: str) -> StoreAccess:
+        """How another library reaches what lies below `key/`."""
         ...
 
     def put_if_absent(

@@ -141,12 +141,12 @@ def typed_rows(
             inner.append((value(table, column), held))
             cells.append((column.name, text, f"{text} is not null and {held} is null"))
         outer.append((held, column.name))
-    select = select_list([*outer, (_raw_map(cells), "_raw")])
+    select = select_list([*outer, (raw_map(cells), "_raw")])
     return f"select {select} from (select {select_list(inner)} from {rows})"  # noqa: S608 - quoted
 
 
-def _raw_map(cells: Sequence[tuple[str, str, str]]) -> str:
-    """SQL for the map of (column name, text, condition), NULL where no condition holds."""
+def raw_map(cells: Sequence[tuple[str, str, str]]) -> str:
+    """SQL for the `_raw` map of (column name, text, condition); NULL where no condition holds."""
     if not cells:
         return "null::map(varchar, varchar)"
     kept = ", ".join(

@@ -37,6 +37,11 @@ def table_meaning(table: str) -> str:
     return _meanings().tables.get(table, f"The network's table {table}.")
 
 
+def history_of(table: str) -> str | None:
+    """The history table whose latest rows a table keeps."""
+    return _meanings().twins.get(table)
+
+
 def column_meaning(table: str, column: str) -> str:
     """One sentence on what a column means, its unit and what NULL, 0 or empty stand for.
 

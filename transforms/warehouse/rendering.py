@@ -87,17 +87,23 @@ def volume_digests(volume: Path, scratch: Path) -> Iterator[tuple[Receipt, str]]
 
 
 def table_digests(
-    con: Connection, receipts: Sequence[Receipt], scratch: Path
+    con: Connection,
+    receipts: Sequence[Receipt],
+    scratch: Path,
+    *,
+    raw: bool | None = None,
+    is_ordered: bool = False,
 ) -> Iterator[tuple[Receipt, str]]:
     """Render tables of the volume in use; yields each receipt with the SHA-256 of what comes.
 
-    The receipts ascend by table, then by block. Raises `IntegrityError` where a table has more rows
-    than they say.
+    The receipts ascend by table, then by block. `raw` says whether any row has texts in `_raw`
+    (None: as the receipts say), `is_ordered` that all rows lie in the order of their CSVs. Raises
+    `IntegrityError` where a table has more rows than the receipts say.
     """
     for _, group in groupby(receipts, key=lambda receipt: receipt.schema):
         alike = list(group)
         rendered = scratch / "table.csv"
-        header = _copy(con, alike, rendered, "")
+        header = _copy(con, alike, rendered, "", raw=raw, is_ordered=is_ordered)
         with rendered.open("rb") as stream:
             for receipt in alike:
                 digest = hashlib.sha256(header)
@@ -123,12 +129,21 @@ def _readable(volume: Path, scratch: Path) -> Iterator[Connection]:
         raise IntegrityError(f"{volume} cannot be read ({reason}): {REMEDY}") from error
 
 
-def _copy(con: Connection, receipts: Sequence[Receipt], path: Path, null: str) -> bytes:
+def _copy(
+    con: Connection,
+    receipts: Sequence[Receipt],
+    path: Path,
+    null: str,
+    *,
+    raw: bool | None = None,
+    is_ordered: bool = False,
+) -> bytes:
     """Write the bodies of consecutive segments of one schema to a file; returns their header."""
     schema = receipts[0].schema
     starts = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.first)
-    raw = any(receipt.raw_cells for receipt in receipts)
-    query = render_sql(quote_name(schema.table), schema, starts, raw=raw)
+    if raw is None:
+        raw = any(receipt.raw_cells for receipt in receipts)
+    query = render_sql(quote_name(schema.table), schema, starts, raw=raw, is_ordered=is_ordered)
     con.execute(copy_sql(query, path, header=False, null=null))
     names = (f'"{name}"' if name == null else name for name in schema.names)
     return (",".join(names) + "\n").encode()

@@ -200,10 +200,15 @@ def _between(starts: BlockRange) -> str:
     return f"_segment between {starts.first} and {starts.last}"
 
 
-def render_sql(source: str, schema: TableSchema, starts: BlockRange, *, raw: bool) -> str:
-    """SQL for a table's CSV text, in source order, of segments whose first block is in `starts`."""
+def render_sql(
+    source: str, schema: TableSchema, starts: BlockRange, *, raw: bool, is_ordered: bool = False
+) -> str:
+    """SQL for a table's CSV text, in source order, of segments whose first block is in `starts`.
+
+    `is_ordered` says that the rows lie in that order already.
+    """
     values = [(rendered(schema.table, column, raw=raw), column.name) for column in schema.columns]
-    order = "order by _segment, _row" if schema.table in SORT_KEYS else ""
+    order = "order by _segment, _row" if schema.table in SORT_KEYS and not is_ordered else ""
     return (
         f"select {select_list(values)} from {source} "  # noqa: S608 - names are quoted
         f"where {_between(starts)} {order}"

@@ -1,0 +1,267 @@
+"""A table's Delta log: which files the table is made of. The only module that knows deltalake.
+
+deltalake commits what is there, and writes no data. Every commit of ours carries the next number of
+the transaction `strata`, and is tried for the very version that was read, so that of two publishers
+one is refused, reads again and plans again: nothing is in a table twice, whatever each had planned.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
+from deltalake.transaction import AddAction, RemoveAction
+
+from transforms.errors import ConfigError, IntegrityError
+from transforms.files import sync_file
+from transforms.lake.columns import COLUMN_LIST, TEXTS, LakeColumn
+from transforms.lake.statistics import fitted
+from transforms.stores.store import LostRaceError, Store
+
+KEPT_HOURS = 168
+"""How long a file that a table no longer names stays, for readers of older versions."""
+
+_APP = "strata"
+_KEPT = f"interval {KEPT_HOURS} hours"
+# A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
+_COMMITS = "10"
+_ODD = re.compile(r"%[0-9A-Fa-f]{2}|\\|[\x00-\x1f]")
+_SKIPPING = "delta.dataSkippingStatsColumns"
+_TEXT = PrimitiveType("string")
+_NESTED: Mapping[str, MapType | ArrayType] = {
+    TEXTS: MapType(_TEXT, _TEXT, value_contains_null=True),
+    COLUMN_LIST: ArrayType(
+        StructType([Field("name", _TEXT), Field("type", _TEXT)]), contains_null=True
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveFile:
+    """A file that a table is made of: its name, bytes and rows."""
+
+    name: str
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFile:
+    """A file to be named by a table; `statistics` is the JSON that the log has of it."""
+
+    name: str
+    bytes: int
+    statistics: str
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One version of a table, and the handle that a commit upon it goes through."""
+
+    table: DeltaTable
+
+    @property
+    def version(self) -> int:
+        """The version's number."""
+        return self.table.version()
+
+    @cached_property
+    def files(self) -> tuple[ActiveFile, ...]:
+        """The files, by name."""
+        found = self._actions("path", "size_bytes", "num_records")
+        return tuple(sorted((ActiveFile(*row) for row in found), key=lambda file: file.name))
+
+    def _actions(self, *columns: str) -> Iterator[tuple[Any, ...]]:
+        table = self.table.get_add_actions(flatten=True)
+        return zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+
+    @cached_property
+    def columns(self) -> Mapping[str, str]:
+        """The plain columns: name to Delta type."""
+        return {
+            field.name: field.type.type
+            for field in self.table.schema().fields
+            if isinstance(field.type, PrimitiveType)
+        }
+
+    @property
+    def statistics_of(self) -> frozenset[str]:
+        """The columns that files have statistics of."""
+        listed = self.table.metadata().configuration.get(_SKIPPING, "")
+        return frozenset(filter(None, listed.split(",")))
+
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """What the log says of each file, by name: flattened columns of `get_add_actions`."""
+        table = self.table.get_add_actions(flatten=True)
+        names = table.schema.names
+        columns = [table.column(name).to_pylist() for name in names]
+        return {
+            row[names.index("path")]: dict(zip(names, row, strict=True))
+            for row in zip(*columns, strict=True)
+        }
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `ConfigError` for a folder in which deltalake 1.6 finds no tables.
+
+    It takes escapes of addresses for what they stand for, and a backslash for a slash.
+    """
+    odd = _ODD.search(str(folder))
+    if odd is not None:
+        raise ConfigError(
+            f"{str(folder)!r} has {odd[0]!r} in its path and deltalake opens no tables there: name "
+            "another folder, or leave the lake out (STRATA_LAKE=0)"
+        )
+
+
+class DeltaLog:
+    """The log of the table below `key` in a store. Nothing is read until it is asked."""
+
+    def __init__(self, store: Store, key: str, table: str) -> None:
+        self._store = store
+        self._key = key
+        self._table = table
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest version; None where there is no table.
+
+        Raises `IntegrityError` where the log is damaged.
+        """
+        access = self._store.access(self._key)
+        with self._plain_errors():
+            try:
+                return Snapshot(DeltaTable(access.uri, storage_options=dict(access.options)))
+            except TableNotFoundError:
+                return None
+
+    def create(self, columns: Iterable[LakeColumn]) -> Snapshot:
+        """Make the table if it is not there, and read it."""
+        held = list(columns)
+        refused: Exception | None = None
+        access = self._store.access(self._key)
+        with self._plain_errors():
+            try:
+                DeltaTable.create(
+                    access.uri,
+                    Schema([_field(column) for column in held]),
+                    mode="error",
+                    name=self._table,
+                    configuration={
+                        "delta.deletedFileRetentionDuration": _KEPT,
+                        "delta.logRetentionDuration": _KEPT,
+                        "delta.checkpointInterval": _COMMITS,
+                        _SKIPPING: _skipping(held),
+                    },
+                    storage_options=dict(access.options),
+                )
+            except (CommitFailedError, DeltaError) as error:
+                refused = error  # somebody else was faster, if it is there now
+        made = self.snapshot()
+        if made is None:
+            raise IntegrityError(f"{self.place} cannot be made: {refused}") from refused
+        return made
+
+    def add_columns(self, snapshot: Snapshot, columns: Sequence[LakeColumn]) -> Snapshot:
+        """Add columns that the table lacks, NULL in the files that are there.
+
+        They never have statistics: of the files that are there nothing would be said of them, and
+        deltalake's data sets for pyarrow then skip these files whatever is asked (`fitted`).
+        """
+        with self._plain_errors(), _racing(self.place):
+            snapshot.table.alter.add_columns([_field(column) for column in columns])
+        changed = self.snapshot()
+        assert changed is not None
+        return changed
+
+    def commit(
+        self,
+        snapshot: Snapshot,
+        added: Sequence[AddedFile],
+        removed: Sequence[ActiveFile] = (),
+        *,
+        changes_data: bool = True,
+    ) -> None:
+        """Name files and name others no longer, in one version after the snapshot's.
+
+        `changes_data` is False where the rows stay what they were. Raises `LostRaceError` where
+        somebody else committed since the snapshot was read.
+        """
+        now = int(time.time() * 1000)
+        last = snapshot.table.transaction_version(_APP) or 0
+        properties = CommitProperties(
+            max_commit_retries=0, app_transactions=[Transaction(_APP, last + 1, now)]
+        )
+        actions: list[AddAction | RemoveAction] = [
+            RemoveAction(file.name, changes_data, now, file.bytes, {}) for file in removed
+        ]
+        described = sorted(snapshot.statistics_of)
+        actions += [
+            AddAction(
+                file.name, file.bytes, {}, now, changes_data, fitted(file.statistics, described)
+            )
+            for file in added
+        ]
+        with self._plain_errors(), _racing(self.place):
+            snapshot.table.create_write_transaction(
+                actions, "append", snapshot.table.schema(), commit_properties=properties
+            )
+        self._make_durable()
+
+    def _make_durable(self) -> None:
+        """A commit in a folder must survive a loss of power like the files that it names."""
+        log = self._store.path(f"{self._key}/_delta_log/_")
+        if log is not None:
+            sync_file(max(log.parent.glob("*.json"), key=lambda path: path.name))
+            sync_file(log.parent)
+
+    def expired(self, snapshot: Snapshot) -> list[str]:
+        """The names of files that no version of the last week names, orphans among them."""
+        with self._plain_errors():
+            return snapshot.table.vacuum(retention_hours=KEPT_HOURS, dry_run=True, full=True)
+
+    @property
+    def place(self) -> str:
+        """Its full address, for a person."""
+        return self._store.describe(self._key)
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (CommitFailedError, TableNotFoundError):
+            raise
+        except DeltaError as error:
+            raise IntegrityError(
+                f"the log of {self.place} cannot be read or written: {_first_line(error)}"
+            ) from error
+
+
+@contextmanager
+def _racing(place: str) -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise LostRaceError(
+            f"{place} was changed by another writer: {_first_line(error)}"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _field(column: LakeColumn) -> Field:
+    return Field(column.name, _NESTED.get(column.type) or PrimitiveType(column.type))
+
+
+def _skipping(columns: Iterable[LakeColumn]) -> str:
+    return ",".join(column.name for column in columns if column.has_statistics)

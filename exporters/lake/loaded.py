@@ -1,0 +1,61 @@
+"""What of the warehouse the lake is written from, and whether the lake has just that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from exporters.archive.lake_place import RECEIPTS
+from exporters.lake.lake import Lake
+from exporters.lake.new_files import scratch_folder
+from exporters.lake.proving import fetched
+from exporters.lake.receipt_file import parse_receipts, read_receipt_rows, receipt_rows
+from exporters.lake.tables import LakeTable
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.lake.rows import LakeRows, lake_rows
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.warehouse import Warehouse
+
+
+def history_receipts(warehouse: Warehouse, segments: Sequence[BlockRange]) -> list[Receipt]:
+    """The receipts of the tables of history of loaded segments, ascending."""
+    return [one for one in warehouse.receipts(segments) if one.table in HISTORY_TABLES]
+
+
+@contextmanager
+def rows_over(
+    lake: Lake, warehouse: Warehouse, scratch: Path, blocks: BlockRange
+) -> Iterator[LakeRows | None]:
+    """Open the loaded rows over these blocks; None where the lake has others, or more.
+
+    What is merged must stay what it was: a correction is made on the record, and not by merging.
+    """
+    segments = sorted(warehouse.loaded_catalog().segments_over(blocks))
+    receipts = history_receipts(warehouse, segments)
+    if [*contiguous_runs(segments)] != [blocks] or not receipts:
+        yield None
+        return
+    if receipt_rows(receipts) != receipt_rows(lake_receipts(lake, blocks, scratch)):
+        yield None
+        return
+    with lake_rows(warehouse, receipts) as rows:
+        yield rows
+
+
+def lake_receipts(lake: Lake, blocks: BlockRange, scratch: Path) -> list[Receipt]:
+    """What the lake says of the segments in these blocks, ascending; reads their files alone.
+
+    Raises `IntegrityError` where a file is damaged.
+    """
+    version = LakeTable(lake, RECEIPTS).version()
+    found: list[Receipt] = []
+    for file in version.holding(blocks) if version else ():
+        with scratch_folder(scratch) as folder:
+            copy = folder / "receipts.parquet"
+            fetched(lake, RECEIPTS, file, copy)
+            found += parse_receipts(read_receipt_rows(copy), lake.archive.chain_id)
+    return [
+        one for one in found if blocks.first <= one.blocks.first and one.blocks.last <= blocks.last
+    ]

@@ -1,0 +1,42 @@
+"""Making the file of a table over a run of segments: its rows, or the receipts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from exporters.archive.lake_place import RECEIPTS
+from exporters.lake.receipt_file import write_receipts
+from exporters.lake.tables import NewFile
+from transforms.blocks import BlockRange
+from transforms.lake.rows import LakeRows
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.receipts import Receipt
+
+
+def new_file(
+    rows: LakeRows, table: str, run: BlockRange, folder: Path, spelling: Mapping[str, str]
+) -> NewFile:
+    """Write a table of history, or the receipts, over a run of segments into an empty folder.
+
+    Raises `IntegrityError` where what is written does not render to what was loaded.
+    """
+    if table == RECEIPTS:
+        path = folder / f"{table}.parquet"
+        return NewFile(path, run, write_receipts(path, receipts_of(rows, run)), ())
+    written = rows.write(table, run, folder, spelling)
+    return NewFile(written.path, run, written.statistics, written.columns)
+
+
+def receipts_of(rows: LakeRows, run: BlockRange) -> list[Receipt]:
+    """The receipts of all tables of the segments in a run."""
+    return [receipt for table in HISTORY_TABLES for receipt in rows.of(table, run)]
+
+
+@contextmanager
+def scratch_folder(scratch: Path) -> Iterator[Path]:
+    """A folder for unfinished files, gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
+        yield Path(folder)

@@ -1,0 +1,64 @@
+"""Proving files that the lake holds: fetched, hashed, rendered, held against receipts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from exporters.lake.lake import FileName, Lake
+from exporters.lake.tables import HeldFile, Version
+from transforms.blocks import BlockRange
+from transforms.errors import IntegrityError
+from transforms.lake.files import opened_file
+from transforms.lake.rows import LakeRows
+from transforms.stores.store import content_sha256
+from transforms.warehouse.receipts import Receipt
+
+
+def prove_held(
+    lake: Lake,
+    version: Version,
+    rows: LakeRows,
+    segments: Sequence[BlockRange],
+    scratch: Path,
+) -> None:
+    """Prove that a table renders segments (ascending, held whole) to what their receipts say.
+
+    Raises `IntegrityError` where it does not.
+    """
+    wanted = frozenset(segments)
+    for file in version.files:
+        receipts = [r for r in rows.of(version.table, file.blocks) if r.blocks in wanted]
+        if receipts:
+            prove_file(lake, version.table, file, receipts, scratch)
+
+
+def prove_file(
+    lake: Lake, table: str, held: HeldFile, receipts: Sequence[Receipt], scratch: Path
+) -> None:
+    """Prove a file by its name and these receipts, which may be of some of its segments."""
+    place = lake.place(table, held.file.name)
+    with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
+        copy = Path(folder) / "file.parquet"
+        fetched(lake, table, held, copy)
+        with opened_file(copy, Path(folder), receipts) as file:
+            for receipt, digest in file.digests():
+                if digest != receipt.sha256:
+                    raise IntegrityError(
+                        f"{place} renders segment {receipt.blocks} to SHA-256 {digest}, what was "
+                        f"loaded has {receipt.sha256}: strata lake publish --replace REASON "
+                        f"--table {table} --blocks {receipt.blocks} puts the loaded rows there"
+                    )
+
+
+def fetched(lake: Lake, table: str, held: HeldFile, copy: Path) -> None:
+    """Fetch a file. Raises `IntegrityError` where it is gone, or not what its name says."""
+    place = lake.place(table, held.file.name)
+    try:
+        lake.archive.store.fetch(lake.key(table, held.file.name), copy)
+    except FileNotFoundError as error:
+        raise IntegrityError(f"{place} is gone, and its table names it") from error
+    sha256 = content_sha256(copy)
+    if FileName.of(held.blocks, sha256) != held.name:
+        raise IntegrityError(f"{place} hashes to {sha256}, which is not what its name says")

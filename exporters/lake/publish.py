@@ -1,0 +1,132 @@
+"""Putting loaded segments into the lake: each table's files, then the receipts.
+
+Killed anywhere and run again, or run by two at once, every segment is in every table once: what a
+table holds is read from the version upon which the commit is made. Receipts come last, so a segment
+that has receipts is there whole. A file that was left without a commit is found by its name, if the
+same segments come again, and swept after a week otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from exporters.archive.lake_place import RECEIPTS
+from exporters.lake.lake import Lake
+from exporters.lake.new_files import new_file, scratch_folder
+from exporters.lake.proving import prove_held
+from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
+from exporters.lake.reports import AddedRows, LakeReport, Refused
+from exporters.lake.tables import LakeTable, NewFile
+from exporters.lake.trying import versions
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.errors import BusyError, ConflictError, IntegrityError
+from transforms.lake.columns import OWN_COLUMNS
+from transforms.lake.rows import LakeRows
+from transforms.stores.store import LostRaceError
+from transforms.tables.registry import HISTORY_TABLES
+
+_log = logging.getLogger(__name__)
+_WORKERS = 4
+
+
+@dataclass
+class LakePublisher:
+    """Publishes segments (loaded, ascending, at least one) whose rows and receipts are `rows`."""
+
+    lake: Lake
+    rows: LakeRows
+    segments: Sequence[BlockRange]
+    scratch: Path
+    _written: dict[str, set[BlockRange]] = field(default_factory=dict)
+
+    def publish(self, tables: Sequence[str] = HISTORY_TABLES) -> LakeReport:
+        """Add what the tables lack of the segments; then the receipts of those that are whole.
+
+        A table to which nothing can be added, for what it holds already, is in the report, and the
+        others go on. Errors of the machine end it as they are: run it again.
+        """
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            done = list(pool.map(self._publish_table, tables))
+        report = LakeReport()
+        for one in done:
+            report = report.and_(one)
+        return report if report.refused else report.and_(self._publish_receipts())
+
+    def _publish_table(self, table: str) -> LakeReport:
+        return self._published(table, self.segments)
+
+    def _published(self, table: str, segments: Sequence[BlockRange]) -> LakeReport:
+        try:
+            return self._add(table, segments)
+        except (ConflictError, IntegrityError) as error:
+            return LakeReport(refused=(Refused(table, str(error)),))
+
+    def _add(self, table: str, segments: Sequence[BlockRange]) -> LakeReport:
+        """Write, upload and name what a table lacks; again, where others were faster."""
+        own = RECEIPT_COLUMNS if table == RECEIPTS else OWN_COLUMNS
+        held = LakeTable(self.lake, table)
+        for version in versions(held):
+            missing = version.lacks(segments) if version else segments
+            if not missing:
+                return LakeReport()
+            spelling = version.spelling if version else {}
+            with scratch_folder(self.scratch) as folder:
+                files = list(self._new_files(table, missing, folder, spelling))
+                added = [held.upload(file) for file in files]
+            columns = [column for file in files for column in file.columns]
+            version = version or held.made([*columns, *own])
+            if version.lacks(missing) != list(missing):
+                continue
+            try:
+                held.commit(version, added, columns)
+            except LostRaceError as error:
+                _log.info("%s", error)
+                continue
+            self._written.setdefault(table, set()).update(missing)
+            return LakeReport(
+                tuple(
+                    AddedRows(table, one.name, file.blocks, file.statistics.rows, one.bytes)
+                    for one, file in zip(added, files, strict=True)
+                )
+            )
+        raise BusyError(f"others keep changing {self.lake.place(table)}: try again later")
+
+    def _new_files(
+        self,
+        table: str,
+        segments: Sequence[BlockRange],
+        folder: Path,
+        spelling: Mapping[str, str],
+    ) -> Iterator[NewFile]:
+        for number, run in enumerate(contiguous_runs(segments)):
+            place = folder / str(number)
+            place.mkdir()
+            yield new_file(self.rows, table, run, place, spelling)
+
+    def _publish_receipts(self) -> LakeReport:
+        """Add the receipts of the segments that every table has.
+
+        Rows that somebody else put there are proven first: receipts vouch for them.
+        """
+        version = LakeTable(self.lake, RECEIPTS).version()
+        missing = version.lacks(self.segments) if version else list(self.segments)
+        if not missing:
+            return LakeReport()
+        refused = []
+        for table in HISTORY_TABLES:
+            held = LakeTable(self.lake, table).version()
+            absent = set(held.lacks(missing) if held else missing)
+            missing = [one for one in missing if one not in absent]
+            doubtful = [one for one in missing if one not in self._written.get(table, ())]
+            if held and doubtful:
+                try:
+                    prove_held(self.lake, held, self.rows, doubtful, self.scratch)
+                except IntegrityError as error:
+                    refused.append(Refused(table, str(error)))
+        if refused or not missing:
+            return LakeReport(refused=tuple(refused))
+        return self._published(RECEIPTS, missing)

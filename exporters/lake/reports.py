@@ -1,0 +1,55 @@
+"""What became of the lake's tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from transforms.blocks import BlockRange
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A table to which nothing was added, and why."""
+
+    table: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddedRows:
+    """A file that was put into a table: its name, its blocks, its rows and bytes."""
+
+    table: str
+    name: str
+    blocks: BlockRange
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LakeReport:
+    """The files that were added, the tables that were refused, the segments that were.
+
+    `merged` is how many files fewer there are after merging, `replaced` how many were corrected.
+    """
+
+    added: tuple[AddedRows, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    refused_segments: tuple[BlockRange, ...] = ()
+    merged: int = 0
+    replaced: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the added files."""
+        return sum(one.bytes for one in self.added)
+
+    def and_(self, other: LakeReport) -> LakeReport:
+        """Both together."""
+        return LakeReport(
+            (*self.added, *other.added),
+            (*self.refused, *other.refused),
+            (*self.refused_segments, *other.refused_segments),
+            self.merged + other.merged,
+            self.replaced + other.replaced,
+        )

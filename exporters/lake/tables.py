@@ -1,0 +1,192 @@
+"""One table of the lake: which segments it has, and putting files into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from exporters.lake.delta import ActiveFile, AddedFile, Snapshot
+from exporters.lake.lake import PARQUET_TYPE, FileName, Lake
+from transforms.blocks import BlockRange
+from transforms.errors import ConflictError, IntegrityError
+from transforms.lake.columns import LakeColumn
+from transforms.lake.statistics import Statistics
+from transforms.stores.store import LostRaceError, content_sha256, content_size
+from transforms.tables.registry import fold_case
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFile:
+    """A file that a table is made of, by what its name says."""
+
+    file: ActiveFile
+    name: FileName
+
+    @property
+    def blocks(self) -> BlockRange:
+        """The blocks of its segments."""
+        return self.name.blocks
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self.file.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A finished file that is to be put into a table."""
+
+    path: Path
+    blocks: BlockRange
+    statistics: Statistics
+    columns: Sequence[LakeColumn]
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a table: what it is made of, and which segments that covers."""
+
+    lake: Lake
+    table: str
+    snapshot: Snapshot
+
+    @property
+    def spelling(self) -> Mapping[str, str]:
+        """How the table writes its columns' names, by their lower case."""
+        return {fold_case(name): name for name in self.snapshot.columns}
+
+    @cached_property
+    def parsed(self) -> tuple[HeldFile, ...]:
+        """The files by what their names say, ascending by block.
+
+        Raises `IntegrityError` where one was not written by us.
+        """
+        held = []
+        for file in self.snapshot.files:
+            name = FileName.parse(file.name)
+            if name is None:
+                raise IntegrityError(
+                    f"{self.lake.place(self.table)} names {file.name}, which Strata did not write: "
+                    "put the table back to the version before, by RESTORE or from a backup"
+                )
+            held.append(HeldFile(file, name))
+        return tuple(sorted(held, key=lambda one: one.blocks))
+
+    @cached_property
+    def files(self) -> tuple[HeldFile, ...]:
+        """The files, ascending by block.
+
+        Raises `IntegrityError` where one was not written by us, or two hold the same blocks.
+        """
+        for one, other in pairwise(self.parsed):
+            if one.blocks.overlaps(other.blocks):
+                raise IntegrityError(
+                    f"{self.lake.place(self.table)} has blocks {other.blocks} twice, in "
+                    f"{one.file.name} and {other.file.name}: strata lake publish --replace REASON "
+                    f"--blocks {one.blocks} writes them anew"
+                )
+        return self.parsed
+
+    def holding(self, blocks: BlockRange) -> list[HeldFile]:
+        """The files that hold any of these blocks."""
+        return [file for file in self.files if file.blocks.overlaps(blocks)]
+
+    def lacks(self, segments: Iterable[BlockRange]) -> list[BlockRange]:
+        """Those of the segments (ascending) that no file holds.
+
+        Raises `ConflictError` where a file holds a part of one: it was cut otherwise then.
+        """
+        missing = []
+        files = iter(self.files)
+        file = next(files, None)
+        for segment in segments:
+            while file is not None and file.blocks.last < segment.first:
+                file = next(files, None)
+            if file is None or not file.blocks.overlaps(segment):
+                missing.append(segment)
+            elif not (file.blocks.first <= segment.first and segment.last <= file.blocks.last):
+                raise ConflictError(
+                    f"{self.lake.place(self.table, file.file.name)} ends inside segment {segment}: "
+                    "its segments were cut otherwise when it was written; strata lake publish "
+                    f"--replace REASON --blocks {file.blocks} writes it anew"
+                )
+        return missing
+
+
+class LakeTable:
+    """A table of a lake."""
+
+    def __init__(self, lake: Lake, table: str) -> None:
+        self._lake = lake
+        self._table = table
+        self._log = lake.log(table)
+
+    def version(self) -> Version | None:
+        """The newest version; None where there is no table."""
+        snapshot = self._log.snapshot()
+        return Version(self._lake, self._table, snapshot) if snapshot else None
+
+    def made(self, columns: Sequence[LakeColumn]) -> Version:
+        """The newest version, of a table that is made where it is not there."""
+        found = self.version()
+        return found or Version(self._lake, self._table, self._log.create(columns))
+
+    def upload(self, new: NewFile) -> AddedFile:
+        """Put a file where it belongs, whole and proven; it may be moved there.
+
+        Raises `ConflictError` where other bytes lie there.
+        """
+        sha256, size = content_sha256(new.path), content_size(new.path)
+        name = str(FileName.of(new.blocks, sha256))
+        self._lake.archive.store.put_if_absent(
+            self._lake.key(self._table, name),
+            new.path,
+            content_type=PARQUET_TYPE,
+            sha256=sha256,
+            immutable=True,
+            take=True,
+        )
+        return AddedFile(name, size, new.statistics.text)
+
+    def commit(
+        self,
+        version: Version,
+        added: Sequence[AddedFile],
+        columns: Iterable[LakeColumn],
+        removed: Sequence[HeldFile] = (),
+        *,
+        changes_data: bool = True,
+    ) -> None:
+        """Name files, and name others no longer, upon a version; see `DeltaLog.commit`.
+
+        `columns` are those that the added files have. Raises `ConflictError` where one has another
+        type than the table's.
+        """
+        lacking = self._lacking(version.snapshot, columns)
+        snapshot = version.snapshot
+        if lacking:
+            snapshot = self._log.add_columns(snapshot, lacking)
+            if snapshot.files != version.snapshot.files:
+                raise LostRaceError(f"{self._lake.place(self._table)} was changed meanwhile")
+        self._log.commit(snapshot, added, [one.file for one in removed], changes_data=changes_data)
+
+    def _lacking(self, snapshot: Snapshot, columns: Iterable[LakeColumn]) -> list[LakeColumn]:
+        """The columns that the table has not. Raises `ConflictError` for one of another type."""
+        held = {fold_case(name): (name, kind) for name, kind in snapshot.columns.items()}
+        lacking = {}
+        for column in columns:
+            name, kind = held.get(fold_case(column.name), ("", ""))
+            if not name:
+                lacking[column.name] = column
+            elif kind != column.type:
+                raise ConflictError(
+                    f"{self._lake.place(self._table)}: column {name} is {kind} there, and "
+                    f"{column.type} in what is to be added: nothing is added to this table, as its "
+                    "readers would see other values; publish to another place, or without the "
+                    "lake (STRATA_LAKE=0)"
+                )
+        return list(lacking.values())

@@ -1,0 +1,126 @@
+"""`strata lake`: the Delta tables beside the ZIPs: publish to them, look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import click
+
+from exporters.exports.plan import export_range
+from exporters.lake.reports import LakeReport
+from exporters.publishing.replace import Correction
+from pipelines.commands.display import Screen
+from pipelines.commands.failures import CONFLICT, OK
+from pipelines.commands.lake_report import lake_facts, show_lake
+from pipelines.commands.options import (
+    archive_option,
+    json_option,
+    open_site,
+    two_heights,
+    warehouse_option,
+)
+from pipelines.site.lake import (
+    lake_status,
+    publish_missing,
+    replace_in_lake,
+    sweep,
+)
+from pipelines.site.site import Site
+from transforms.blocks import BlockRange
+from transforms.errors import RangeError
+from transforms.tables.registry import HISTORY_TABLES
+
+
+@click.group("lake", short_help="The published tables as Delta tables, for query engines.")
+def command() -> None:
+    """The published tables as Delta tables of exact Parquet beside the ZIPs (docs/lake.md)."""
+
+
+@command.command("publish", short_help="Put into the lake what it lacks of what is loaded.")
+@click.option(
+    "--replace",
+    "reason",
+    metavar="REASON",
+    help="Prove what is there already, too; files that have other rows are replaced and recorded.",
+)
+@click.option("--table", "tables", multiple=True, help="With --replace: only this table (repeat).")
+@click.option(
+    "--blocks", metavar="FROM-TO", help="With --replace: only the segments inside these blocks."
+)
+@warehouse_option
+@archive_option
+@json_option
+def publish(
+    reason: str | None,
+    tables: tuple[str, ...],
+    blocks: str | None,
+    warehouse: str | None,
+    archive: str | None,
+    as_json: bool,
+) -> int:
+    """Put every loaded segment that a table of the lake lacks there, each table in one version.
+
+    Small neighbouring files become larger ones, what no version of the last week names is removed.
+    A table to which nothing can be added is named, the rest goes on, and the exit code is 4.
+    """
+    if reason is None and (tables or blocks):
+        raise click.UsageError("--table and --blocks say what --replace is about")
+    screen = Screen(as_json)
+    site = open_site(warehouse=warehouse, archive=archive)
+    report = LakeReport()
+    if reason is not None:
+        correction = Correction(reason, datetime.now(UTC))
+        segments = _segments(site, blocks)
+        report = replace_in_lake(site, segments, tables or HISTORY_TABLES, correction)
+    with screen.progress("publishing to the lake") as advance:
+        report = report.and_(publish_missing(site, advance))
+    removed = sweep(site)
+    show_lake(screen, report)
+    screen.document({**lake_facts(report), "removed": removed})
+    return CONFLICT if report.refused else OK
+
+
+def _segments(site: Site, blocks: str | None) -> list[BlockRange]:
+    loaded = site.loaded_catalog().blocks
+    if blocks is None:
+        return list(loaded)
+    hull = export_range(*two_heights(blocks))
+    inside = [one for one in loaded if one.overlaps(hull)]
+    if not inside:
+        raise RangeError(f"no loaded segment lies in blocks {blocks}")
+    return inside
+
+
+@command.command("status", short_help="How far each table of the lake is.")
+@warehouse_option
+@archive_option
+@json_option
+def status(warehouse: str | None, archive: str | None, as_json: bool) -> None:
+    """Show of each table its files, rows, bytes and blocks, by the logs alone."""
+    screen = Screen(as_json)
+    site = open_site(warehouse=warehouse, archive=archive)
+    tables = lake_status(site)
+    screen.table(
+        f"the lake in {site.store.describe()}",
+        ("table", "version", "files", "rows", "bytes", "blocks", "loaded and lacking"),
+        (
+            (t.table, t.version, t.files, t.rows, t.bytes, _joined(t.blocks), _joined(t.lacking))
+            for t in tables
+        ),
+    )
+    if not tables:
+        screen.show("There is no lake yet: strata lake publish makes it.")
+    screen.document(
+        {
+            "tables": [
+                asdict(t) | {"blocks": [*map(str, t.blocks)], "lacking": [*map(str, t.lacking)]}
+                for t in tables
+            ]
+        }
+    )
+
+
+def _joined(runs: Sequence[BlockRange]) -> str:
+    return ", ".join(map(str, runs)) or "none"

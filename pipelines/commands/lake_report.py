@@ -1,0 +1,34 @@
+"""How what became of the lake is shown, whichever command published to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from exporters.archive.figures import size_text
+from exporters.lake.reports import LakeReport
+from pipelines.commands.display import Screen
+
+
+def show_lake(screen: Screen, report: LakeReport) -> None:
+    """What became of the lake, for a person."""
+    screen.table(
+        "not in the lake", ("table", "reason"), ((one.table, one.reason) for one in report.refused)
+    )
+    replaced = f", {report.replaced} written anew" if report.replaced else ""
+    if report.added or report.replaced:
+        screen.show(
+            f"{len(report.added)} files of the lake published{replaced}: {size_text(report.bytes)}"
+        )
+    elif not report.refused:
+        screen.show("The lake has all that is loaded.")
+
+
+def lake_facts(report: LakeReport) -> Mapping[str, object]:
+    """The same for programs."""
+    return {
+        "added": [asdict(one) | {"blocks": str(one.blocks)} for one in report.added],
+        "replaced": report.replaced,
+        "merged": report.merged,
+        "refused": [asdict(one) for one in report.refused],
+    }

@@ -1,0 +1,1 @@
+"""Files of the lake: Parquet written from volumes, proven to render to the CSVs, described."""

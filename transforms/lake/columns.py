@@ -1,0 +1,125 @@
+"""The columns of a lake table: how each column of a CSV lies in Parquet, and back.
+
+The lake has the types that Delta tables and the engines that read them share. What they cannot hold
+stands as text in the row's `_raw` map, beside the texts that a volume keeps there, so that nothing
+is lost (spec 2.8): times that are infinite or outside the years 1 to 9999, of which the last
+millisecond is left out, and every cell of a
+column whose name Delta does not allow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from transforms.duck import quote_name, quote_text
+from transforms.tables.conform import conversion, raw_map, rendered
+from transforms.tables.dialect import select_list
+from transforms.tables.registry import Column
+
+TEXTS, COLUMN_LIST = "texts", "column list"
+"""The types that are not plain: texts by column name; names with types, in order."""
+
+_TYPES = {
+    "VARCHAR": "string",
+    "JSON": "string",
+    "BOOLEAN": "boolean",
+    "SMALLINT": "short",
+    "INTEGER": "integer",
+    "BIGINT": "long",
+    "DOUBLE": "double",
+    "DECIMAL(38,0)": "decimal(38,0)",
+    "DECIMAL(38,16)": "decimal(38,16)",
+    "TIMESTAMPTZ": "timestamp",
+}
+# Stricter than Delta, which refuses spaces and ,;{}()= only: engines differ in what they can quote.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# The log has milliseconds, and must have the greatest time of a file rounded up: readers skip files
+# of which it has none.
+_FIRST_TIME, _LAST_TIME = "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00"
+_SKIPPED_BY = frozenset({"short", "integer", "long", "timestamp"})
+
+
+@dataclass(frozen=True, slots=True)
+class LakeColumn:
+    """A column of a lake table: its name, its Delta type, whether the log has its least value.
+
+    Statistics are for columns by which whole files can be skipped; never for decimals and floats,
+    which readers of Delta's logs compare inexactly, nor for long texts.
+    """
+
+    name: str
+    type: str
+    has_statistics: bool = False
+
+
+OWN_COLUMNS = (
+    LakeColumn("_segment", "long", has_statistics=True),
+    LakeColumn("_row", "long", has_statistics=True),
+    LakeColumn("_raw", TEXTS),
+)
+"""Beside a CSV's columns: its segment's first block, the row's place from 1, texts by column."""
+
+
+def lake_columns(table: str, columns: Sequence[Column]) -> tuple[LakeColumn, ...]:
+    """Those of a CSV's columns that a lake table has, in order."""
+    return tuple(_lake_column(table, column) for column in columns if _has_column(column))
+
+
+def _has_column(column: Column) -> bool:
+    return _NAME.fullmatch(column.name) is not None
+
+
+def _lake_column(table: str, column: Column) -> LakeColumn:
+    kind = _TYPES[conversion(table, column).type]
+    skipped_by = kind in _SKIPPED_BY or column.type == "bytea"
+    return LakeColumn(column.name, kind, skipped_by)
+
+
+def lake_rows(table: str, columns: Sequence[Column], rows: str) -> str:
+    """SQL from a volume's rows (a relation) to what lies in Parquet."""
+    values = [(_value(table, column), column.name) for column in columns if _has_column(column)]
+    cells = [cell for column in columns for cell in _texts(table, column)]
+    # Few rows have such cells; the two maps are joined only for those.
+    raw = (
+        "case when _raw is null then _texts when _texts is null then _raw "
+        "else map_concat(_raw, _texts) end"
+    )
+    outer = select_list([*values, ("_segment", "_segment"), ("_row", "_row"), (raw, "_raw")])
+    return f"select {outer} from (select *, {raw_map(cells)} as _texts from {rows})"  # noqa: S608
+
+
+def _value(table: str, column: Column) -> str:
+    name = quote_name(column.name)
+    kind = conversion(table, column).type
+    if kind == "TIMESTAMPTZ":
+        return f"case when {_is_readable(name)} then {name} end"
+    return f"{name}::varchar" if kind == "JSON" else name
+
+
+def _is_readable(name: str) -> str:
+    return f"{name} between timestamptz '{_FIRST_TIME}' and timestamptz '{_LAST_TIME}'"
+
+
+def _texts(table: str, column: Column) -> Iterator[tuple[str, str, str]]:
+    """What of a column goes into `_raw`, as (column name, text, condition) in SQL."""
+    name = quote_name(column.name)
+    if not _has_column(column):
+        text = rendered(table, column, raw=True)
+        yield column.name, text, f"({text}) is not null"
+    elif conversion(table, column).type == "TIMESTAMPTZ":
+        text = rendered(table, column, raw=False)
+        yield column.name, text, f"{name} is not null and not ({_is_readable(name)})"
+
+
+def stored_values(columns: Sequence[Column]) -> str:
+    """SQL's select list from a file of the lake to a table as a volume has it, to render it."""
+    values = [
+        (
+            quote_name(column.name) if _has_column(column) else f"_raw[{quote_text(column.name)}]",
+            column.name,
+        )
+        for column in columns
+    ]
+    return select_list([*values, *((own.name, own.name) for own in OWN_COLUMNS)])

@@ -1,0 +1,171 @@
+"""Writing the rows of a table over a run of segments as one Parquet file, and proving it.
+
+DuckDB writes from the volumes, in the order of segments and rows, so that the same segments give
+the same bytes. Before anybody sees the file it is read again: the CSV of every segment is rendered
+from it alone and held against its receipt (spec 2.8), and its types against those of the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+
+from transforms.duck import Connection, quote_files, quote_name, quote_text, working_connection
+from transforms.errors import IntegrityError
+from transforms.lake.columns import LakeColumn, lake_columns, lake_rows, stored_values
+from transforms.lake.statistics import Statistics, read_statistics
+from transforms.tables.registry import Column, fold_case
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.rendering import table_digests
+from transforms.warehouse.shapes import shapes_of
+from transforms.warehouse.table_load import SORT_KEYS
+
+_OWN_TYPES = {"_segment": "BIGINT", "_row": "BIGINT", "_raw": "MAP(VARCHAR, VARCHAR)"}
+_TYPES = {
+    "string": "VARCHAR",
+    "short": "SMALLINT",
+    "long": "BIGINT",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+}
+# Version 2 as DuckDB writes it packs integers in runs of 256, in which Rust's Parquet library, and
+# so Daft, delta-rs and DataFusion, cannot skip rows (apache/arrow-rs, issue 11018).
+_OPTIONS = "format parquet, parquet_version v1, compression zstd, compression_level 3"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A proven file of the lake: a table's rows of a run of segments.
+
+    `columns` are those of the CSVs that it has; `statistics` describe it for the log.
+    """
+
+    path: Path
+    columns: tuple[LakeColumn, ...]
+    statistics: Statistics
+
+
+def write_file(
+    con: Connection,
+    table: str,
+    receipts: Sequence[Receipt],
+    scratch: Path,
+    spelling: Mapping[str, str],
+) -> WrittenFile:
+    """Write a table over the segments of its receipts, which follow each other, and prove it.
+
+    `con` has the table as volumes store it (`stored_tables`). Without receipts, where no segment
+    has the table, the file has no rows and only our own columns. `spelling` is how names of columns
+    are written, by their lower case, where others were written so before: readers of Parquet do not
+    fold case. Raises `IntegrityError` where the file does not render to what the receipts say.
+    """
+    shape = shapes_of(receipts).get(table)
+    columns = [
+        replace(column, name=spelling.get(fold_case(column.name), column.name))
+        for column in (shape.column_list() if shape else ())
+    ]
+    path = scratch / f"{table}.parquet"
+    con.execute(f"copy ({_rows(table, columns, receipts)}) to {quote_text(path)} ({_OPTIONS})")
+    with opened_file(path, scratch, receipts) as file:
+        for receipt, digest in file.digests():
+            if digest != receipt.sha256:
+                raise IntegrityError(
+                    f"table {table} of segment {receipt.blocks}, written as Parquet, renders to "
+                    f"SHA-256 {digest}, its receipt says {receipt.sha256}: nothing of it goes into "
+                    "the lake; report it, with the segment"
+                )
+        file.check_rows()
+        held = lake_columns(table, columns)
+        file.check_types(held)
+        return WrittenFile(path, held, file.statistics(held))
+
+
+def _rows(table: str, columns: Sequence[Column], receipts: Sequence[Receipt]) -> str:
+    """SQL for the rows of these segments, in the order of the CSVs."""
+    if not receipts:
+        own = ", ".join(f"null::{kind} as {name}" for name, kind in _OWN_TYPES.items())
+        return f"select {own} where false"
+    rows = lake_rows(table, columns, f"main.{quote_name(table)}")
+    order = "order by _segment, _row" if table in SORT_KEYS else ""
+    firsts = [receipt.blocks.first for receipt in receipts]
+    return f"{rows} where _segment between {min(firsts)} and {max(firsts)} {order}"
+
+
+@contextmanager
+def opened_file(path: Path, scratch: Path, receipts: Sequence[Receipt]) -> Iterator[LakeFile]:
+    """Open a file of the lake, of whose segments these are the receipts.
+
+    That it cannot be read is an `IntegrityError`.
+    """
+    with working_connection(scratch) as con:
+        try:
+            yield LakeFile(con, path, scratch, receipts)
+        except (duckdb.IOException, duckdb.InvalidInputException, duckdb.BinderException) as error:
+            reason = str(error).splitlines()[0]
+            raise IntegrityError(f"{path.name} of the lake cannot be read: {reason}") from error
+
+
+class LakeFile:
+    """A file of the lake, read by itself."""
+
+    def __init__(
+        self, con: Connection, path: Path, scratch: Path, receipts: Sequence[Receipt]
+    ) -> None:
+        self._con = con
+        self._path = path
+        self._source = f"read_parquet({quote_files([path])}, hive_partitioning = false)"
+        self._scratch = scratch
+        self._receipts = sorted(receipts, key=lambda receipt: receipt.blocks)
+
+    def digests(self) -> Iterator[tuple[Receipt, str]]:
+        """Render the CSV of each segment that has a receipt; yields it with the SHA-256.
+
+        Raises `IntegrityError` where a segment has more rows than its receipt says.
+        """
+        if not self._receipts:
+            return
+        self._view()
+        yield from table_digests(
+            self._con, self._receipts, self._scratch, raw=self._has_texts(), is_ordered=True
+        )
+
+    def _has_texts(self) -> bool:
+        asked = f"select 1 from {self._source} where _raw is not null limit 1"  # noqa: S608
+        return self._con.execute(asked).fetchone() is not None
+
+    def _view(self) -> None:
+        """Show the file as the table that a volume has: every column of any of its segments."""
+        columns = shapes_of(self._receipts)[self._receipts[0].table].column_list()
+        name = quote_name(self._receipts[0].table)
+        firsts = ", ".join(str(receipt.blocks.first) for receipt in self._receipts)
+        self._con.execute(
+            f"create or replace temp view {name} as "  # noqa: S608 - quoted
+            f"select {stored_values(columns)} from {self._source} where _segment in ({firsts})"
+        )
+
+    def check_rows(self) -> None:
+        """Raise `IntegrityError` where there are rows that no receipt is about."""
+        rows = sum(receipt.rows for receipt in self._receipts)
+        ((there,),) = self._con.execute(f"select count(*) from {self._source}").fetchall()  # noqa: S608
+        if there != rows:
+            raise IntegrityError(f"{self._path.name} has {there} rows, its segments have {rows}")
+
+    def check_types(self, columns: Sequence[LakeColumn]) -> None:
+        """Raise `IntegrityError` where a column is absent, or of another type than the table's."""
+        relation = self._con.sql(f"select * from {self._source}")  # noqa: S608 - quoted
+        found = dict(zip(relation.columns, map(str, relation.types), strict=True))
+        wanted = {column.name: _duck_type(column.type) for column in columns} | _OWN_TYPES
+        if found != wanted:
+            other = sorted(set(found.items()) ^ set(wanted.items()))
+            raise IntegrityError(f"{self._path.name} has other columns than its table: {other}")
+
+    def statistics(self, columns: Sequence[LakeColumn]) -> Statistics:
+        """What the log says of the file."""
+        return read_statistics(self._con, self._source, columns)
+
+
+def _duck_type(kind: str) -> str:
+    return _TYPES.get(kind, kind.upper())

@@ -1,0 +1,50 @@
+"""What the lake's current-state tables are written from: the newest state volume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+from transforms.blocks import BlockRange
+from transforms.duck import Connection, read_only_connection
+from transforms.lake.files import WrittenFile, write_file
+from transforms.scratch import scratch_folder
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.records import read_receipts
+from transforms.warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class StateRows:
+    """The tables of the newest segment's current state, as of the end of `blocks`, by name."""
+
+    blocks: BlockRange
+    receipts: Mapping[str, Receipt]
+    _con: Connection
+    _writing: Lock = field(default_factory=Lock)
+
+    def write(self, table: str, scratch: Path, spelling: Mapping[str, str]) -> WrittenFile:
+        """Write a table whole; see `write_file`."""
+        with self._writing:
+            return write_file(self._con, table, [self.receipts[table]], scratch, spelling)
+
+
+@contextmanager
+def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
+    """Open the newest current state; None where there is none."""
+    catalog = warehouse.catalog()
+    states = catalog.intact().states() if catalog else []
+    if not states:
+        yield None
+        return
+    volume, files = states[-1], warehouse.backing.files
+    with (
+        files.hold([volume.file]),
+        scratch_folder(warehouse.backing.scratch) as scratch,
+        read_only_connection(files.path(volume.file), threads=1, scratch=scratch) as con,
+    ):
+        receipts = read_receipts(con, "from strata.receipts", {})
+        yield StateRows(volume.blocks, {receipt.table: receipt for receipt in receipts}, con)
