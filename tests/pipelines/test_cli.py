@@ -159,7 +159,7 @@ def test_run_loads_and_publishes_through_dagster_and_then_has_nothing_to_do(
     assert first.json["complete_until"] == 10
     assert again.code == 0
     assert "Nothing new: 1 segments of kit-chain are published" in again.out
-    assert "duckdb -readonly" in again.out
+    assert f"strata shell --warehouse {settings.warehouse}" in again.out
     assert (tmp_path / "home" / "dagster.yaml").exists()
 
 
