@@ -31,11 +31,11 @@ KEPT_HOURS = 168
 
 _APP = "strata"
 _KEPT = f"interval {KEPT_HOURS} hours"
-# Whoever opens a table reads each commit since the last checkpoint, twice.
-_CHECKPOINT_COMMITS = 10
+# A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
+_COMMITS = "10"
 _SKIPPING = "delta.dataSkippingStatsColumns"
 _TEXT = PrimitiveType("string")
-_NUMBERED = re.compile(r"\(os error (\d+)\)")
+_NUMBERED = re.compile(r"\(os error (\d+)\)|Os \{ code: (\d+)")
 _FORBIDDEN = re.compile(r"\b(401 Unauthorized|403 Forbidden)")
 _OF_STORE = ("object store", "Generic S3 error")
 _NESTED: Mapping[str, MapType | ArrayType] = {
@@ -158,9 +158,9 @@ class DeltaLog:
                     mode="error",
                     name=self._table,
                     configuration={
-                        "delta.checkpointInterval": str(_CHECKPOINT_COMMITS),
                         "delta.deletedFileRetentionDuration": _KEPT,
                         "delta.logRetentionDuration": _KEPT,
+                        "delta.checkpointInterval": _COMMITS,
                         _SKIPPING: _skipping(held),
                     },
                     storage_options=dict(access.options),
@@ -169,7 +169,7 @@ class DeltaLog:
                 refused = error  # somebody else was faster, if it is there now
         made = self.snapshot()
         if made is None:
-            raise IntegrityError(f"{self.place} cannot be made: {refused}") from refused
+            raise self._plain(refused or DeltaError("what was made is not there")) from refused
         self._make_durable(0)
         return made
 
@@ -269,7 +269,7 @@ class DeltaLog:
         Raises what the store says of itself, if it cannot be read.
         """
         if found := _NUMBERED.search(str(error)):
-            number = int(found[1])
+            number = int(found[1] or found[2])
             if self._store.path(self._key) is not None:
                 return OSError(number, os.strerror(number), self.place)
         next(self._store.list(f"{self._key}/_delta_log/_last_checkpoint"), None)

@@ -43,3 +43,12 @@ def open_site(
     """The site that options and environment name; nothing is touched yet."""
     settings = read_locations(Settings, source=source, warehouse=warehouse, archive=archive)
     return Site(settings)
+
+
+def check_lake(site: Site) -> None:
+    """Raise `ConfigError` where there should be a lake, and none can lie."""
+    if site.settings.lake:
+        # deltalake takes its time to import, which whoever has no lake need not pay.
+        from pipelines.site.lake import check_place
+
+        check_place(site)

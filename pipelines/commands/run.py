@@ -16,6 +16,7 @@ from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, MACHINE, OK
 from pipelines.commands.options import (
     archive_option,
+    check_lake,
     json_option,
     open_site,
     source_option,
@@ -51,6 +52,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
+    check_lake(site)
     if site.settings.embedded and not Path(site.settings.source).exists():
         screen.message(f"Writing a sample history to {site.settings.source}")
         write_sample(Path(site.settings.source))

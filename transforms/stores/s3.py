@@ -162,6 +162,7 @@ class S3Store:
             "aws_virtual_hosted_style_request": "false",
             "aws_conditional_put": "etag",
             "aws_skip_signature": str(held is None).lower(),
+            "max_retries": str(2 * self._options.attempts),  # shorter pauses than boto3's
         }
         if held is not None:
             options["aws_access_key_id"] = held.access_key or ""

@@ -149,11 +149,14 @@ def checked_key(key: str) -> str:
 
 
 def checked_address(path: str) -> str:
-    """Return `path` if other libraries find the same there. Raises `ConfigError`."""
+    """Return `path` if other libraries find the same there. Raises `ConfigError`.
+
+    They take escapes of addresses for what they stand for, and a backslash for a slash.
+    """
     if found := _NO_ADDRESS.search(path):
         raise ConfigError(
-            f"{path!r} cannot hold the lake, as {found[0]!r} in it means something else to those "
-            "who read it: put the archive elsewhere, or publish without the lake (STRATA_LAKE=0)"
+            f"{path!r} has {found[0]!r} in it and deltalake opens no tables there: name another "
+            "place, or leave the lake out (STRATA_LAKE=0)"
         )
     return path
 

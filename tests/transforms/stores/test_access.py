@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +11,13 @@ import pytest
 from exporters.lake.delta import DeltaLog
 from tests.exporters.lake.log_kit import KEY, commit, named, names, new_log, newest
 from tests.fault_proxy import Request
-from tests.s3_kit import BucketServer, bucket_server
+from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from tests.weed_kit import KEY as ACCESS_KEY
 from tests.weed_kit import SECRET
 from transforms.errors import ConfigError
 from transforms.stores.folder import FolderStore
 from transforms.stores.s3 import S3Store
+from transforms.stores.store import LostRaceError
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -29,10 +29,12 @@ def server() -> Iterator[BucketServer]:
 
 
 @pytest.fixture
-def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `bucket_server` says in the environment is not there."""
+def bucket(server: BucketServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty bucket, of which no variable says how it is reached."""
+    made = server.bucket()
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name)
+    return made
 
 
 def _configured(folder: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
@@ -57,9 +59,8 @@ def test_a_plain_http_endpoint_and_keys_in_variables_are_passed_on(server: Bucke
 
 
 def test_a_profile_says_keys_and_endpoint(
-    server: BucketServer, no_variables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: BucketServer, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bucket = server.bucket()
     _configured(
         tmp_path,
         monkeypatch,
@@ -71,67 +72,66 @@ def test_a_profile_says_keys_and_endpoint(
 
 
 def test_a_process_says_the_keys(
-    server: BucketServer, no_variables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: BucketServer, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bucket = server.bucket()
     _configured(tmp_path, monkeypatch, f"credential_process = {_process(tmp_path)}")
     _assert_reached(S3Store(bucket, "prefix", server.options()))
 
 
-def _process(folder: Path, *, lasting: int = 7200) -> str:
-    """A command that says good keys for so many seconds, with another session token each time."""
-    script = folder / "keys.py"
-    script.write_text(
-        "import datetime, json, pathlib\n"
-        f"count = pathlib.Path({str(folder / 'count')!r})\n"
-        "number = int(count.read_text()) + 1 if count.exists() else 1\n"
-        "count.write_text(str(number))\n"
-        f"end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds={lasting})\n"
-        "said = {'Version': 1, 'Expiration': end.isoformat()}\n"
-        f"said |= {json.loads(json.dumps({'AccessKeyId': ACCESS_KEY, 'SecretAccessKey': SECRET}))}\n"
-        + ("said['SessionToken'] = f'token-{number}'\n" if lasting < 900 else "")
-        + "print(json.dumps(said))\n"
-    )
+def _process(folder: Path, token: str = "") -> str:
+    """A command that says good keys, and with a `token` another session token each time."""
+    said = {"Version": 1, "AccessKeyId": ACCESS_KEY, "SecretAccessKey": SECRET}
+    script, count = folder / "keys.py", folder / "count"
+    count.write_text("")
+    # boto3 asks again for what lasts less than a quarter of an hour.
+    script.write_text(f"""
+import datetime, json
+with open({str(count)!r}, "a+") as count:
+    count.write("x")
+    number = count.tell()
+end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=10)
+said = {said!r} | {{"Expiration": end.isoformat()}}
+if {token!r}:
+    said["SessionToken"] = {token!r} + str(number)
+print(json.dumps(said))
+""")
     return f"{sys.executable} {script}"
 
 
 def test_a_session_token_that_was_replaced_meanwhile_is_asked_for_anew(
-    server: BucketServer, no_variables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: BucketServer, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bucket = server.bucket()
-    # boto3 asks again for what lasts less than a quarter of an hour.
-    _configured(tmp_path, monkeypatch, f"credential_process = {_process(tmp_path, lasting=600)}")
-    tokens: list[tuple[str, str]] = []
+    _configured(tmp_path, monkeypatch, f"credential_process = {_process(tmp_path, 'token-')}")
+    tokens: list[str] = []
 
     def heard(request: Request) -> str:
-        tokens.append((request.method, request.header("x-amz-security-token")))
+        tokens.append(request.header("x-amz-security-token"))
         return "404 NoSuchKey"  # the server knows no tokens
 
-    log = DeltaLog(S3Store(bucket, "prefix", server.options()), KEY, "orders")
-    with monkeypatch.context() as listening:
-        listening.setattr(server.door, "on_request", heard)
-        for _ in range(2):
-            with pytest.raises((ConfigError, OSError)):
-                log.snapshot()
-    told = [token for _, token in tokens]
-    assert all(token.startswith("token-") for token in told)
-    assert len(set(told)) > 1, told
+    store = S3Store(bucket, "prefix", server.options())
+    monkeypatch.setattr(server.door, "on_request", heard)
+    for _ in range(2):
+        with pytest.raises((ConfigError, OSError)):
+            DeltaLog(store, KEY, "orders").snapshot()
+    assert all(token.startswith("token-") for token in tokens)
+    assert len(set(tokens)) > 1, tokens
 
 
 def test_a_commit_goes_by_the_keys_of_now_and_upon_the_version_that_was_read(
-    server: BucketServer, monkeypatch: pytest.MonkeyPatch
+    server: BucketServer,
 ) -> None:
     with server.store() as store:
         log = new_log(store)
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of yesterday")
-        bucket, prefix = store.describe().removeprefix("s3://").rstrip("/").split("/", 1)
-        monkeypatch.undo()
         read = newest(log)
-        other = S3Store(bucket, prefix, server.options(region="eu-west-1"))
-        late = DeltaLog(other, KEY, "orders")
-        late.commit(read, [named(1)])
+        bucket, prefix = bucket_and_key(store, "")
+        now = S3Store(bucket, prefix.rstrip("/"), server.options(region="eu-west-1"))
+        later = DeltaLog(now, KEY, "orders")
+        assert now.access(KEY) != read.access
+        later.commit(read, [named(1)])
         assert names(log) == [named(1).name]
-        other.close()
+        with pytest.raises(LostRaceError):
+            later.commit(read, [named(2)])
+        now.close()
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_folder_with_an_odd_name_is_the_same_place_for_both(tmp_path: Path, na
 
 @pytest.mark.parametrize("name", ["100%20", "a%2Fb", "back\\slash", "line\nfeed"])
 def test_a_name_that_means_another_place_to_others_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match=r"cannot hold the lake.*STRATA_LAKE=0"):
+    with pytest.raises(ConfigError, match=r"opens no tables there.*STRATA_LAKE=0"):
         new_log(FolderStore(tmp_path / name))
     assert not list(tmp_path.iterdir())
 
@@ -197,6 +197,6 @@ def test_a_name_that_means_another_place_to_others_is_refused(tmp_path: Path, na
 def test_such_a_prefix_of_a_bucket_is_refused_too(server: BucketServer) -> None:
     with (
         server.store("odd%20prefix") as store,
-        pytest.raises(ConfigError, match="cannot hold the lake"),
+        pytest.raises(ConfigError, match="opens no tables there"),
     ):
         new_log(store)

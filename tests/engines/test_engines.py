@@ -1,0 +1,143 @@
+"""Engines that are not ours read the lake in a bucket: they answer as DuckDB of the warehouse."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.engines.answering import REFUSED
+from tests.engines.asking import Answered, Warehouse, ask
+from tests.engines.history import CHAIN, VERSIONS, write_segments
+from tests.engines.questions import LIMITS, PAGE, QUESTIONS
+from tests.weed_kit import shared_server
+from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
+
+pytestmark = pytest.mark.engines
+
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "lake.md"
+Rows = list[list[str | None]]
+_RIGHT: Rows = [["2347"]]
+_AS_FLOATS: Rows = [["1190"]]
+_IN_UTC: Rows = [["4006"]]
+_WRAPPED: Rows = [["-40282366920938463463374607431768211459"]]
+_PRODUCT: Rows = [["15565025877.2489249293219392"]]
+_ROUNDED: Rows = [["15565025877.248924"]]
+_DUCKDB = (_AS_FLOATS, _RIGHT, _IN_UTC, REFUSED, _PRODUCT)
+_LIMITS = {
+    "daft": (_AS_FLOATS, _AS_FLOATS, REFUSED, _WRAPPED, REFUSED),
+    "delta_rs": (REFUSED, REFUSED, _IN_UTC, _WRAPPED, _PRODUCT),
+    "duckdb": _DUCKDB,
+    "duckdb_arrow": _DUCKDB,
+    "duckdb_delta": _DUCKDB,
+    "polars": (_AS_FLOATS, _RIGHT, REFUSED, REFUSED, _PRODUCT),
+    "pyarrow": (_AS_FLOATS, REFUSED, REFUSED, _WRAPPED, REFUSED),
+    "spark": (_AS_FLOATS, _RIGHT, _IN_UTC, REFUSED, _ROUNDED),
+}
+"""What each engine makes of the questions in `LIMITS`, in their order."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A history that is published: its warehouse, and where its lake lies."""
+
+    warehouse: Warehouse
+    lake: str
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
+    """Loaded and published twice, so that the tables have several files and a later schema."""
+    home = tmp_path_factory.mktemp("history")
+    made = write_segments(home / "made")
+    with shared_server() as server:
+        archive = f"s3://{server.bucket()}/exports"
+        places = {
+            "STRATA_SOURCE": str(home / "source"),
+            "STRATA_WAREHOUSE": str(home / "warehouse"),
+            "STRATA_ARCHIVE": archive,
+        }
+        (home / "source").mkdir()
+        for batch in (made[:2], made[2:]):
+            for segment in batch:
+                segment.rename(home / "source" / segment.name)
+            for command in ("load", "publish"):
+                _strata(command, places)
+        yield Published(Warehouse(home / "warehouse"), f"{archive}/{CHAIN}/lake")
+
+
+def _strata(command: str, places: dict[str, str]) -> None:
+    program = Path(sys.executable).with_name("strata")
+    done = subprocess.run(
+        [program, command],
+        env={**os.environ, **places},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module", params=_LIMITS)
+def answered(
+    request: pytest.FixtureRequest, published: Published, tmp_path_factory: pytest.TempPathFactory
+) -> Answered:
+    """What one engine answers, all in one process."""
+    engine = str(request.param)
+    tables = {
+        table: [*_schema(table).names, "_segment", "_row", "_raw"] for table in HISTORY_TABLES
+    }
+    folder = tmp_path_factory.mktemp(engine)
+    return ask(engine, published.lake, tables, _lines(engine), folder)
+
+
+def _schema(table: str) -> TableSchema:
+    known = known_table(table, VERSIONS[-1])
+    assert known is not None
+    return known.schema
+
+
+def _lines(engine: str) -> str:
+    """The lines of the manual for an engine: a block of Python that it marks with its name, after
+    the one that is for all.
+    """
+    page = _PAGE.read_text()
+    block = re.compile(r"^```python\n# (\w+)\n(.*?)^```$", re.M | re.S)
+    lines: dict[str, str] = dict(block.findall(page))
+    assert {*lines} == {"all", *_LIMITS}
+    return lines["all"] + lines[engine]
+
+
+def test_every_question_has_the_answer_of_the_warehouse(
+    answered: Answered, published: Published
+) -> None:
+    expected = {name: published.warehouse.question(name) for name in QUESTIONS}
+    assert all(expected.values()), "a question without rows shows nothing"
+    assert answered.questions == expected
+
+
+@pytest.mark.parametrize("table", HISTORY_TABLES)
+def test_every_cell_of_a_table_is_that_of_the_warehouse(
+    answered: Answered, published: Published, table: str
+) -> None:
+    expected = published.warehouse.table(table, _schema(table).columns)
+    assert answered.tables[table] == expected
+
+
+def test_the_lines_of_the_manual_give_the_sizes_by_market(
+    answered: Answered, published: Published
+) -> None:
+    assert answered.page == published.warehouse.question(PAGE)
+
+
+def test_what_an_engine_cannot_is_what_the_manual_says(
+    answered: Answered, request: pytest.FixtureRequest
+) -> None:
+    engine = request.node.callspec.params["answered"]
+    assert answered.limits == dict(zip(LIMITS, _LIMITS[engine], strict=True))
