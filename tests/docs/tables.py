@@ -14,14 +14,16 @@ _INDEX = """\
 
 All tables of the network's database, as history segments carry them and the warehouse shows them: what a row is, every
 column with its type, unit and meaning, and what joins to what. These pages are made from the code that loads the tables
-(`make docs`); the warehouse has the same texts as comments (`duckdb_columns()`, `duckdb_views()`).
+(`make docs`); the warehouse has the same texts as comments (`duckdb_columns()`, `duckdb_views()`). Queries:
+[cookbook](../cookbook.md).
 
 - *History* has the rows that each segment's blocks wrote; the first 15 tables below are published as CSV. *Current
   state* is the whole table as of the newest block.
 - *Key* identifies a row. *About* names what several rows may tell of: the latest of them by `vega_time`, and where there
   is one by `seq_num`, says how it is now.
 - *Type* is the column's in the warehouse, in brackets that of the network's database. Ids and hashes are lower-case hex,
-  without the `\\x` of the CSV. Numbers that have names are listed; the warehouse has the name as `<column>_name`.
+  without the `\\x` of the CSV. The warehouse has the name of an enum's value as `<column>_name`, number or name in the
+  source, and the UTC date of a time as `<column>_date`.
 - *Unit*: an amount in an asset's smallest unit is divided by 10^`assets.decimals`, a price by
   10^`markets.decimal_places`, a size by 10^`markets.position_decimal_places`. Behind the unit stands by which column to
   find them.
@@ -119,7 +121,7 @@ def _values(table: TableReference) -> Iterator[str]:
         return
     yield "## Values\n"
     for column in named:
-        label = f" (names in `{column.label}`)" if column.label else ""
+        label = f" (names in `{column.label}`)" if column.values[0][0] is not None else ""
         values = ", ".join(
             name if number is None else f"{number} {name}" for number, name in column.values
         )

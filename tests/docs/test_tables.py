@@ -68,10 +68,10 @@ def test_the_types_are_those_of_the_typed_views(sample_site: Site) -> None:
         (table.name, column.label)
         for table in reference.values()
         for column in table.columns
-        if column.label
+        if column.label and (table.name, column.name) in found
     }
-    tables = {table for table, _ in found}
-    assert {place for place in labels if place[0] in tables} <= set(found)
+    assert len(labels) > 20
+    assert labels <= set(found)
 
 
 def test_the_data_package_reads_the_published_csvs(sample_site: Site, tmp_path: Path) -> None:

@@ -52,9 +52,10 @@ def text(value: object) -> str | None:
             )
         case Mapping():
             return text(list(value.items()))
-        case list():
-            pairs = [entry.values() if isinstance(entry, dict) else entry for entry in value]
-            return json.dumps(sorted([str(key), str(cell)] for key, cell in pairs))
+        case list() if value and isinstance(value[0], dict):
+            return json.dumps([list(entry.values()) for entry in value])
+        case list():  # a map's entries, which have no order
+            return json.dumps(sorted(value))
     return str(value)
 
 
@@ -69,7 +70,8 @@ REFUSED: list[list[str | None]] = [["refused"]]
 
 def answer_all(opened: Callable[[str, Mapping[str, Sequence[str]]], Engine]) -> None:
     """Open the lake that the first argument describes, a JSON file, and write to the second what
-    was asked: every question, every limit, every table, and what the manual's lines give.
+    was asked: every question, every limit, every table that it names columns of, and what
+    the manual's lines give.
     """
     request = json.loads(Path(sys.argv[1]).read_text())
     engine = opened(request["lake"], request["tables"])
@@ -79,6 +81,7 @@ def answer_all(opened: Callable[[str, Mapping[str, Sequence[str]]], Engine]) -> 
         "tables": {
             table: texts(engine.rows(table, columns))
             for table, columns in request["tables"].items()
+            if columns
         },
         "page": texts(_run(request["page"], {**engine.names, "lake": request["lake"]})),
     }

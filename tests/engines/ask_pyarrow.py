@@ -19,6 +19,7 @@ from tests.engines.questions import (
     ORDER,
     PAGE,
     PRICE,
+    RECEIPTS,
 )
 
 _PLACE = ["_segment", "_row"]
@@ -68,6 +69,7 @@ class PyArrow:
             ),
             "NULL beside the empty text": self.references,
             "join": self.join,
+            RECEIPTS: self.receipts,
             "texts that no type holds": self.raw,
             "a float in a filter": lambda: [[self.orders.count_rows(filter=field("price") > 1e20)]],
             "a long number in a filter": lambda: [
@@ -142,6 +144,12 @@ class PyArrow:
         dear = both.filter(compute.greater(both["price"], both["price_asked"]))
         wanted = [("price", "count"), ("price", "sum")]
         return rows_of(dear.group_by("market_id").aggregate(wanted).sort_by("market_id"))
+
+    def receipts(self) -> Rows:
+        read = self.tables["receipts"].to_table()
+        in_order = read.sort_by([("table_name", "ascending"), ("_segment", "ascending")])
+        columns = ["table_name", "_segment", "last_block", "schema_version", "rows", "bytes"]
+        return rows_of(in_order.select([*columns, "sha256", "columns"]))
 
     def raw(self) -> Rows:
         read = self.orders.to_table(columns=[*_PLACE, "_raw"], filter=field("_raw").is_valid())

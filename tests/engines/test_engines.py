@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +16,16 @@ import pytest
 
 from tests.engines.answering import REFUSED
 from tests.engines.asking import Answered, Warehouse, ask
-from tests.engines.history import CHAIN, VERSIONS, write_segments
-from tests.engines.questions import LIMITS, PAGE, QUESTIONS
+from tests.engines.history import BLOCKS, CHAIN, STATE, VERSIONS, write_segments
+from tests.engines.questions import LIMITS, PAGE, QUESTIONS, RECEIPTS
+from tests.segments_kit import entry_bytes, tokens
 from tests.weed_kit import shared_server
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 
 pytestmark = pytest.mark.engines
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "lake.md"
+_TABLES = (*HISTORY_TABLES, STATE)
 Rows = list[list[str | None]]
 _RIGHT: Rows = [["2347"]]
 _AS_FLOATS: Rows = [["1190"]]
@@ -45,8 +49,9 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class Published:
-    """A history that is published: its warehouse, and where its lake lies."""
+    """A history that is published: its segments, its warehouse, and where its lake lies."""
 
+    segments: Sequence[Path]
     warehouse: Warehouse
     lake: str
 
@@ -69,7 +74,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
                 segment.rename(home / "source" / segment.name)
             for command in ("load", "publish"):
                 _strata(command, places)
-        yield Published(Warehouse(home / "warehouse"), f"{archive}/{CHAIN}/lake")
+        segments = [home / "source" / segment.name for segment in made]
+        yield Published(segments, Warehouse(home / "warehouse"), f"{archive}/{CHAIN}/lake")
 
 
 def _strata(command: str, places: dict[str, str]) -> None:
@@ -90,15 +96,15 @@ def answered(
 ) -> Answered:
     """What one engine answers, all in one process."""
     engine = str(request.param)
-    tables = {
-        table: [*_schema(table).names, "_segment", "_row", "_raw"] for table in HISTORY_TABLES
-    }
+    own = ("_segment", "_row", "_raw")
+    tables: dict[str, list[str]] = {table: [*_schema(table).names, *own] for table in _TABLES}
+    tables["receipts"] = []
     folder = tmp_path_factory.mktemp(engine)
     return ask(engine, published.lake, tables, _lines(engine), folder)
 
 
-def _schema(table: str) -> TableSchema:
-    known = known_table(table, VERSIONS[-1])
+def _schema(table: str, version: int = VERSIONS[-1]) -> TableSchema:
+    known = known_table(table, version)
     assert known is not None
     return known.schema
 
@@ -117,12 +123,26 @@ def _lines(engine: str) -> str:
 def test_every_question_has_the_answer_of_the_warehouse(
     answered: Answered, published: Published
 ) -> None:
-    expected = {name: published.warehouse.question(name) for name in QUESTIONS}
+    asked = QUESTIONS.keys() - {RECEIPTS}
+    expected = {name: published.warehouse.question(name) for name in asked}
     assert all(expected.values()), "a question without rows shows nothing"
-    assert answered.questions == expected
+    assert {name: answered.questions[name] for name in asked} == expected
 
 
-@pytest.mark.parametrize("table", HISTORY_TABLES)
+def test_the_receipts_are_those_of_the_segments(answered: Answered, published: Published) -> None:
+    expected: Rows = []
+    for table in HISTORY_TABLES:
+        for number, segment in enumerate(published.segments):
+            data, version = entry_bytes(segment, table), VERSIONS[number]
+            blocks = (number * BLOCKS + 1, (number + 1) * BLOCKS)
+            rows = sum(1 for _ in tokens(data)) - 1
+            columns = [[column.name, column.type] for column in _schema(table, version).columns]
+            sums = (hashlib.sha256(data).hexdigest(), json.dumps(columns))
+            expected.append([table, *map(str, (*blocks, version, rows, len(data))), *sums])
+    assert answered.questions[RECEIPTS] == expected
+
+
+@pytest.mark.parametrize("table", _TABLES)
 def test_every_cell_of_a_table_is_that_of_the_warehouse(
     answered: Answered, published: Published, table: str
 ) -> None:

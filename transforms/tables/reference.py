@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from transforms.tables.conform import conversion
-from transforms.tables.enum_names import enum_names
+from transforms.tables.enum_names import enum_names, is_enum_name
 from transforms.tables.meanings import column_meaning, history_of, table_meaning
 from transforms.tables.registry import (
     HISTORY_TABLES,
@@ -49,8 +49,8 @@ class ColumnReference:
     """A column: `type` as the typed views have it, `source_type` as the network's database has it.
 
     `decimals` says where the decimal places of its unit are, `target` which column it joins to,
-    `values` lists an enum: by number where it is kept as one, and then `label` names the column
-    of the typed view that has the names.
+    `values` lists an enum, by number where it is kept as one; `label` names the column of the typed
+    view that has the names.
     """
 
     name: str
@@ -143,7 +143,7 @@ def _column(table: str, column: Column) -> ColumnReference:
         unit=unit,
         decimals=_decimals(table, unit) if unit else None,
         target=target_of(table, column.name),
-        label=f"{column.name}_name" if numbers else None,
+        label=f"{column.name}_name" if numbers or is_enum_name(table, column) else None,
         values=named or tuple((None, name) for name in enum_values(column.type)),
         versions=tuple(_versions(table, column.name)),
     )

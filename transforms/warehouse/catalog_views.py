@@ -15,6 +15,7 @@ from transforms.objects import StoredFile
 from transforms.tables.dialect import select_list
 from transforms.tables.meanings import table_meaning
 from transforms.warehouse.catalog_columns import exact_columns, typed_columns, utc
+from transforms.warehouse.catalog_joins import joins_of
 from transforms.warehouse.record import receipts_source, segments_source
 from transforms.warehouse.shapes import Shape, Volume
 
@@ -107,6 +108,7 @@ def views_of(
         fixed.append(f"create view strata.segments as from {segments_source(named)}")
         fixed.append(f"create view strata.receipts as from {receipts_source(named)}")
     fixed += _unfit_view(tables, path, lists)
+    fixed += joins_of({table.name: {*table.shape.columns} for table in tables})
     if captures is not None:
         fixed += _capture_views(lists.name([path(captures)]))
     comments = (comment for table in tables for comment in _view_comments(table))
