@@ -244,10 +244,15 @@ class DeltaLog:
                     sync_file(path)
             sync_file(log.parent)
 
-    def expired(self, snapshot: Snapshot) -> list[str]:
-        """The names of files that no version of the last week names, orphans among them."""
+    def expired(self, snapshot: Snapshot, kept_hours: int = KEPT_HOURS) -> list[str]:
+        """The names of files that no version of the last hours names, orphans among them."""
         with self._plain_errors():
-            return snapshot.table.vacuum(retention_hours=KEPT_HOURS, dry_run=True, full=True)
+            return snapshot.table.vacuum(
+                retention_hours=kept_hours,
+                dry_run=True,
+                enforce_retention_duration=kept_hours >= KEPT_HOURS,
+                full=True,
+            )
 
     @property
     def place(self) -> str:
