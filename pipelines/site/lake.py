@@ -10,7 +10,6 @@ from functools import partial
 from exporters.archive.documents import refresh, sound_index
 from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.sums import completeness
-from exporters.lake.delta import check_folder
 from exporters.lake.lake import Lake
 from exporters.lake.loaded import history_receipts, rows_over
 from exporters.lake.maintenance import merge_lake, sweep_lake, tables_there
@@ -37,9 +36,7 @@ from transforms.warehouse.volumes import Progress
 
 def check_place(site: Site) -> None:
     """Raise `ConfigError` where no lake can lie beside the archive, before anything is written."""
-    folder = site.store.path("x")
-    if folder is not None:
-        check_folder(folder.parent)
+    site.store.access("x")
 
 
 def site_lake(site: Site) -> Lake:
