@@ -28,6 +28,9 @@ MEMORY_MB = 600
 MEMORY_LIMIT = f"{MEMORY_MB}MB"
 """The same in DuckDB's notation."""
 
+STORAGE = "storage_version 'v1.5.0'"
+"""The option of `attach` for every new file: DuckDB 1.5, which people have, opens it, too."""
+
 
 def check_folder(folder: Path) -> None:
     """Raise `ConfigError` for a folder in which DuckDB 2.0 takes files for others.

@@ -24,9 +24,23 @@ warehouse_option = click.option(
 archive_option = click.option(
     "--archive", metavar="PLACE", help="Folder or s3:// address of the exports [STRATA_ARCHIVE]."
 )
+_from_option = click.option(
+    "--from",
+    "start",
+    metavar="WHEN",
+    help="First block, date or time in UTC: 5000, 2023-06-01, 2023-06-01T12:30:00Z.",
+)
+_to_option = click.option(
+    "--to", "end", metavar="WHEN", help="The last one, which belongs to it; a date is a whole day."
+)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, for programs."
 )
+
+
+def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--from` and `--to` as `start` and `end`: blocks, dates or times."""
+    return _from_option(_to_option(command))
 
 
 def two_heights(text: str) -> tuple[int, int]:
@@ -43,3 +57,12 @@ def open_site(
     """The site that options and environment name; nothing is touched yet."""
     settings = read_locations(Settings, source=source, warehouse=warehouse, archive=archive)
     return Site(settings)
+
+
+def check_lake(site: Site) -> None:
+    """Raise `ConfigError` where there should be a lake, and none can lie."""
+    if site.settings.lake:
+        # deltalake takes its time to import, which whoever has no lake need not pay.
+        from pipelines.site.lake import check_place
+
+        check_place(site)

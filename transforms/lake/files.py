@@ -31,7 +31,9 @@ _TYPES = {
     "long": "BIGINT",
     "timestamp": "TIMESTAMP WITH TIME ZONE",
 }
-_OPTIONS = "format parquet, parquet_version v2, compression zstd, compression_level 3"
+# Version 2 as DuckDB writes it packs integers in runs of 256, in which Rust's Parquet library, and
+# so Daft, delta-rs and DataFusion, cannot skip rows (apache/arrow-rs, issue 11018).
+_OPTIONS = "format parquet, parquet_version v1, compression zstd, compression_level 3"
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,16 @@ def known_table(table: str, version: int) -> KnownTable | None:
     return state
 
 
+def table_changes(table: str) -> tuple[tuple[int, KnownTable | None], ...]:
+    """Every schema version that changed the table, ascending, and what it is since; None: gone."""
+    return _changes().get(table, ())
+
+
+def tables_ever() -> tuple[str, ...]:
+    """The names of all tables that a schema version has or had, sorted."""
+    return tuple(sorted(_changes()))
+
+
 @cache
 def known_tables(version: int) -> tuple[str, ...]:
     """The names of all tables that exist at schema `version`, sorted."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from transforms.duck import MEMORY_MB, attached, quote_name, working_connection
+from transforms.duck import MEMORY_MB, STORAGE, attached, quote_name, working_connection
 from transforms.lookups.lookup_tables import write_lookups
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
@@ -98,7 +98,7 @@ def attach_options(size: int) -> str:
     """The options of `attach` for a new volume of about `size` bytes."""
     blocks = ", block_size 16384" if size < _SMALL_VOLUME_BYTES else ""
     # Nobody goes on with the unfinished file of a process that died: there is nothing to recover.
-    return f"(recovery_mode no_wal_writes{blocks})"
+    return f"({STORAGE}, recovery_mode no_wal_writes{blocks})"
 
 
 def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:
