@@ -209,8 +209,8 @@ class PolarsFilters:
             found = column.is_between(values[0], values[1])
         elif asked.operator == "in":
             found = _joined([column == value for value in values], False)
-            if all(not isinstance(value, int) or abs(value) < 2**63 for value in asked.values):
-                found = column.is_in(pl.Series(asked.values, dtype=held))
+            if not isinstance(asked.values[0], int):
+                found = column.is_in(pl.Series(asked.values, dtype=held).implode())
         else:
             found = {
                 "=": column == values[0],
@@ -257,7 +257,7 @@ class PyarrowFilters:
             if not isinstance(asked.values[0], int):
                 found = column.isin(pa.array(asked.values, held))
                 # pyarrow's NULL is in no list, which is not SQL's NULL.
-                found = found if not asked.negated else found | column.is_null()
+                found = found | column.is_null() if asked.negated else found
         else:
             found = {
                 "=": column == values[0],
