@@ -25,6 +25,7 @@ from exporters.archive.page import (
     home_page,
     shard_page,
 )
+from exporters.archive.schema import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import shard_at, shard_path
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
@@ -95,6 +96,8 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[Document]:
     yield Document(archive.key(INDEX), _JSON, lambda old: _index(archive, shards, old))
     for group in sorted(set(map(group_number, shards))):
         yield _group(archive, group)
+    yield Document(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
+    yield Document(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
     yield Document(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
     yield Document(CHAINS, _JSON, lambda old: _chains(archive, old))
     yield Document(HOME, _HTML, lambda _: _home_page(archive.store))

@@ -24,6 +24,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
 from transforms.lake.columns import COLUMN_LIST, TEXTS, LakeColumn
+from transforms.lake.statistics import fitted
 from transforms.stores.store import LostRaceError, Store, StoreAccess
 
 KEPT_HOURS = 168
@@ -174,17 +175,15 @@ class DeltaLog:
         return made
 
     def add_columns(self, snapshot: Snapshot, columns: Sequence[LakeColumn]) -> Snapshot:
-        """Add columns that the table lacks, NULL in the files that are there."""
-        described = [column.name for column in columns if column.has_statistics]
+        """Add columns that the table lacks, NULL in the files that are there.
+
+        They never have statistics: of the files that are there nothing would be said of them, and
+        deltalake's data sets for pyarrow then skip these files whatever is asked (`fitted`).
+        """
         once = CommitProperties(max_commit_retries=0)
         handle = self._current(snapshot)
         with self._plain_errors(), _racing(self.place):
             handle.alter.add_columns([_field(column) for column in columns], commit_properties=once)
-            if described:
-                listed = sorted({*snapshot.statistics_of, *described})
-                handle.alter.set_table_properties(
-                    {_SKIPPING: ",".join(listed)}, commit_properties=once
-                )
         for version in range(snapshot.version + 1, handle.version() + 1):
             self._make_durable(version)
         changed = self.snapshot()
@@ -212,8 +211,11 @@ class DeltaLog:
         actions: list[AddAction | RemoveAction] = [
             RemoveAction(file.name, changes_data, now, file.bytes, {}) for file in removed
         ]
+        described = sorted(snapshot.statistics_of)
         actions += [
-            AddAction(file.name, file.bytes, {}, now, changes_data, file.statistics)
+            AddAction(
+                file.name, file.bytes, {}, now, changes_data, fitted(file.statistics, described)
+            )
             for file in added
         ]
         handle = self._current(snapshot)

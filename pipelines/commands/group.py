@@ -11,7 +11,7 @@ from pipelines.stopping import leave_signals
 
 COMMANDS = (
     *("sample", "run", "load", "captures", "publish", "export"),
-    *("sql", "status", "verify", "repair", "compact", "lake"),
+    *("sql", "shell", "blocks", "status", "verify", "repair", "compact", "lake"),
 )
 """In the order in which one meets them."""
 

@@ -24,9 +24,23 @@ warehouse_option = click.option(
 archive_option = click.option(
     "--archive", metavar="PLACE", help="Folder or s3:// address of the exports [STRATA_ARCHIVE]."
 )
+_from_option = click.option(
+    "--from",
+    "start",
+    metavar="WHEN",
+    help="First block, date or time in UTC: 5000, 2023-06-01, 2023-06-01T12:30:00Z.",
+)
+_to_option = click.option(
+    "--to", "end", metavar="WHEN", help="The last one, which belongs to it; a date is a whole day."
+)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, for programs."
 )
+
+
+def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--from` and `--to` as `start` and `end`: blocks, dates or times."""
+    return _from_option(_to_option(command))
 
 
 def two_heights(text: str) -> tuple[int, int]:

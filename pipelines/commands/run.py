@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -131,7 +130,7 @@ def _next_steps(site: Site, status: SiteStatus) -> Iterator[str]:
     yield "Next:"
     yield f"  make ui{variables}  # the runs and assets in Dagster's web interface"
     if site.warehouse.in_folder:
-        yield f"  duckdb -readonly {os.path.relpath(site.warehouse.current)}"
+        yield f"  {strata} shell{warehouse}  # SQL over the warehouse"
     else:
         yield f"  {strata} sql 'from blocks limit 5'{warehouse}"
     yield f"  {strata} export orders {run.first} {run.last} --out exports{places}"

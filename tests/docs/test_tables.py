@@ -13,11 +13,11 @@ from typing import Any
 import duckdb
 import pytest
 
+from exporters.archive.schema import schema_json
 from pipelines.site.site import Site
 from tests.docs.tables import FOLDER, pages
 from transforms.tables.reference import schema_reference
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.tables.table_schema import data_package
 
 _FRICTIONLESS = Path(sys.prefix) / "frictionless"
 _VALIDATE = """
@@ -93,10 +93,9 @@ def test_the_data_package_reads_the_published_csvs(sample_site: Site, tmp_path: 
 def _frictionless(folder: Path, members: dict[str, str]) -> Any:
     if not _FRICTIONLESS.exists():
         pytest.fail(f"{_FRICTIONLESS} is not there: make unit installs it")
-    package = data_package("tables", "Tables", lambda name: f"{name}/")
-    (folder / "datapackage.json").write_text(json.dumps(package), "utf-8")
+    (folder / "schema.json").write_bytes(schema_json("sample-chain-001"))
     run = subprocess.run(
-        [sys.executable, "-c", _VALIDATE, "datapackage.json", json.dumps(members)],
+        [sys.executable, "-c", _VALIDATE, "schema.json", json.dumps(members)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(_FRICTIONLESS)},
         stdout=subprocess.PIPE,

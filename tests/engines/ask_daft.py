@@ -13,7 +13,7 @@ from ray._private.state import actors
 from ray.cluster_utils import Cluster
 
 from tests.engines.answering import Answer, Rows, answer_all, rows_of
-from tests.engines.questions import BEGIN, END, INSTANT
+from tests.engines.questions import BEGIN, END, FAR, INSTANT
 
 _STORE_BYTES = 150 * 1024 * 1024
 
@@ -35,6 +35,7 @@ class Daft:
         self.own: dict[str, Answer] = {
             "between times": self.between,
             "at an instant": self.instant,
+            "far times": self.far,
             "texts that no type holds": self.raw,
         }
 
@@ -52,6 +53,10 @@ class Daft:
     def instant(self) -> Rows:
         found = self.tables["orders"].where(col("vega_time") == _time(INSTANT))
         return rows_of(found.select("_segment", "_row"))
+
+    def far(self) -> Rows:
+        found = self.tables["orders"].where(col("expires_at") > _time(FAR))
+        return rows_of(found.agg(col("_row").count()))
 
     def raw(self) -> Rows:
         priced = self.tables["orders"].with_column("kept", col("_raw").map_get("price"))

@@ -13,6 +13,7 @@ from tests.engines.answering import Answer, Rows, answer_all, rows_of
 from tests.engines.questions import (
     BEGIN,
     END,
+    FAR,
     FEE,
     GREATEST_PRICE,
     INSTANT,
@@ -33,7 +34,7 @@ class PyArrow:
         self.tables = {name: DeltaTable(f"{lake}/{name}").to_pyarrow_dataset() for name in tables}
         self.orders = self.tables["orders"]
         self.own: dict[str, Answer] = {
-            "count": lambda: [[self.orders.count_rows()]],
+            "count": lambda: self.count(None),
             "sums by market": self.sums,
             "least and greatest": self.extremes,
             "sum of 16 places": lambda: self.totals("liquidity_provisions", None, ["sum fee"]),
@@ -58,6 +59,12 @@ class PyArrow:
                 ["count size", "sum size"],
             ),
             "at an instant": lambda: self.places(field("vega_time") == _time(INSTANT)),
+            "far times": lambda: self.count(field("expires_at") > _time(FAR)),
+            "no time": lambda: self.count(field("expires_at").is_null()),
+            "a column that older rows lack": lambda: self.count(
+                field("reserved_remaining").is_null()
+            ),
+            "a value that older rows lack": lambda: self.count(field("reserved_remaining") == 0),
             "one id": lambda: self.places(field("id") == ORDER, "price"),
             "blocks": lambda: self.totals(
                 "blocks",
@@ -71,13 +78,11 @@ class PyArrow:
             "join": self.join,
             RECEIPTS: self.receipts,
             "texts that no type holds": self.raw,
-            "a float in a filter": lambda: [[self.orders.count_rows(filter=field("price") > 1e20)]],
-            "a long number in a filter": lambda: [
-                [self.orders.count_rows(filter=field("price") > PRICE)]
-            ],
-            "a time without zone": lambda: [
-                [self.orders.count_rows(filter=field("vega_time") >= _naive("2023-01-01 00:05:00"))]
-            ],
+            "a float in a filter": lambda: self.count(field("price") > 1e20),
+            "a long number in a filter": lambda: self.count(field("price") > PRICE),
+            "a time without zone": lambda: self.count(
+                field("vega_time") >= _naive("2023-01-01 00:05:00")
+            ),
             "a sum beyond 38 digits": lambda: self.totals(
                 "ledger",
                 field("account_from_balance") > _decimal("0", 0),
@@ -92,6 +97,10 @@ class PyArrow:
     def rows(self, table: str, columns: Sequence[str]) -> Rows:
         read = self.tables[table].to_table().sort_by(_IN_ORDER)
         return rows_of(read.select(columns))
+
+    def count(self, kept: object) -> Rows:
+        """How many orders a filter keeps."""
+        return [[self.orders.count_rows(filter=kept)]]
 
     def totals(self, table: str, kept: object, wanted: list[str]) -> Rows:
         """Aggregates, each as `function column`, of the rows that a filter keeps."""

@@ -32,6 +32,7 @@ _TIMES: tuple[Cell, ...] = (
     "-infinity",
     "0044-03-15 12:00:00+00 BC",
     "1999-12-31 23:59:59.999999+00",
+    "9999-12-31 23:59:59.998999+00",
     "9999-12-31 23:59:59.999999+00",
     "10000-01-01 00:00:00+00",
 )
@@ -101,7 +102,7 @@ def _order(numbers: Random, first: int, number: int) -> Row:
         "lp_id": None,
         "created_at": block_time(first, number),
         "updated_at": None,
-        "expires_at": _TIMES[number % 7],
+        "expires_at": _TIMES[number % 8],
     }
 
 
@@ -145,7 +146,7 @@ def _withdrawal(numbers: Random, first: int, number: int) -> Row:
     return {
         "amount": "0.5" if number == 5 else _amount(numbers),
         "party_id": numbers.choice(_PARTIES),
-        "withdrawn_timestamp": _TIMES[number % 7],
+        "withdrawn_timestamp": _TIMES[number % 8],
         "foreign_tx_hash": "" if number % 2 else "0xabc",
     }
 

@@ -11,6 +11,7 @@ FEE = "500000.0000000000000001"
 BEGIN, END = "2023-01-01 00:03:20", "2023-01-01 00:10:00.001998"
 INSTANT = "2023-01-01 00:05:00.001999"
 """The last order of the first segment: its least digits are lost in the log's statistics."""
+FAR = "2200-01-01 00:00:00"
 ORDER = f"{301 + 5 * 1_000_003:064x}"
 """An order of the second segment."""
 
@@ -40,12 +41,17 @@ QUESTIONS = {
     "between times": "select count(*) as n, sum(size) as sizes from orders "
     f"where vega_time >= '{BEGIN}' and vega_time < '{END}'",
     "at an instant": f"select _segment, _row from orders where vega_time = '{INSTANT}'",
+    "far times": f"select count(*) as n from orders where expires_at > '{FAR}'",
+    "no time": "select count(*) as n from orders where expires_at is null",
     "one id": f"select _segment, _row, price from orders where id = '{ORDER}'",
     "blocks": "select count(*) as n, max(hash) as h from blocks "
     "where height >= 250 and height <= 650",
     "one segment": "select count(*) as n, sum(price) as prices from orders where _segment = 301",
     "NULL beside the empty text": "select count(*) as n, count(reference) as r from orders "
     "where reference is null or reference <> ''",
+    "a column that older rows lack": "select count(*) as n from orders "
+    "where reserved_remaining is null",
+    "a value that older rows lack": "select count(*) as n from orders where reserved_remaining = 0",
     "join": "select o.market_id as market, count(*) as n, sum(t.price) as prices "
     "from trades t join orders o on t.buy_order = o.id and t._segment = o._segment "
     "where t.price > o.price group by o.market_id order by o.market_id",

@@ -18,7 +18,7 @@ from transforms.duck import Connection, quote_files, quote_name, quote_text, wor
 from transforms.errors import IntegrityError
 from transforms.lake.columns import LakeColumn, lake_columns, lake_rows, stored_values
 from transforms.lake.statistics import Statistics, read_statistics
-from transforms.tables.registry import Column
+from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import table_digests
 from transforms.warehouse.shapes import shapes_of
@@ -64,7 +64,7 @@ def write_file(
     """
     shape = shapes_of(receipts).get(table)
     columns = [
-        replace(column, name=spelling.get(column.name.lower(), column.name))
+        replace(column, name=spelling.get(fold_case(column.name), column.name))
         for column in (shape.column_list() if shape else ())
     ]
     path = scratch / f"{table}.parquet"

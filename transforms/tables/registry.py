@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -49,6 +50,12 @@ MAX_COLUMNS = 1600
 """How many columns a table of PostgreSQL, and so of the network, can have."""
 
 _QUOTING = frozenset('"\r')
+_FOLDED = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def fold_case(name: str) -> str:
+    """A column's name as DuckDB compares it: of letters only A to Z are folded."""
+    return name.translate(_FOLDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +195,7 @@ def _check_names(table: str, header: Sequence[str]) -> None:
             f"table {table}: the header has {len(header)} columns, and PostgreSQL's tables have at "
             f"most {MAX_COLUMNS}"
         )
-    folded = [name.lower() for name in header]
+    folded = [fold_case(name) for name in header]
     repeated = sorted({name for name in folded if folded.count(name) > 1})
     if repeated:
         raise SegmentError(f"table {table}: the header repeats {', '.join(repeated)}")

@@ -9,7 +9,7 @@ from transforms.duck import quote_name, quote_text
 from transforms.tables.conform import conversion, rendered
 from transforms.tables.enum_names import enum_names, is_enum_name
 from transforms.tables.meanings import column_meaning, type_caveat
-from transforms.tables.registry import Column
+from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.shapes import Shape
 
 _OWN_COLUMNS = {
@@ -44,11 +44,13 @@ def typed_columns(table: str, shape: Shape) -> list[ViewColumn]:
     A column of the CSV that has such a name already stays what it is.
     """
     columns = shape.column_list()
-    taken = {column.name.lower() for column in columns}
+    taken = {fold_case(column.name) for column in columns}
     listed: list[ViewColumn] = []
     for column in columns:
         listed.append(_typed(table, column, is_raw=column.name in shape.raw))
-        listed += (beside for beside in _beside(table, column) if beside.name.lower() not in taken)
+        listed += (
+            beside for beside in _beside(table, column) if fold_case(beside.name) not in taken
+        )
     return [*listed, *(ViewColumn(own, own, text) for own, text in _OWN_COLUMNS.items())]
 
 

@@ -17,7 +17,7 @@ from transforms.lookups.lookup_tables import write_lookups
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import conversion
-from transforms.tables.registry import HISTORY_TABLES, Column
+from transforms.tables.registry import HISTORY_TABLES, Column, fold_case
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.records import Origin, write_records
 from transforms.warehouse.table_load import PartSink, TableLoader
@@ -118,7 +118,7 @@ def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:
 def create_table_sql(volume: str, table: str, columns: Iterable[Column]) -> str:
     """SQL that creates a volume's table: the CSV's columns by their first types, then our own."""
     # DuckDB folds case: a name that later segments write otherwise is one column.
-    kept = {column.name.lower(): column for column in reversed([*columns])}
+    kept = {fold_case(column.name): column for column in reversed([*columns])}
     listed = [
         f"{quote_name(column.name)} {conversion(table, column).type}"
         for column in reversed(kept.values())
