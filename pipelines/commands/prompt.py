@@ -17,7 +17,7 @@ import click
 
 from pipelines.commands.asking import show_rows
 from pipelines.commands.display import Screen
-from pipelines.commands.failures import EXIT_CODES, sentence
+from pipelines.commands.failures import known_errors, sentence
 from transforms.interrupts import interrupt_running
 from transforms.warehouse.queries import query_rows
 from transforms.warehouse.shapes import Extent
@@ -59,7 +59,7 @@ def run_prompt(warehouse: Warehouse, extent: Extent | None, screen: Screen) -> N
                 _interruptible(partial(show_rows, warehouse, statement, extent, screen))
             except KeyboardInterrupt:
                 screen.message("interrupted")
-            except tuple(EXIT_CODES) as error:
+            except known_errors() as error:
                 screen.message(sentence(error))
 
 
