@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import CHAINS, chains
+from exporters.archive.chain_list import CHAINS, chains
 from transforms.errors import ConfigError, IntegrityError
 from transforms.stores.opening import open_reader
 from transforms.stores.store import S3Options, Store

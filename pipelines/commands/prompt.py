@@ -37,6 +37,8 @@ _NAMES = """
     from duckdb_views() where not internal
     union select keyword_name, false
     from duckdb_keywords() where keyword_category = 'reserved'
+    union select function_name, false
+    from duckdb_functions() where not internal and schema_name = 'main'
     union select column_name, true from duckdb_columns() where not internal
     order by all
 """
@@ -106,8 +108,8 @@ def _statements() -> Iterator[str]:
 def completer(names: Sequence[tuple[str, bool]]) -> Callable[[str, int], str | None]:
     """What gives readline the names that begin as a text does, one after another.
 
-    `names` are those of views and keywords (False) and of columns (True), which are completed
-    behind the alias of a table, too.
+    `names` are those of views, macros and keywords (False) and of columns (True), which are
+    completed behind the alias of a table, too.
     """
     plain = [name for name, _ in names]
 
