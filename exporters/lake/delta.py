@@ -177,13 +177,17 @@ class DeltaLog:
     def add_columns(self, snapshot: Snapshot, columns: Sequence[LakeColumn]) -> Snapshot:
         """Add columns that the table lacks, NULL in the files that are there.
 
-        They never have statistics: of the files that are there nothing would be said of them, and
-        deltalake's data sets for pyarrow then skip these files whatever is asked (`fitted`).
+        They have statistics only where these files have no rows: of others nothing is said of the
+        new columns, and deltalake's data sets for pyarrow then skip them whatever is asked.
         """
         once = CommitProperties(max_commit_retries=0)
         handle = self._current(snapshot)
+        described = {column.name for column in columns if column.has_statistics}
         with self._plain_errors(), _racing(self.place):
             handle.alter.add_columns([_field(column) for column in columns], commit_properties=once)
+            if described and not any(file.rows for file in snapshot.files):
+                listed = ",".join(sorted(snapshot.statistics_of | described))
+                handle.alter.set_table_properties({_SKIPPING: listed}, commit_properties=once)
         for version in range(snapshot.version + 1, handle.version() + 1):
             self._make_durable(version)
         changed = self.snapshot()
