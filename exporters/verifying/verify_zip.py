@@ -15,8 +15,8 @@ from typing import IO
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv, Entry
+from exporters.archive.hash_file import hash_line
 from exporters.archive.shards import shard_number, shard_path
-from exporters.publishing.publish import hash_line
 from exporters.publishing.windows import spliced_window
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from exporters.archive.documents import INDEX, chains
+from exporters.archive.chain_list import chains
+from exporters.archive.documents import INDEX
 from exporters.archive.figures import size_text
 from exporters.verifying.expected import Expected, ExpectedOfHolding, NothingExpected
 from exporters.verifying.listing import Listing
