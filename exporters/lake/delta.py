@@ -21,6 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
 from deltalake.transaction import AddAction, RemoveAction
 
+from exporters.lake.stored_log import StoredLog, read_stored
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
 from transforms.lake.columns import COLUMN_LIST, TEXTS, LakeColumn
@@ -249,6 +250,14 @@ class DeltaLog:
                 if path.exists():
                     sync_file(path)
             sync_file(log.parent)
+
+    def stored(self, snapshot: Snapshot) -> StoredLog:
+        """What the log's own files say up to a version, read without deltalake.
+
+        That shows only the statistics of columns it is told of; other readers use whatever is
+        there. Raises `IntegrityError` where a file of the log is damaged or lacks.
+        """
+        return read_stored(self._store, f"{self._key}/_delta_log", snapshot.version)
 
     def expired(self, snapshot: Snapshot, kept_hours: int = KEPT_HOURS) -> list[str]:
         """The names of files that no version of the last hours names, orphans among them."""
