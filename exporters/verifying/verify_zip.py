@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv, Entry
+from exporters.archive.hash_file import hash_line
 from exporters.archive.shards import shard_number, shard_path
 from exporters.publishing.block_times import block_times
-from exporters.publishing.publish import hash_line
 from exporters.publishing.windows import spliced_window
+from exporters.verifying.local_copy import local_copy
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from transforms.errors import IntegrityError, RangeError
-from transforms.stores.store import Store, content_sha256
+from transforms.stores.store import content_sha256
 from transforms.verifying.findings import (
     PUBLISH,
     Finding,
@@ -72,7 +71,8 @@ class ZipReader:
         if receipt is not None:
             check.findings.extend(_origin_findings(place, entry, receipt))
         try:
-            with _local(self.archive.store, self.archive.key(entry.path), self.scratch) as copy:
+            store, key = self.archive.store, self.archive.key(entry.path)
+            with local_copy(store, key, self.scratch, "copy.zip") as copy:
                 check.zips = 1
                 found = list(self._zip(entry, copy, check))
         except FileNotFoundError:
@@ -189,21 +189,6 @@ class ZipReader:
         if found != [(member.crc32, member.csv_bytes) for member in layout.members]:
             what = "it is not its single-segment ZIPs joined"
             yield Finding(Problem.BAD_WINDOW, place, what, remedy)
-
-
-@contextmanager
-def _local(store: Store, key: str, scratch: Path | None) -> Iterator[Path]:
-    """An object as a local file: a folder's own, or a copy, for one request."""
-    own = store.path(key)
-    if own is not None:
-        if not own.is_file():
-            raise FileNotFoundError(own)
-        yield own
-        return
-    with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
-        copy = Path(folder) / "copy.zip"
-        store.fetch(key, copy)
-        yield copy
 
 
 def _raise_machine_error(error: OSError) -> None:
