@@ -289,6 +289,42 @@ def test_a_log_that_is_lost_or_damaged_is_made_again(place: Place, table: str, d
     assert place.verify()[0] == 0
 
 
+def test_a_log_is_read_from_its_checkpoint_like_from_its_commits(place: Place) -> None:
+    log = place.lake / "orders" / "_delta_log"
+    DeltaTable(log.parent).create_checkpoint()
+    (log / f"{0:020}.json").unlink()
+    assert found(place) == []
+    path = orders(place)
+    statistics = json.loads(stored_statistics(place, "orders", path.name))
+    name(place, "orders", path, json.dumps({**statistics, "numRecords": 1}))
+    DeltaTable(log.parent).create_checkpoint()
+    assert found(place) == [("bad file of the lake", f"orders/{path.name}")]
+
+
+def test_rows_that_another_engine_deleted_by_a_vector_are_found_and_come_back(
+    place: Place,
+) -> None:
+    path, log = orders(place), place.lake / "orders" / "_delta_log"
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+    added = {
+        "path": path.name,
+        "partitionValues": {},
+        "size": path.stat().st_size,
+        "modificationTime": 1,
+        "dataChange": True,
+        "stats": stored_statistics(place, "orders", path.name),
+        "deletionVector": {**vector, "sizeInBytes": 40, "cardinality": 6},
+    }
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    removed = {"path": path.name, "deletionTimestamp": 1, "dataChange": True}
+    number = int(max(log.glob("*.json")).stem) + 1
+    actions = [{"protocol": protocol}, {"remove": removed}, {"add": added}]
+    (log / f"{number:020}.json").write_text("".join(f"{json.dumps(one)}\n" for one in actions))
+    assert ("bad log of the lake", "orders/_delta_log") in found(place)
+    mended(place, log, *CHECK)
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_a_bit_that_flips_in_a_log_is_found_or_changes_nothing_for_its_readers(
     place: Place, seed: int
