@@ -97,7 +97,7 @@ def tables_there(lake: Lake) -> list[str]:
     """The tables of the lake, by the names of its objects."""
     start = len(lake.folder)
     keys = (info.key[start:] for info in lake.archive.store.list(lake.folder))
-    return sorted({key.partition("/")[0] for key in keys})
+    return sorted({key.partition("/")[0] for key in keys if "/" in key})
 
 
 def _unfinished(lake: Lake, table: str, kept_hours: int) -> list[str]:
