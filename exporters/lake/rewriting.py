@@ -135,9 +135,11 @@ def correct(
         for file in going:
             _record(lake, version.table, file, [sha256 for _, sha256 in new.values()], correction)
         for name, (made, sha256) in new.items():
-            _put_back(lake, version.table, name, made, sha256)
+            _put_back(lake, version.table, name, made, sha256, correction)
+        # Also what the table names already: it may have been removed.
+        there = {name: table.upload(made) for name, (made, _) in new.items()}
         coming = [made for name, (made, _) in new.items() if name not in old]
-        added = [table.upload(made) for made in coming]
+        added = [file for name, file in there.items() if name not in old]
         if going or added:
             table.commit(version, added, [c for made in coming for c in made.columns], going)
     return len(new)
@@ -183,10 +185,14 @@ def _record(
     record(lake.archive, Replacement(path, old, new[0], correction.reason, correction.at))
 
 
-def _put_back(lake: Lake, table: str, name: str, made: NewFile, sha256: str) -> None:
-    """Where other bytes lie under the name of a file, or none, put the right ones there."""
+def _put_back(
+    lake: Lake, table: str, name: str, made: NewFile, sha256: str, correction: Correction
+) -> None:
+    """Where other bytes lie under the name of a file, put the right ones there, on the record."""
     store, key = lake.archive.store, lake.key(table, name)
     held = store.head(key)
-    if held is None or object_sha256(store, key) == sha256:
+    if held is None or (old := object_sha256(store, key)) == sha256:
         return
+    place = lake.path(table, name)
+    record(lake.archive, Replacement(place, old, sha256, correction.reason, correction.at))
     store.put_if_match(key, made.path, held.version, PARQUET_TYPE, sha256=sha256)
