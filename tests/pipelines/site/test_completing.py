@@ -197,6 +197,7 @@ def run(site: Site, *arguments: str) -> tuple[int, str]:
         "STRATA_ARCHIVE": site.settings.archive,
         "STRATA_SOURCE": site.settings.source,
         "STRATA_WINDOW": "2",
+        "STRATA_LAKE": "0",
     }
     done = CliRunner().invoke(strata, list(arguments), env=places, standalone_mode=False)
     assert done.exception is None, done.exception
