@@ -144,23 +144,39 @@ def _unfit(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:
 def _corrected(
     site: Site, lake: Lake, table: str, wanted: Sequence[BlockRange], correction: Correction
 ) -> LakeReport:
-    loaded = site.loaded_catalog().blocks
-    written = 0
+    held, written, left = LakeTable(lake, table), 0, set(wanted)
     try:
-        for version in versions(LakeTable(lake, table)):
-            if version is None:
-                return LakeReport()
+        for version in versions(held):
             try:
-                for rewrite in rewrites(version, wanted, loaded):
-                    receipts = history_receipts(site.warehouse, rewrite.segments)
-                    with lake_rows(site.warehouse, receipts) as rows:
-                        written += correct(lake, version, rewrite, rows, correction, site.scratch())
+                while version is not None and left:
+                    right, count = _first_wrong(site, lake, version, left, correction)
+                    written += count
+                    left -= right
+                    version = held.version()  # the next correction goes upon this one's
             except LostRaceError:
                 continue
             return LakeReport(replaced=written)
     except (ConflictError, IntegrityError, RangeError) as error:
         return LakeReport(refused=(Refused(table, str(error)),))
     raise BusyError(f"others keep changing {lake.place(table)}: try again later")
+
+
+def _first_wrong(
+    site: Site, lake: Lake, version: Version, wanted: set[BlockRange], correction: Correction
+) -> tuple[set[BlockRange], int]:
+    """Correct the first of the wanted segments that are not right.
+
+    Returns the segments that are right now, and how many files were written.
+    """
+    right: set[BlockRange] = set()
+    for rewrite in rewrites(version, sorted(wanted), site.loaded_catalog().blocks):
+        receipts = history_receipts(site.warehouse, rewrite.segments)
+        with lake_rows(site.warehouse, receipts) as rows:
+            count = correct(lake, version, rewrite, rows, correction, site.scratch())
+        right.update(rewrite.segments)
+        if count:
+            return right, count
+    return right, 0
 
 
 @dataclass(frozen=True, slots=True)

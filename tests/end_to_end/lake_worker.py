@@ -66,7 +66,7 @@ def work(place: Place, seed: int, *, alone: bool) -> None:
     with prepared(place, seed):
         site = place.site()
         while True:
-            (step,) = dice.choices(steps, (6, 2, 2, 1, 3 if alone else 0))
+            (step,) = dice.choices(steps, (8, 2, 1, 1, 3 if alone else 0))
             step(site, dice)
 
 

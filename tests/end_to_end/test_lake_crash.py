@@ -40,7 +40,7 @@ from transforms.lake.rows import lake_rows
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES
 
-SEGMENTS, FEW_SEGMENTS = 40, 4
+SEGMENTS, FEW_SEGMENTS = 12, 4
 BLOCKS = 2
 WRITERS = 4
 ROUND_KILLS = 30
