@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -31,12 +30,16 @@ from exporters.lake.lake import Lake
 from exporters.lake.loaded import history_receipts
 from exporters.lake.publish import LakePublisher
 from tests.benchmarks import load
+from tests.benchmarks.market import write_history
 from tests.benchmarks.measure import Cost, measured
 from transforms.lake.rows import lake_rows
 from transforms.stores.folder import FolderStore
+from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.opening import open_warehouse
 
 CSV_BYTES = 300_000_000
+MARKET_SEGMENTS = 100
+"""Of 10,000 orders each."""
 REPEATS = 3
 Answer = dict[tuple[str, str], int]
 """The sizes of orders by market and day (UTC)."""
@@ -76,14 +79,23 @@ def publish(home: Path) -> None:
 
 
 @contextmanager
-def loaded(csv_bytes: int) -> Iterator[Made]:
-    """A loaded history of at least so many bytes of CSV."""
+def loaded(write: Callable[[Path], Sequence[Path]]) -> Iterator[Made]:
+    """A loaded history of the segments that are written into a folder."""
     with tempfile.TemporaryDirectory(prefix="lake-benchmark-") as name:
         home = Path(name)
-        zips = load.make_segments(home / "source", csv_bytes)
+        zips = write(home / "source")
         total = sum(map(load.history_bytes, zips))
         cost = measured(load.load, zips[0].parent, home, [path.name for path in zips])
         yield Made(home, total, cost)
+
+
+def _sample(folder: Path) -> Sequence[Path]:
+    return load.make_segments(folder, CSV_BYTES)
+
+
+def _market(folder: Path) -> Sequence[Path]:
+    write_history(folder, MARKET_SEGMENTS)
+    return sorted(folder.glob("*.zip"))
 
 
 def by_polars(made_lake: Path) -> Answer:
@@ -176,24 +188,34 @@ def _scanned(made: Made) -> Iterator[tuple[str, Cost]]:
         yield what, min(costs, key=lambda cost: cost.cpu)
 
 
+def _costs(what: str, made: Made) -> None:
+    gigabytes = made.csv_bytes / 1e9
+    cost = measured(publish, made.home)
+    segments = len(made.zips) // len(HISTORY_TABLES)
+    print(f"{what}: {made.csv_bytes / 1e6:.0f} MB of CSV in {segments} segments")
+    for name, spent in (("load, proof and parts", made.cost), ("the lake", cost)):
+        print(
+            f"{name:<32} {spent.cpu:8.2f} s of processor, {spent.cpu / gigabytes:6.2f} a GB, "
+            f"{spent.wall:7.2f} s, peak {spent.peak / 2**20:.0f} MiB",
+            flush=True,
+        )
+    print(f"the lake's share of a load       {cost.cpu / made.cost.cpu:8.1%}")
+    files = sum(path.stat().st_size for path in made.lake.glob("*/*.parquet"))
+    zips = sum(path.stat().st_size for path in made.zips)
+    print(f"bytes of the lake and the ZIPs   {files:,} {zips:,} {files / zips:.2f}\n")
+
+
 def main() -> None:
     """Print the measurements as they come."""
-    with loaded(int(float(sys.argv[1])) if len(sys.argv) > 1 else CSV_BYTES) as made:
-        gigabytes = made.csv_bytes / 1e9
-        cost = measured(publish, made.home)
-        print(f"{made.csv_bytes / 1e6:.0f} MB of CSV in {len(made.zips) // 15} segments")
-        for what, spent in (("load, proof and parts", made.cost), ("the lake", cost)):
-            print(
-                f"{what:<32} {spent.cpu:8.2f} s of processor, {spent.cpu / gigabytes:6.2f} a GB, "
-                f"{spent.wall:7.2f} s, peak {spent.peak / 2**20:.0f} MiB"
-            )
-        print(f"the lake's share of a load       {cost.cpu / made.cost.cpu:8.1%}")
-        files = sum(path.stat().st_size for path in made.lake.glob("*/*.parquet"))
-        zips = sum(path.stat().st_size for path in made.zips)
-        print(f"bytes of the lake and the ZIPs   {files:,} {zips:,} {files / zips:.2f}")
-        print("\nsum(size) by market and day over orders: processor s, s, peak MiB")
+    with loaded(_sample) as made:
+        _costs("the sample's history", made)
+    with loaded(_market) as made:
+        _costs("a busy market", made)
+        print("sum(size) by market and day over orders: processor s, s, peak MiB")
         for what, held in _scanned(made):
-            print(f"{what:<32} {held.cpu:8.2f} {held.wall:8.2f} {held.peak / 2**20:8.0f}")
+            print(
+                f"{what:<32} {held.cpu:8.2f} {held.wall:8.2f} {held.peak / 2**20:8.0f}", flush=True
+            )
 
 
 if __name__ == "__main__":
