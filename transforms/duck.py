@@ -14,8 +14,8 @@ from pathlib import Path
 import duckdb
 
 from transforms import interrupts
+from transforms.duck_errors import machine_error
 from transforms.errors import BusyError, ConfigError
-from transforms.machine_errors import machine_error
 
 _PATTERN = re.compile(r"([*?\[])")
 

@@ -108,5 +108,10 @@ def _unfinished(lake: Lake, table: str, kept_hours: int) -> list[str]:
     return [
         f"{folder}{info.key[start:]}"
         for info in lake.archive.store.list(lake.archive.key(folder))
-        if info.modified < oldest and not _LOGGED.fullmatch(info.key[start:])
+        if info.modified < oldest and not is_of_log(info.key[start:])
     ]
+
+
+def is_of_log(name: str) -> bool:
+    """Whether a file in a log's folder is one of the log, by its name."""
+    return _LOGGED.fullmatch(name) is not None

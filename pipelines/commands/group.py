@@ -10,7 +10,7 @@ import click
 from pipelines.stopping import leave_signals
 
 COMMANDS = (
-    *("sample", "run", "load", "captures", "publish", "export"),
+    *("sample", "run", "load", "captures", "publish", "export", "fetch"),
     *("sql", "shell", "blocks", "status", "verify", "repair", "compact", "lake"),
 )
 """In the order in which one meets them."""

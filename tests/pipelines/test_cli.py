@@ -452,7 +452,8 @@ def test_verify_leaves_with_5_where_something_is_gone(strata: Strata, settings: 
         (["sql", "select 1", "--json", "--format", "csv"], 2, "exclude each other"),
         (["load", "--source", "/nowhere/at/all"], 2, "/nowhere/at/all does not exist"),
         (["load", "--source", "ftp://host/x"], 2, "is no store"),
-        (["fetch"], 2, "No such command"),
+        (["fetch"], 2, "Missing argument"),
+        (["fecth"], 2, "No such command"),
         (["load", "--warehouse", "/dev/null/x"], 7, "Not a directory"),
     ],
 )

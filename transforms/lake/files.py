@@ -8,7 +8,7 @@ from it alone and held against its receipt (spec 2.8), and its types against tho
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,8 +71,7 @@ def write_file(
     ]
     path = scratch / f"{table}.parquet"
     con.execute(f"copy ({_rows(table, columns, receipts)}) to {quote_text(path)} ({_OPTIONS})")
-    with _readable(path):
-        file = LakeFile(proof, path, scratch, receipts)
+    with opened_file(path, scratch, receipts, proof) as file:
         for receipt, digest in file.digests():
             if digest != receipt.sha256:
                 raise IntegrityError(
@@ -98,22 +97,20 @@ def _rows(table: str, columns: Sequence[Column], receipts: Sequence[Receipt]) ->
 
 
 @contextmanager
-def opened_file(path: Path, scratch: Path, receipts: Sequence[Receipt]) -> Iterator[LakeFile]:
+def opened_file(
+    path: Path, scratch: Path, receipts: Sequence[Receipt], opened: Connection | None = None
+) -> Iterator[LakeFile]:
     """Open a file of the lake, of whose segments these are the receipts.
 
-    That it cannot be read is an `IntegrityError`.
+    `opened` is what reads it, for who reads many: to open DuckDB takes longer than to read a small
+    file. That it cannot be read is an `IntegrityError`.
     """
-    with working_connection(scratch) as con, _readable(path):
-        yield LakeFile(con, path, scratch, receipts)
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (duckdb.IOException, duckdb.InvalidInputException, duckdb.BinderException) as error:
-        reason = str(error).splitlines()[0]
-        raise IntegrityError(f"{path.name} of the lake cannot be read: {reason}") from error
+    with working_connection(scratch) if opened is None else nullcontext(opened) as con:
+        try:
+            yield LakeFile(con, path, scratch, receipts)
+        except (duckdb.IOException, duckdb.InvalidInputException, duckdb.BinderException) as error:
+            reason = str(error).splitlines()[0]
+            raise IntegrityError(f"{path.name} of the lake cannot be read: {reason}") from error
 
 
 class LakeFile:
@@ -169,6 +166,10 @@ class LakeFile:
         if found != wanted:
             other = sorted(set(found.items()) ^ set(wanted.items()))
             raise IntegrityError(f"{self._path.name} has other columns than its table: {other}")
+
+    def names(self) -> list[str]:
+        """The columns that it has, our own among them."""
+        return list(self._con.sql(f"select * from {self._source}").columns)  # noqa: S608 - quoted
 
     def statistics(self, columns: Sequence[LakeColumn]) -> Statistics:
         """What the log says of the file."""
