@@ -6,6 +6,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from exporters.archive.archive import Archive
@@ -30,6 +31,11 @@ def schema(table: str, version: int = 1) -> TableSchema:
     return known.schema
 
 
+def block_time(height: int) -> str:
+    """The time of a block, one second apart, as the archive writes it."""
+    return f"{datetime(2023, 1, 1) + timedelta(seconds=height):%Y-%m-%dT%H:%M:%S.%fZ}"  # noqa: DTZ001
+
+
 def part_request(
     folder: Path,
     table: str,
@@ -49,7 +55,9 @@ def part_request(
     name = csv_name(CHAIN, table, version, blocks)
     part = write_part_zip(path, name, columns.header, [body], rows, durable=False)
     sha256 = hashlib.sha256(columns.header + body).hexdigest()
-    source = SegmentSource(blocks, version, f"Qm{first}", hashlib.sha256(b"%d" % first).hexdigest())
+    segment = hashlib.sha256(b"%d" % first).hexdigest()
+    times = (block_time(first), block_time(last))
+    source = SegmentSource(blocks, version, f"Qm{first}", segment, times=times)
     return PublishRequest(table, path, (source,), (columns,), rows, (sha256,), part.sha256)
 
 

@@ -20,6 +20,8 @@ class SegmentSource:
 
     `previous_id` is the id of the segment that it was made after, by its own word; empty where it
     names none. An entry without the field is of an earlier release: its id was never computed.
+    `times` are those of its first and last block (RFC 3339 in UTC with microseconds, so that they
+    sort as text); None where they are not known.
     """
 
     blocks: BlockRange
@@ -27,6 +29,7 @@ class SegmentSource:
     segment_id: str | None = None
     sha256: str | None = None
     previous_id: str | None = None
+    times: tuple[str, str] | None = None
 
     @property
     def id_run(self) -> IdRun:
@@ -75,6 +78,12 @@ class Entry:
         return sum(member.rows for member in self.members)
 
     @property
+    def times(self) -> tuple[str, str] | None:
+        """Those of its first and its last block, empty where one is not known."""
+        first, last = self.segments[0].times, self.segments[-1].times
+        return ends(first and first[0], last and last[1])
+
+    @property
     def is_window(self) -> bool:
         """Whether it repeats the rows of several single-segment ZIPs."""
         return len(self.segments) > 1
@@ -88,6 +97,22 @@ def range_json(blocks: BlockRange) -> Json:
 def range_of(found: Json) -> BlockRange:
     """The range that `range_json` wrote."""
     return BlockRange(found["from"], found["to"])
+
+
+def ends(first: str | None, last: str | None) -> tuple[str, str] | None:
+    """Two times of which each may not be known, which is then empty; None where neither is."""
+    return (first or "", last or "") if first or last else None
+
+
+def times_json(times: tuple[str, str] | None) -> Json:
+    """Times as `{"first_time", "last_time"}`, of which one that is not known is left out."""
+    named = zip(("first_time", "last_time"), times or (), strict=False)
+    return {name: time for name, time in named if time}
+
+
+def times_of(found: Json) -> tuple[str, str] | None:
+    """The times that `times_json` wrote, empty where one is not known."""
+    return ends(found.get("first_time"), found.get("last_time"))
 
 
 def entry_json(entry: Entry) -> Json:
@@ -114,6 +139,7 @@ def entry_of(found: Json, columns: Mapping[str, tuple[Column, ...]]) -> Entry:
             item.get("id"),
             item.get("sha256"),
             item.get("previous_id"),
+            times_of(item),
         )
         for item in found["segments"]
     )
@@ -171,6 +197,7 @@ def _segment_json(segment: SegmentSource) -> Json:
         **range_json(segment.blocks),
         "version": segment.version,
         **{name: value for name, value in known.items() if value is not None},
+        **times_json(segment.times),
     }
 
 

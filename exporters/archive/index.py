@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import chain
 
 from exporters.archive.coverage import difference, union
-from exporters.archive.entries import Entry, Json, range_json, range_of
+from exporters.archive.entries import Entry, Json, ends, range_json, range_of, times_json, times_of
 from exporters.archive.ids import entries_chain, id_run_json, id_run_of, joined_chain
 from exporters.archive.json_text import (
     FORMAT,
@@ -43,6 +43,8 @@ _COUNTS = ("zips", "rows", "bytes", "windows", "window_bytes")
 # Of a shard's line what lists of shards need: to read all of it takes ten times as long.
 _SUMS = re.compile(",".join(rf'"{name}":(\d+)' for name in _COUNTS))
 _SHA256 = re.compile('"sha256":"([0-9a-f]{64})"')
+_HASHES_SHA256 = re.compile('"hashes_sha256":"([0-9a-f]{64})"')
+_TIMES = [re.compile(f'"{name}":"([^"]+)"') for name in ("first_time", "last_time")]
 _IDS, _DECODER = '"ids":', json.JSONDecoder()
 _LINE_START = re.compile(r'\{"path":"index/(\d+)\.json",')
 
@@ -51,7 +53,9 @@ _LINE_START = re.compile(r'\{"path":"index/(\d+)\.json",')
 class ShardSummary:
     """A shard as the index knows it: its file's size in bytes and hash, and its sums per table.
 
-    `ids` are the unbroken runs of its segments in the network's chain of ids.
+    `ids` are the unbroken runs of its segments in the network's chain of ids; `times` those of the
+    first and the last block of the segments that begin in it, where they are known;
+    `hashes_sha256` is the hash of the file with its ZIPs' hashes, empty in an index of before.
     """
 
     number: int
@@ -59,6 +63,8 @@ class ShardSummary:
     sha256: str
     tables: Mapping[str, TableSums]
     ids: tuple[IdRun, ...] = ()
+    times: tuple[str, str] | None = None
+    hashes_sha256: str = ""
 
     @classmethod
     def of(cls, shard: Shard, data: bytes) -> ShardSummary:
@@ -68,7 +74,9 @@ class ShardSummary:
             tables.setdefault(entry.table, []).append(entry)
         sums = {table: sums_of(tables[table]) for table in sorted(tables)}
         ids = entries_chain(shard.entries).runs
-        return cls(shard.number, len(data), hashlib.sha256(data).hexdigest(), sums, ids)
+        sha256 = hashlib.sha256(data).hexdigest()
+        hashes = hashlib.sha256(shard.hashes()).hexdigest()
+        return cls(shard.number, len(data), sha256, sums, ids, _times(shard), hashes)
 
     @property
     def blocks(self) -> BlockRange:
@@ -87,7 +95,10 @@ class ShardSummary:
             for table, sums in tables.items()
         }
         found = {"path": shard_path(self.number), **range_json(self.blocks)}
-        facts = {"bytes": self.size, "sha256": self.sha256, **usual, "tables": own}
+        found |= times_json(self.times)
+        facts = {"bytes": self.size, "sha256": self.sha256}
+        facts |= {"hashes_sha256": self.hashes_sha256} if self.hashes_sha256 else {}
+        facts |= {**usual, "tables": own}
         ids = {"ids": [id_run_json(run) for run in self.ids]} if self.ids else {}
         return dumps(found | facts | ids)
 
@@ -98,7 +109,8 @@ class ShardSummary:
         usual = {name: found[name] for name in _RUNS if name in found}
         tables = {table: _sums_of(usual | sums) for table, sums in found["tables"].items()}
         ids = tuple(map(id_run_of, found.get("ids", ())))
-        return cls(found["from"] // SHARD_BLOCKS, found["bytes"], found["sha256"], tables, ids)
+        about = (found["from"] // SHARD_BLOCKS, found["bytes"], found["sha256"])
+        return cls(*about, tables, ids, times_of(found), found.get("hashes_sha256", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +120,7 @@ class ShardTotals:
     number: int
     sha256: str
     totals: Totals
+    times: tuple[str, str] | None = None
 
     @classmethod
     def parse(cls, number: int, line: str) -> ShardTotals:
@@ -121,7 +134,8 @@ class ShardTotals:
             sha256 = found["sha256"]
         counts = [sum(map(int, each)) for each in zip(*sums, strict=True)] or [0] * len(_COUNTS)
         zips, rows, size, windows, window_bytes = counts
-        return cls(number, sha256, Totals(zips + windows, rows, size + window_bytes))
+        held = Totals(zips + windows, rows, size + window_bytes)
+        return cls(number, sha256, held, _line_times(line))
 
     @property
     def blocks(self) -> BlockRange:
@@ -171,6 +185,22 @@ class ArchiveIndex:
             if number in self.lines:
                 yield ShardTotals.parse(number, self.lines[number])
 
+    def hashes(self) -> Iterator[tuple[int, str, str]]:
+        """Yield number and hash of each shard, and of its list of hashes (empty: not known)."""
+        for number, line in self.lines.items():
+            found = [pattern.search(line) for pattern in (_SHA256, _HASHES_SHA256)]
+            sha256, hashes = (one[1] if one else "" for one in found)
+            yield number, sha256 or json.loads(line)["sha256"], hashes
+
+    @cached_property
+    def times(self) -> tuple[str, str] | None:
+        """Of the first segment of the first shard, and of the last one of the last."""
+        lines = list(self.lines.values())
+        first, last = (
+            (_line_times(line) for line in (lines[0], lines[-1])) if lines else (None,) * 2
+        )
+        return ends(first and first[0], last and last[1])
+
     @cached_property
     def ids(self) -> IdChain:
         """How far the network's chain of ids is unbroken over the segments of all ZIPs."""
@@ -212,6 +242,7 @@ def index_bytes(index: ArchiveIndex) -> bytes:
         "chain_id": index.chain_id,
         "first_block": extent.held.first if extent.held else None,
         "last_block": extent.held.last if extent.held else None,
+        **times_json(index.times),
         "complete_until": extent.until,
         "complete": [range_json(run) for run in extent.complete],
         "gaps": [range_json(run) for run in extent.gaps],
@@ -265,6 +296,21 @@ def _reaches(found: Json, blocks: BlockRange) -> bool:
     own = (sums.get("covered", ()) for sums in found["tables"].values())
     runs = chain(found.get("covered", ()), *own)
     return any(range_of(run).overlaps(blocks) for run in runs)
+
+
+def _times(shard: Shard) -> tuple[str, str] | None:
+    """The times of the first and the last segment that begins in a shard."""
+    known: dict[BlockRange, tuple[str, str] | None] = {}
+    for entry in shard.entries:
+        for segment in entry.segments:
+            if shard.blocks.first <= segment.blocks.first <= shard.blocks.last:
+                known[segment.blocks] = segment.times or known.get(segment.blocks)
+    first, last = (known[min(known)], known[max(known)]) if known else (None, None)
+    return ends(first and first[0], last and last[1])
+
+
+def _line_times(line: str) -> tuple[str, str] | None:
+    return ends(*(found and found[1] for found in (name.search(line) for name in _TIMES)))
 
 
 def _id_runs(line: str) -> tuple[IdRun, ...]:

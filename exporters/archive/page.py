@@ -52,6 +52,7 @@ def chain_page(index: ArchiveIndex, replaced: Sequence[Replacement] | None) -> b
         ],
         replaced=replaced,
         ids=index.ids,
+        times=index.times,
         has_lake=index.has_lake,
     )
 

@@ -24,7 +24,8 @@ from exporters.publishing.publish import (
 )
 from exporters.publishing.request import PublishRequest
 from exporters.publishing.windows import window_of, window_request
-from pipelines.site.publishing import part_request, site_recovery
+from pipelines.site.origins import segment_sources, site_recovery
+from pipelines.site.publishing import part_request
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError, RangeError
@@ -89,7 +90,7 @@ def complete_archive(
     failed += map(_altered, found.altered)
     changed = {*found.stale, *named}
     numbers = {*found.shards, *changed} if contents else changed
-    written = refresh(archive, sorted(numbers)) + mend_ledger(archive)
+    written = mend_ledger(archive) + refresh(archive, sorted(numbers))
     unnamed = [one for one in found.unnamed if shard_number(one.name.blocks) not in found.lost]
     return Completion(
         looked_at=found.zips,
@@ -165,6 +166,7 @@ def _parts(
     """The requests for single ZIPs that the warehouse can render to the very text."""
     wanted = {entry.blocks for entry in entries if entry.blocks in loaded}
     receipts = {(one.table, one.blocks): one for one in site.warehouse.receipts(wanted)}
+    sources = segment_sources(site, {blocks: loaded[blocks] for blocks in sorted(wanted)})
     for entry in entries:
         receipt = receipts.get((entry.table, entry.blocks))
         if receipt is None:
@@ -173,7 +175,7 @@ def _parts(
             what = "the warehouse has other text for it: strata publish --replace puts that there"
             failed.append(_gone(archive, entry, what))
         else:
-            request = part_request(site, receipt, loaded[entry.blocks])
+            request = part_request(site, receipt, sources[entry.blocks])
             _tell_ledger(archive, entry, request.zip_sha256)
             yield request
 
