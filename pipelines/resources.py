@@ -28,6 +28,7 @@ class StrataResource(dg.ConfigurableResource[Site]):
     poll_seconds: int
     require_id_chain: bool
     load_memory_mb: int
+    lake: bool
     keep_runs_days: int
 
     @classmethod

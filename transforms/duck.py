@@ -14,8 +14,8 @@ from pathlib import Path
 import duckdb
 
 from transforms import interrupts
+from transforms.duck_errors import machine_error
 from transforms.errors import BusyError, ConfigError
-from transforms.machine_errors import machine_error
 
 _PATTERN = re.compile(r"([*?\[])")
 
@@ -27,6 +27,9 @@ MEMORY_MB = 600
 
 MEMORY_LIMIT = f"{MEMORY_MB}MB"
 """The same in DuckDB's notation."""
+
+STORAGE = "storage_version 'v1.5.0'"
+"""The option of `attach` for every new file: DuckDB 1.5, which people have, opens it, too."""
 
 
 def check_folder(folder: Path) -> None:

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from exporters.archive.archive import Archive, read_small, update
-from exporters.archive.entries import Json
+from exporters.archive.archive import Archive, update
+from exporters.archive.chain_list import CHAINS, chains, parse_chains
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
-from exporters.archive.json_text import FORMAT, parsed, written
+from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.ledger import Replacement, replacements
 from exporters.archive.page import (
@@ -25,11 +25,11 @@ from exporters.archive.page import (
     home_page,
     shard_page,
 )
+from exporters.archive.schema import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import shard_at, shard_path
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
-CHAINS = "chains.json"
 HOME = "index.html"
 INDEX = "index.json"
 
@@ -79,14 +79,6 @@ def is_begun(store: Store) -> bool:
     return root is None or root.parent.exists()
 
 
-def chains(store: Store) -> tuple[str, ...]:
-    """The ids of the chains that have an archive in the store, sorted.
-
-    Raises `IntegrityError` where the list of them is damaged.
-    """
-    return _parse_chains(read_small(store, CHAINS), store)
-
-
 def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[Document]:
     """The documents that follow from these shards, in the order in which they are written."""
     shards = sorted(set(numbers))
@@ -95,6 +87,8 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[Document]:
     yield Document(archive.key(INDEX), _JSON, lambda old: _index(archive, shards, old))
     for group in sorted(set(map(group_number, shards))):
         yield _group(archive, group)
+    yield Document(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
+    yield Document(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
     yield Document(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
     yield Document(CHAINS, _JSON, lambda old: _chains(archive, old))
     yield Document(HOME, _HTML, lambda _: _home_page(archive.store))
@@ -160,7 +154,7 @@ def _replaced(archive: Archive) -> tuple[Replacement, ...] | None:
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:
     try:
-        known = set(_parse_chains(old, archive.store)) if old else _listed(archive.store)
+        known = set(parse_chains(old, archive.store)) if old else _listed(archive.store)
     except IntegrityError as error:
         _log.warning("%s; it is made again from what lies there", error)
         known = _listed(archive.store)
@@ -187,10 +181,3 @@ def _indexes(store: Store) -> Iterator[ArchiveIndex]:
             yield Archive(store, chain).index()
         except IntegrityError as error:
             _log.warning("%s; the page of all chains leaves it out", error)
-
-
-def _parse_chains(data: bytes | None, store: Store) -> tuple[str, ...]:
-    def read(found: Json) -> tuple[str, ...]:
-        return tuple(item["chain_id"] for item in found["chains"])
-
-    return parsed(data, store.describe(CHAINS), read) if data else ()

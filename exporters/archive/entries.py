@@ -40,7 +40,8 @@ class Csv:
     """One CSV inside a ZIP: rows without the header, length in bytes, SHA-256 of the text.
 
     `runs` are its header run and its body runs, so that it can be spliced without a look into the
-    ZIP; None in an index of before.
+    ZIP; None in an index of before. `times` are those of its first and last block (RFC 3339, UTC,
+    microseconds), which only a CSV of blocks has.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Csv:
     sha256: str
     schema: TableSchema
     runs: tuple[Run, Run] | None = None
+    times: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,18 @@ def _csv_of(found: Json, table: str, columns: Mapping[str, tuple[Column, ...]]) 
     schema = TableSchema(table, columns[found["schema"]])
     facts = (found["rows"], found["bytes"], found["sha256"])
     runs = _runs_of(found["runs"]) if "runs" in found else None
-    return Csv(found["name"], found["schema_version"], range_of(found), *facts, schema, runs)
+    name, version = found["name"], found["schema_version"]
+    return Csv(name, version, range_of(found), *facts, schema, runs, times_of(found))
+
+
+def times_json(times: tuple[str, str] | None) -> Json:
+    """First and last time as fields; none where they are not known."""
+    return {} if times is None else {"first_time": times[0], "last_time": times[1]}
+
+
+def times_of(found: Json) -> tuple[str, str] | None:
+    """The times that `times_json` wrote."""
+    return (found["first_time"], found["last_time"]) if "first_time" in found else None
 
 
 def _runs_of(found: Json) -> tuple[Run, Run]:
@@ -184,4 +197,5 @@ def _csv_json(member: Csv) -> Json:
         "sha256": member.sha256,
         "schema": member.schema.fingerprint,
         **_runs_json(member.runs),
+        **times_json(member.times),
     }

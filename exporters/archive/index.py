@@ -15,7 +15,14 @@ from functools import cached_property, lru_cache
 from itertools import chain
 
 from exporters.archive.coverage import difference, union
-from exporters.archive.entries import Entry, Json, range_json, range_of
+from exporters.archive.entries import (
+    Entry,
+    Json,
+    range_json,
+    range_of,
+    times_json,
+    times_of,
+)
 from exporters.archive.ids import entries_chain, id_run_json, id_run_of, joined_chain
 from exporters.archive.json_text import (
     FORMAT,
@@ -51,7 +58,8 @@ _LINE_START = re.compile(r'\{"path":"index/(\d+)\.json",')
 class ShardSummary:
     """A shard as the index knows it: its file's size in bytes and hash, and its sums per table.
 
-    `ids` are the unbroken runs of its segments in the network's chain of ids.
+    `ids` are the unbroken runs of its segments in the network's chain of ids, `times` those of its
+    first and last block, where its ZIPs of blocks say them.
     """
 
     number: int
@@ -59,6 +67,7 @@ class ShardSummary:
     sha256: str
     tables: Mapping[str, TableSums]
     ids: tuple[IdRun, ...] = ()
+    times: tuple[str, str] | None = None
 
     @classmethod
     def of(cls, shard: Shard, data: bytes) -> ShardSummary:
@@ -68,7 +77,10 @@ class ShardSummary:
             tables.setdefault(entry.table, []).append(entry)
         sums = {table: sums_of(tables[table]) for table in sorted(tables)}
         ids = entries_chain(shard.entries).runs
-        return cls(shard.number, len(data), hashlib.sha256(data).hexdigest(), sums, ids)
+        times = _spanned(
+            member.times for entry in tables.get("blocks", ()) for member in entry.members
+        )
+        return cls(shard.number, len(data), hashlib.sha256(data).hexdigest(), sums, ids, times)
 
     @property
     def blocks(self) -> BlockRange:
@@ -89,7 +101,7 @@ class ShardSummary:
         found = {"path": shard_path(self.number), **range_json(self.blocks)}
         facts = {"bytes": self.size, "sha256": self.sha256, **usual, "tables": own}
         ids = {"ids": [id_run_json(run) for run in self.ids]} if self.ids else {}
-        return dumps(found | facts | ids)
+        return dumps(found | facts | ids | times_json(self.times))
 
     @classmethod
     def parse(cls, line: str) -> ShardSummary:
@@ -98,7 +110,8 @@ class ShardSummary:
         usual = {name: found[name] for name in _RUNS if name in found}
         tables = {table: _sums_of(usual | sums) for table, sums in found["tables"].items()}
         ids = tuple(map(id_run_of, found.get("ids", ())))
-        return cls(found["from"] // SHARD_BLOCKS, found["bytes"], found["sha256"], tables, ids)
+        number, times = found["from"] // SHARD_BLOCKS, times_of(found)
+        return cls(number, found["bytes"], found["sha256"], tables, ids, times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +192,13 @@ class ArchiveIndex:
         unknown = difference(covered, union(run.blocks for run in chain.runs))
         return IdChain(chain.runs, unknown, chain.contradictions)
 
+    @cached_property
+    def times(self) -> tuple[str, str] | None:
+        """When the first and the last block that are known were made; None without any."""
+        lines = list(self.lines.values())
+        ends = (next(filter(None, map(_times_in, each)), None) for each in (lines, lines[::-1]))
+        return _spanned(ends)
+
     def including(self, fresh: Iterable[ShardSummary]) -> ArchiveIndex:
         """The index with shards added or replaced by number."""
         lines, tables, is_grown = dict(self.lines), dict(self.tables), True
@@ -212,6 +232,7 @@ def index_bytes(index: ArchiveIndex) -> bytes:
         "chain_id": index.chain_id,
         "first_block": extent.held.first if extent.held else None,
         "last_block": extent.held.last if extent.held else None,
+        **times_json(index.times),
         "complete_until": extent.until,
         "complete": [range_json(run) for run in extent.complete],
         "gaps": [range_json(run) for run in extent.gaps],
@@ -251,6 +272,18 @@ def _parsed(found: Json) -> ArchiveIndex:
 
 def _tables(head: Json) -> dict[str, TableSums]:
     return {table: _sums_of(head["tables"][table]) for table in HISTORY_TABLES}
+
+
+def _times_in(line: str) -> tuple[str, str] | None:
+    """The times in a shard's line, no more of which is read."""
+    start = line.rfind('"first_time":')
+    return times_of(json.loads(f"{{{line[start:]}")) if start >= 0 else None
+
+
+def _spanned(found: Iterable[tuple[str, str] | None]) -> tuple[str, str] | None:
+    """From the first of the first times to the last of the last ones."""
+    known = [times for times in found if times is not None]
+    return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
 
 def _numbered(line: str) -> tuple[int, str]:

@@ -53,6 +53,7 @@ def chain_page(index: ArchiveIndex, replaced: Sequence[Replacement] | None) -> b
         replaced=replaced,
         ids=index.ids,
         has_lake=index.has_lake,
+        times=[f"{time[:10]} {time[11:16]} UTC" for time in index.times or ()],
     )
 
 

@@ -16,9 +16,10 @@ added within `format` 1; a reader ignores those it does not know.
                     of (a ZIP of more than one is a window: it repeats the rows of their single
                     ZIPs), each with the network's id of its file, the id of the one before it by
                     its own word, and its file's hash; an id without previous_id was not computed,
-                members [name, schema_version, from, to, rows, bytes, sha256, schema, runs?]: its
-                    CSVs; runs [header, body]: deflated bytes, plain bytes and CRC-32 of its header
-                    run and of its body runs, all that splicing needs to know
+                members [name, schema_version, from, to, rows, bytes, sha256, schema, runs?,
+                    first_time?, last_time?]: its CSVs; runs [header, body]: deflated bytes, plain
+                    bytes and CRC-32 of its header run and of its body runs, all that splicing
+                    needs to know; of a CSV of blocks when its first and last block were made
 
 `<chain id>/index.json`, the index:
 
@@ -32,7 +33,7 @@ added within `format` 1; a reader ignores those it does not know.
                     the runs of blocks covered (by either kind) and windowed (by windows)
     shards          path, from, to, bytes, sha256, covered, windowed, and tables as above; where a
                     table's covered or windowed is left out, it is that of the shard; ids, its own
-                    runs as above with their first and last segment
+                    runs as above with their first and last segment; first_time?, last_time?
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """A table's Delta log: which files the table is made of. The only module that knows deltalake.
 
-deltalake commits what is there, and writes no data. Every commit of ours carries the next number of
-the transaction `strata`, and is tried for the very version that was read, so that of two publishers
-one is refused, reads again and plans again: nothing is in a table twice, whatever each had planned.
+deltalake commits what is there, and writes no data. Every commit of ours carries a number of the
+transaction `strata`, and is tried for the very version that was read, so that of two publishers one
+is refused, reads again and plans again: nothing is in a table twice, whatever each had planned.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,18 +22,24 @@ from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
 from deltalake.transaction import AddAction, RemoveAction
 
 from exporters.lake.stored_log import StoredLog, read_stored
-from transforms.errors import IntegrityError
+from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
 from transforms.lake.columns import COLUMN_LIST, TEXTS, LakeColumn
-from transforms.stores.store import LostRaceError, Store
+from transforms.lake.statistics import fitted
+from transforms.stores.store import LostRaceError, Store, StoreAccess
 
 KEPT_HOURS = 168
 """How long a file that a table no longer names stays, for readers of older versions."""
 
 _APP = "strata"
 _KEPT = f"interval {KEPT_HOURS} hours"
+# A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
+_COMMITS = "10"
 _SKIPPING = "delta.dataSkippingStatsColumns"
 _TEXT = PrimitiveType("string")
+_NUMBERED = re.compile(r"\(os error (\d+)\)|Os \{ code: (\d+)")
+_FORBIDDEN = re.compile(r"\b(401 Unauthorized|403 Forbidden)")
+_OF_STORE = ("object store", "Generic S3 error")
 _NESTED: Mapping[str, MapType | ArrayType] = {
     TEXTS: MapType(_TEXT, _TEXT, value_contains_null=True),
     COLUMN_LIST: ArrayType(
@@ -60,9 +68,14 @@ class AddedFile:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version of a table, and the handle that a commit upon it goes through."""
+    """One version of a table, and the handle that a commit upon it goes through.
+
+    `access` is how it was opened; `plain_errors` makes sentences of what its reading raises.
+    """
 
     table: DeltaTable
+    access: StoreAccess
+    plain_errors: Callable[[], AbstractContextManager[None]]
 
     @property
     def version(self) -> int:
@@ -76,7 +89,8 @@ class Snapshot:
         return tuple(sorted((ActiveFile(*row) for row in found), key=lambda file: file.name))
 
     def _actions(self, *columns: str) -> Iterator[tuple[Any, ...]]:
-        table = self.table.get_add_actions(flatten=True)
+        with self.plain_errors():
+            table = self.table.get_add_actions(flatten=True)
         return zip(*(table.column(name).to_pylist() for name in columns), strict=True)
 
     @cached_property
@@ -96,7 +110,8 @@ class Snapshot:
 
     def statistics(self) -> dict[str, dict[str, Any]]:
         """What the log says of each file, by name: flattened columns of `get_add_actions`."""
-        table = self.table.get_add_actions(flatten=True)
+        with self.plain_errors():
+            table = self.table.get_add_actions(flatten=True)
         names = table.schema.names
         columns = [table.column(name).to_pylist() for name in names]
         return {
@@ -118,12 +133,19 @@ class DeltaLog:
 
         Raises `IntegrityError` where the log is damaged.
         """
+        try:
+            return self._opened()
+        except IntegrityError:  # a file that another writer tidied away after it was listed
+            return self._opened()
+
+    def _opened(self, version: int | None = None) -> Snapshot | None:
         access = self._store.access(self._key)
         with self._plain_errors():
             try:
-                return Snapshot(DeltaTable(access.uri, storage_options=dict(access.options)))
+                table = DeltaTable(access.uri, version, storage_options=dict(access.options))
             except TableNotFoundError:
                 return None
+        return Snapshot(table, access, self._plain_errors)
 
     def create(self, columns: Iterable[LakeColumn]) -> Snapshot:
         """Make the table if it is not there, and read it."""
@@ -140,6 +162,7 @@ class DeltaLog:
                     configuration={
                         "delta.deletedFileRetentionDuration": _KEPT,
                         "delta.logRetentionDuration": _KEPT,
+                        "delta.checkpointInterval": _COMMITS,
                         _SKIPPING: _skipping(held),
                     },
                     storage_options=dict(access.options),
@@ -148,17 +171,26 @@ class DeltaLog:
                 refused = error  # somebody else was faster, if it is there now
         made = self.snapshot()
         if made is None:
-            raise IntegrityError(f"{self.place} cannot be made: {refused}") from refused
+            raise self._plain(refused or DeltaError("what was made is not there")) from refused
+        self._make_durable(0)
         return made
 
     def add_columns(self, snapshot: Snapshot, columns: Sequence[LakeColumn]) -> Snapshot:
-        """Add columns that the table lacks, NULL in the files that are there."""
-        described = [column.name for column in columns if column.has_statistics]
+        """Add columns that the table lacks, NULL in the files that are there.
+
+        They have statistics only where these files have no rows: of others nothing is said of the
+        new columns, and deltalake's data sets for pyarrow then skip them whatever is asked.
+        """
+        once = CommitProperties(max_commit_retries=0)
+        handle = self._current(snapshot)
+        described = {column.name for column in columns if column.has_statistics}
         with self._plain_errors(), _racing(self.place):
-            snapshot.table.alter.add_columns([_field(column) for column in columns])
-            if described:
-                listed = sorted({*snapshot.statistics_of, *described})
-                snapshot.table.alter.set_table_properties({_SKIPPING: ",".join(listed)})
+            handle.alter.add_columns([_field(column) for column in columns], commit_properties=once)
+            if described and not any(file.rows for file in snapshot.files):
+                listed = ",".join(sorted(snapshot.statistics_of | described))
+                handle.alter.set_table_properties({_SKIPPING: listed}, commit_properties=once)
+        for version in range(snapshot.version + 1, handle.version() + 1):
+            self._make_durable(version)
         changed = self.snapshot()
         assert changed is not None
         return changed
@@ -177,28 +209,46 @@ class DeltaLog:
         somebody else committed since the snapshot was read.
         """
         now = int(time.time() * 1000)
-        last = snapshot.table.transaction_version(_APP) or 0
         properties = CommitProperties(
-            max_commit_retries=0, app_transactions=[Transaction(_APP, last + 1, now)]
+            max_commit_retries=0,
+            app_transactions=[Transaction(_APP, snapshot.version + 1, now)],
         )
         actions: list[AddAction | RemoveAction] = [
             RemoveAction(file.name, changes_data, now, file.bytes, {}) for file in removed
         ]
+        described = sorted(snapshot.statistics_of)
         actions += [
-            AddAction(file.name, file.bytes, {}, now, changes_data, file.statistics)
+            AddAction(
+                file.name, file.bytes, {}, now, changes_data, fitted(file.statistics, described)
+            )
             for file in added
         ]
+        handle = self._current(snapshot)
         with self._plain_errors(), _racing(self.place):
-            snapshot.table.create_write_transaction(
-                actions, "append", snapshot.table.schema(), commit_properties=properties
+            handle.create_write_transaction(
+                actions, "append", handle.schema(), commit_properties=properties
             )
-        self._make_durable()
+        self._make_durable(snapshot.version + 1)
 
-    def _make_durable(self) -> None:
+    def _current(self, snapshot: Snapshot) -> DeltaTable:
+        """The handle of a version, with credentials that are good now.
+
+        Those that it was opened with may have run out while files were written.
+        """
+        if self._store.access(self._key) == snapshot.access:
+            return snapshot.table
+        opened = self._opened(snapshot.version)
+        if opened is None:
+            raise LostRaceError(f"{self.place} was removed meanwhile")
+        return opened.table
+
+    def _make_durable(self, version: int) -> None:
         """A commit in a folder must survive a loss of power like the files that it names."""
         log = self._store.path(f"{self._key}/_delta_log/_")
         if log is not None:
-            sync_file(max(log.parent.glob("*.json"), key=lambda path: path.name))
+            for path in (*log.parent.glob(f"{version:020}.*"), log.with_name("_last_checkpoint")):
+                if path.exists():
+                    sync_file(path)
             sync_file(log.parent)
 
     def stored(self, snapshot: Snapshot) -> StoredLog:
@@ -209,10 +259,15 @@ class DeltaLog:
         """
         return read_stored(self._store, f"{self._key}/_delta_log", snapshot.version)
 
-    def expired(self, snapshot: Snapshot) -> list[str]:
-        """The names of files that no version of the last week names, orphans among them."""
+    def expired(self, snapshot: Snapshot, kept_hours: int = KEPT_HOURS) -> list[str]:
+        """The names of files that no version of the last hours names, orphans among them."""
         with self._plain_errors():
-            return snapshot.table.vacuum(retention_hours=KEPT_HOURS, dry_run=True, full=True)
+            return snapshot.table.vacuum(
+                retention_hours=kept_hours,
+                dry_run=True,
+                enforce_retention_duration=kept_hours >= KEPT_HOURS,
+                full=True,
+            )
 
     @property
     def place(self) -> str:
@@ -225,10 +280,34 @@ class DeltaLog:
             yield
         except (CommitFailedError, TableNotFoundError):
             raise
-        except DeltaError as error:
-            raise IntegrityError(
-                f"the log of {self.place} cannot be read or written: {_first_line(error)}"
-            ) from error
+        except (DeltaError, OSError) as error:
+            raise self._plain(error) from error
+
+    def _plain(self, error: Exception) -> Exception:
+        """What is the matter: with the machine, the access, the service, or else the log itself.
+
+        Raises what the store says of itself, if it cannot be read.
+        """
+        if found := _NUMBERED.search(str(error)):
+            number = int(found[1] or found[2])
+            if self._store.path(self._key) is not None:
+                return OSError(number, os.strerror(number), self.place)
+        next(self._store.list(f"{self._key}/_delta_log/_last_checkpoint"), None)
+        if _FORBIDDEN.search(str(error)):
+            return ConfigError(
+                f"access to the log of {self.place} was refused: check the credentials and the "
+                f"policy of the bucket; {_first_line(error)}"
+            )
+        if isinstance(error, OSError) or any(text in str(error) for text in _OF_STORE):
+            return ConnectionError(
+                f"{self.place} could not be read or written, so try again later; "
+                f"{_first_line(error)}"
+            )
+        return IntegrityError(
+            f"the log of {self.place} is damaged: put its folder _delta_log back from a backup, or "
+            "remove the table's folder, and strata lake publish makes it anew; "
+            f"{_first_line(error)}"
+        )
 
 
 @contextmanager
@@ -242,7 +321,9 @@ def _racing(place: str) -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    """What deltalake says, without the trace and the colours that it may add."""
+    lines = str(error).splitlines()
+    return f"deltalake says: {lines[0] if lines else type(error).__name__}"
 
 
 def _field(column: LakeColumn) -> Field:

@@ -66,20 +66,31 @@ def _merge_table(
     return fewer
 
 
-def sweep_lake(lake: Lake) -> list[str]:
+def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> list[str]:
     """Remove files that no version of the last week names, orphans of killed publishers among them.
 
-    Returns their paths below the chain's folder.
+    Returns their paths below the chain's folder. Less than a week is for who knows that nobody
+    publishes or reads.
     """
     removed = []
     for table in tables_there(lake):
-        version = LakeTable(lake, table).version()
-        names = lake.log(table).expired(version.snapshot) if version else []
-        removed += [lake.path(table, name) for name in names if FileName.parse(name)]
-        removed += _unfinished(lake, table)
-    for path in removed:
-        lake.archive.store.delete(lake.archive.key(path))
+        found = [*_expired(lake, table, kept_hours), *_unfinished(lake, table, kept_hours)]
+        for path in found:
+            lake.archive.store.delete(lake.archive.key(path))
+        removed += found
     return removed
+
+
+def _expired(lake: Lake, table: str, kept_hours: int) -> list[str]:
+    version = LakeTable(lake, table).version()
+    names = lake.log(table).expired(version.snapshot, kept_hours) if version else []
+    ours = [name for name in names if FileName.parse(name)]
+    if not ours:
+        return []
+    # What was left by a killed publisher may have been taken up while it was listed.
+    newest = LakeTable(lake, table).version()
+    named = {file.name for file in newest.snapshot.files} if newest else set()
+    return [lake.path(table, name) for name in ours if name not in named]
 
 
 def tables_there(lake: Lake) -> list[str]:
@@ -89,11 +100,11 @@ def tables_there(lake: Lake) -> list[str]:
     return sorted({key.partition("/")[0] for key in keys if "/" in key})
 
 
-def _unfinished(lake: Lake, table: str) -> list[str]:
+def _unfinished(lake: Lake, table: str, kept_hours: int) -> list[str]:
     """What killed commits left in a log's folder, a week later."""
     folder = lake.path(table, "_delta_log/")
     start = len(lake.archive.key(folder))
-    oldest = time.time() - KEPT_HOURS * 3600
+    oldest = time.time() - kept_hours * 3600
     return [
         f"{folder}{info.key[start:]}"
         for info in lake.archive.store.list(lake.archive.key(folder))

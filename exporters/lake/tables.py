@@ -16,6 +16,7 @@ from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.columns import LakeColumn
 from transforms.lake.statistics import Statistics
 from transforms.stores.store import LostRaceError, content_sha256, content_size
+from transforms.tables.registry import fold_case
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Version:
     @property
     def spelling(self) -> Mapping[str, str]:
         """How the table writes its columns' names, by their lower case."""
-        return {name.lower(): name for name in self.snapshot.columns}
+        return {fold_case(name): name for name in self.snapshot.columns}
 
     @cached_property
     def ours(self) -> tuple[HeldFile, ...]:
@@ -194,10 +195,10 @@ class LakeTable:
 
     def _lacking(self, snapshot: Snapshot, columns: Iterable[LakeColumn]) -> list[LakeColumn]:
         """The columns that the table has not. Raises `ConflictError` for one of another type."""
-        held = {name.lower(): (name, kind) for name, kind in snapshot.columns.items()}
+        held = {fold_case(name): (name, kind) for name, kind in snapshot.columns.items()}
         lacking = {}
         for column in columns:
-            name, kind = held.get(column.name.lower(), ("", ""))
+            name, kind = held.get(fold_case(column.name), ("", ""))
             if not name:
                 lacking[column.name] = column
             elif kind != column.type:

@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from exporters.archive.documents import CHAINS, HOME
+from exporters.archive.chain_list import CHAINS
+from exporters.archive.documents import HOME
 from exporters.verifying.listing import Listing
 from transforms.objects import ObjectInfo
 from transforms.stores.store import SCRATCH, Store

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from exporters.archive.archive import Archive, read_small
-from exporters.archive.documents import CHAINS, HOME, Document, chains, documents
+from exporters.archive.chain_list import CHAINS, chains
+from exporters.archive.documents import HOME, Document, documents
 from exporters.archive.ledger import LEDGER, LEDGER_COPY, right_ledger
 from exporters.verifying.right_store import RightStore
 from transforms.errors import IntegrityError

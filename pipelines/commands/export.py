@@ -13,14 +13,23 @@ from exporters.exports.range_export import RangeExport
 from exporters.names import NameStyle
 from exporters.zips.layout import Layout
 from pipelines.commands.display import Screen
-from pipelines.commands.options import archive_option, json_option, open_site, warehouse_option
+from pipelines.commands.options import (
+    archive_option,
+    json_option,
+    open_site,
+    range_options,
+    warehouse_option,
+)
+from pipelines.site.site import Site
 from transforms.warehouse.holdings import CatalogHoldings
+from transforms.warehouse.range_choice import Choice, choose_between
 
 
 @click.command("export", short_help="Write one table over a range of blocks as a ZIP.")
 @click.argument("table")
-@click.argument("first", metavar="FROM", type=int)
-@click.argument("last", metavar="TO", type=int)
+@click.argument("first", metavar="[FROM", type=int, required=False)
+@click.argument("last", metavar="TO]", type=int, required=False)
+@range_options
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -43,8 +52,10 @@ from transforms.warehouse.holdings import CatalogHoldings
 @json_option
 def command(
     table: str,
-    first: int,
-    last: int,
+    first: int | None,
+    last: int | None,
+    start: str | None,
+    end: str | None,
     out: Path | None,
     dry_run: bool,
     name_style: str | None,
@@ -55,13 +66,20 @@ def command(
 ) -> None:
     """Write TABLE over blocks FROM to TO (both inclusive) as a ZIP of exact CSVs.
 
-    FROM must be the first block of a segment, TO the last block of one. Published ZIPs are joined
+    FROM must be the first block of a segment, TO the last block of one. With --from and --to, which
+    may be times, it takes all segments that these touch, and says which. Published ZIPs are joined
     as they lie, so this takes as long as copying them.
     """
     if out is None and not dry_run:
         raise click.UsageError("give --out FOLDER, or --dry-run to see what it would be")
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
+    choice = _choice(site, (first, last), start, end)
+    if choice is not None:
+        screen.message(f"taking {choice}")
+        first, last = choice.blocks.first, choice.blocks.last
+    assert first is not None
+    assert last is not None
     style = NameStyle(name_style) if name_style else site.settings.name_style
     warnings: list[str] = []
 
@@ -78,7 +96,19 @@ def command(
                 export = site.with_progress(advance).export(table, first, last, style, warn)
         path = _write(screen, export.layout, None if dry_run else out)
         _show(screen, export, path)
-    screen.document({**_facts(export, path), "warnings": warnings})
+    chosen = {} if choice is None else {"chosen": choice.facts()}
+    screen.document({**_facts(export, path), **chosen, "warnings": warnings})
+
+
+def _choice(
+    site: Site, blocks: tuple[int | None, int | None], start: str | None, end: str | None
+) -> Choice | None:
+    """The range that --from and --to choose; None where FROM and TO were given."""
+    if blocks == (None, None) and (start or end):
+        return choose_between(site.warehouse, start, end)
+    if None in blocks or start or end:
+        raise click.UsageError("give two blocks, FROM TO, or else --from and --to")
+    return None
 
 
 def _write(screen: Screen, layout: Layout, folder: Path | None) -> Path | None:

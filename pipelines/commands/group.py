@@ -10,8 +10,8 @@ import click
 from pipelines.stopping import leave_signals
 
 COMMANDS = (
-    *("sample", "run", "load", "captures", "publish", "export"),
-    *("sql", "status", "verify", "repair", "compact", "lake"),
+    *("sample", "run", "load", "captures", "publish", "export", "fetch"),
+    *("sql", "shell", "blocks", "status", "verify", "repair", "compact", "lake"),
 )
 """In the order in which one meets them."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from exporters.settings import read_locations
-from pipelines.settings import Settings
-from pipelines.site.site import Site
+if TYPE_CHECKING:
+    from pipelines.site.site import Site
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -24,9 +23,23 @@ warehouse_option = click.option(
 archive_option = click.option(
     "--archive", metavar="PLACE", help="Folder or s3:// address of the exports [STRATA_ARCHIVE]."
 )
+_from_option = click.option(
+    "--from",
+    "start",
+    metavar="WHEN",
+    help="First block, date or time in UTC: 5000, 2023-06-01, 2023-06-01T12:30:00Z.",
+)
+_to_option = click.option(
+    "--to", "end", metavar="WHEN", help="The last one, which belongs to it; a date is a whole day."
+)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, for programs."
 )
+
+
+def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--from` and `--to` as `start` and `end`: blocks, dates or times."""
+    return _from_option(_to_option(command))
 
 
 def two_heights(text: str) -> tuple[int, int]:
@@ -41,5 +54,19 @@ def open_site(
     source: str | None = None, warehouse: str | None = None, archive: str | None = None
 ) -> Site:
     """The site that options and environment name; nothing is touched yet."""
+    # A client that only fetches has none of the packages that these need.
+    from exporters.settings import read_locations
+    from pipelines.settings import Settings
+    from pipelines.site.site import Site
+
     settings = read_locations(Settings, source=source, warehouse=warehouse, archive=archive)
     return Site(settings)
+
+
+def check_lake(site: Site) -> None:
+    """Raise `ConfigError` where there should be a lake, and none can lie."""
+    if site.settings.lake:
+        # deltalake takes its time to import, which whoever has no lake need not pay.
+        from pipelines.site.lake import check_place
+
+        check_place(site)

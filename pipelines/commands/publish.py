@@ -20,6 +20,7 @@ from pipelines.commands.failures import CONFLICT, DAMAGED, FINDINGS, OK
 from pipelines.commands.lake_report import lake_facts, show_lake
 from pipelines.commands.options import (
     archive_option,
+    check_lake,
     json_option,
     open_site,
     two_heights,
@@ -79,6 +80,7 @@ def command(
         raise click.UsageError("--table and --blocks say what --replace is about")
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
+    check_lake(site)
     chain_id = site.loaded_catalog().chain_id
     finish_interrupted(site)
     remove_published_parts(site)

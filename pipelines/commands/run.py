@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, MACHINE, OK
 from pipelines.commands.options import (
     archive_option,
+    check_lake,
     json_option,
     open_site,
     source_option,
@@ -51,6 +51,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
+    check_lake(site)
     if site.settings.embedded and not Path(site.settings.source).exists():
         screen.message(f"Writing a sample history to {site.settings.source}")
         write_sample(Path(site.settings.source))
@@ -129,7 +130,7 @@ def _next_steps(site: Site, status: SiteStatus) -> Iterator[str]:
     yield "Next:"
     yield f"  make ui{variables}  # the runs and assets in Dagster's web interface"
     if site.warehouse.in_folder:
-        yield f"  duckdb -readonly {os.path.relpath(site.warehouse.current)}"
+        yield f"  {strata} shell{warehouse}  # SQL over the warehouse"
     else:
         yield f"  {strata} sql 'from blocks limit 5'{warehouse}"
     yield f"  {strata} export orders {run.first} {run.last} --out exports{places}"

@@ -120,6 +120,8 @@ def _show(
     until = status.complete_until
     screen.show(f"complete until block {until}" if until is not None else "nothing is complete yet")
     screen.show(f"{status.blocks_behind} blocks behind the newest segment")
+    if status.not_in_lake:
+        screen.show(f"loaded and not in the lake: {_joined(map(str, _runs(status.not_in_lake)))}")
 
 
 def _show_ids(screen: Screen, ids: IdReport) -> None:
@@ -153,7 +155,12 @@ def _facts(status: SiteStatus, held: dict[str, _Stretch]) -> dict[str, Any]:
         ],
         "complete_until": status.complete_until,
         "blocks_behind": status.blocks_behind,
+        "not_in_lake": _listed(_runs(status.not_in_lake)),
     }
+
+
+def _runs(segments: Sequence[BlockRange]) -> Sequence[BlockRange]:
+    return tuple(contiguous_runs(segments))
 
 
 def _listed(ranges: Iterable[BlockRange]) -> list[str]:

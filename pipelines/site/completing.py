@@ -11,6 +11,7 @@ from itertools import groupby
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
+from exporters.archive.hash_file import put_hash_file
 from exporters.archive.ledger import Replacement, mend_ledger, record
 from exporters.archive.shards import shard_number
 from exporters.publishing.adopting import Recovery, adopt, neighbours
@@ -20,7 +21,6 @@ from exporters.publishing.publish import (
     Published,
     name_in_shards,
     publish_zips,
-    put_hash_file,
 )
 from exporters.publishing.request import PublishRequest
 from exporters.publishing.windows import window_of, window_request

@@ -7,8 +7,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from exporters.archive.documents import refresh
+from exporters.archive.documents import refresh, sound_index
 from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.sums import completeness
 from exporters.lake.lake import Lake
 from exporters.lake.loaded import history_receipts, rows_over
 from exporters.lake.maintenance import merge_lake, sweep_lake, tables_there
@@ -19,6 +20,7 @@ from exporters.lake.state import correct_state, publish_state
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
+from pipelines.site.published import is_held, published_entries
 from pipelines.site.site import Site, no_progress
 from pipelines.site.unfit import unfit
 from transforms.blocks import BlockRange, contiguous_runs
@@ -28,6 +30,11 @@ from transforms.lake.state_rows import state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.volumes import Progress
+
+
+def check_place(site: Site) -> None:
+    """Raise `ConfigError` where no lake can lie beside the archive, before anything is written."""
+    site.store.access("x")
 
 
 def site_lake(site: Site) -> Lake:
@@ -40,11 +47,12 @@ def publish_to_lake(
 ) -> LakeReport:
     """Put into the lake what it lacks of segments (loaded, ascending, at least one).
 
-    Then the newest current state; small neighbouring files are merged. Segments that fail a check
-    which must hold before anything is published are in the report, and the others go on.
+    Then the newest current state; small neighbouring files are merged. Segments that are not
+    published as they are loaded, or fail a check that must hold before anything is, are in the
+    report, and the others go on.
     """
     lake = site_lake(site)
-    problems = unfit(site, segments, tables)
+    problems = {**_unpublished(site, lake, segments, tables), **unfit(site, segments, tables)}
     report = _unfit(problems)
     fit = [blocks for blocks in segments if blocks not in problems]
     if fit:
@@ -54,6 +62,21 @@ def publish_to_lake(
     report = report.and_(_publish_state(site, lake))
     name_lake(lake)
     return report.and_(_merged(site, lake))
+
+
+def _unpublished(
+    site: Site, lake: Lake, segments: Sequence[BlockRange], tables: Sequence[str]
+) -> dict[BlockRange, tuple[str, ...]]:
+    """The segments that the archive has not, or has otherwise: the lake has what the ZIPs have."""
+    known = {
+        (one.table, one.blocks): one for one in published_entries(lake.archive, segments, tables)
+    }
+    found: dict[BlockRange, tuple[str, ...]] = {}
+    for receipt in history_receipts(site.warehouse, segments):
+        if receipt.table in tables and not is_held(receipt, known):
+            what = f"the archive has not this text of {receipt.table}: run strata publish first"
+            found[receipt.blocks] = (*found.get(receipt.blocks, ()), what)
+    return found
 
 
 def _publish_state(site: Site, lake: Lake) -> LakeReport:
@@ -71,7 +94,7 @@ def _merged(site: Site, lake: Lake) -> LakeReport:
 
 def name_lake(lake: Lake) -> None:
     """Let index and page name the lake, if they do not yet."""
-    if not lake.archive.index().has_lake:
+    if not sound_index(lake.archive).has_lake:
         refresh(lake.archive, ())
 
 
@@ -199,11 +222,16 @@ def _status(version: Version, loaded: Sequence[BlockRange]) -> LakeTableStatus:
 
 
 def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
-    """Put into the lake whatever it lacks of what is loaded, a batch at a time.
+    """Put into the lake whatever it lacks of what is published, a batch at a time.
 
     `advance` is called with the bytes of the files that were just published.
     """
-    missing = lacking_segments(site)
+    published = completeness(sound_index(site_lake(site).archive).tables).complete
+    missing = [
+        blocks
+        for blocks in lacking_segments(site)
+        if any(run.first <= blocks.first and blocks.last <= run.last for run in published)
+    ]
     keys = [blocks.key for blocks in missing]
     report = LakeReport()
     for batch in plan_batches(missing, keys, site.settings.batch):

@@ -18,10 +18,10 @@ from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
 from exporters.publishing.windows import due_windows, window_request, windows_over
 from pipelines.site.journal import journaled, refresh_interrupted
+from pipelines.site.published import is_held, published_entries
 from pipelines.site.site import Site
 from pipelines.site.unfit import unfit
 from transforms.blocks import BlockRange, contiguous_runs
-from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.catalog import Catalog
@@ -52,13 +52,17 @@ def publish_segments(
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [r for r in site.receipts(segments) if r.table in tables]
-    known = {(entry.table, entry.blocks): entry for entry in _entries(archive, segments, tables)}
+    known = {
+        (entry.table, entry.blocks): entry for entry in published_entries(archive, segments, tables)
+    }
     missing = [receipt for receipt in receipts if not is_held(receipt, known)]
     missing, refused = _fit(site, missing, tables)
     with journaled(site.journal, map(shard_number, segments)):
         report = _publish_parts(site, archive, missing, _loaded(catalog, segments))
     report = replace(report, failed=(*refused, *report.failed))
-    entries = tuple(_entries(archive, segments, tables)) if missing else tuple(known.values())
+    entries = (
+        tuple(published_entries(archive, segments, tables)) if missing else tuple(known.values())
+    )
     for entry in entries:
         site.stage.remove(archive.chain_id, entry.table, entry.blocks)
     return PublishOutcome(archive, entries, report)
@@ -201,30 +205,6 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
 def _counted(before: PublishedTable | None, entry: Entry) -> PublishedTable:
     zips, rows, size = (before.zips, before.rows, before.bytes) if before else (0, 0, 0)
     return PublishedTable(entry.table, zips + 1, rows + entry.rows, size + entry.bytes, entry)
-
-
-def _entries(
-    archive: Archive, segments: Sequence[BlockRange], tables: Collection[str]
-) -> Iterator[Entry]:
-    """What the archive has of exactly these segments: single-segment ZIPs, by block.
-
-    Reads their shards only; one that is damaged has nothing, and publishing makes it again.
-    """
-    wanted = frozenset(segments)
-    for number in sorted(set(map(shard_number, wanted))):
-        try:
-            entries = archive.shard(number).entries
-        except IntegrityError:
-            continue
-        for entry in entries:
-            if entry.blocks in wanted and entry.table in tables and not entry.is_window:
-                yield entry
-
-
-def is_held(receipt: Receipt, known: Mapping[tuple[str, BlockRange], Entry]) -> bool:
-    """Whether the archive's entries `known` have a receipt's very CSV."""
-    entry = known.get((receipt.table, receipt.blocks))
-    return entry is not None and entry.members[0].sha256 == receipt.sha256
 
 
 def _publish_parts(

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import INDEX, chains
+from exporters.archive.chain_list import chains
+from exporters.archive.documents import INDEX
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
 from exporters.verifying.expected import Expected, ExpectedOfHolding, NothingExpected

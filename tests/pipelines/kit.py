@@ -26,7 +26,10 @@ def blocks(*numbers: int) -> tuple[BlockRange, ...]:
 
 
 def site_settings(folder: Path) -> Settings:
-    """A source, which is made, a warehouse and an archive below a folder; three to a batch."""
+    """A source, which is made, a warehouse and an archive below a folder; three to a batch.
+
+    There is no lake: that takes as long as the rest, and has tests of its own.
+    """
     source = folder / "source"
     source.mkdir(parents=True)
     return Settings(
@@ -34,6 +37,7 @@ def site_settings(folder: Path) -> Settings:
         warehouse=str(folder / "warehouse"),
         archive=str(folder / "archive"),
         batch=3,
+        lake=False,
     )
 
 

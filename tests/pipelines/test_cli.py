@@ -159,7 +159,7 @@ def test_run_loads_and_publishes_through_dagster_and_then_has_nothing_to_do(
     assert first.json["complete_until"] == 10
     assert again.code == 0
     assert "Nothing new: 1 segments of kit-chain are published" in again.out
-    assert "duckdb -readonly" in again.out
+    assert f"strata shell --warehouse {settings.warehouse}" in again.out
     assert (tmp_path / "home" / "dagster.yaml").exists()
 
 
@@ -255,6 +255,37 @@ def test_a_dry_run_says_exactly_what_the_export_will_be(
         info.compress_size,
         f"{info.CRC:08x}",
     )
+
+
+def test_times_and_heights_choose_whole_segments(at_published: Strata) -> None:
+    answer = at_published("blocks", "--from", "2023-01-01T00:00:03Z", "--to", "9", "--segments")
+    assert answer.code == 0
+    assert answer.out.startswith("blocks 1-10 (1 segment), 2023-01-01T00:00:01.000000Z to ")
+
+    facts = at_published("blocks", "--to", "2023-01-01", "--segments", "--json").json
+    assert facts == {
+        "from_block": 1,
+        "to_block": 20,
+        "first_time": "2023-01-01T00:00:01.000000Z",
+        "last_time": "2023-01-01T00:00:20.000000Z",
+        "segment_count": 2,
+        "segments": [
+            {
+                "blocks": f"{first}-{first + 9}",
+                "times": [f"2023-01-01T00:00:{one:02d}.000000Z" for one in (first, first + 9)],
+            }
+            for first in (1, 11)
+        ],
+    }
+
+
+def test_an_export_takes_times_and_says_what_it_took(at_published: Strata) -> None:
+    answer = at_published(
+        *("export", "blocks", "--from", "2023-01-01T00:00:11Z", "--dry-run", "--json")
+    )
+    assert "taking blocks 11-20 (1 segment)" in answer.err
+    assert answer.json["name"] == f"{KIT_CHAIN}-blocks-11-20.zip"
+    assert (answer.json["chosen"]["from_block"], answer.json["chosen"]["to_block"]) == (11, 20)
 
 
 def test_names_can_be_padded_as_the_network_does(at_published: Strata) -> None:
@@ -401,6 +432,17 @@ def test_verify_leaves_with_5_where_something_is_gone(strata: Strata, settings: 
         (["export", "nothing", "1", "20", "--out", "x"], 3, "is no table"),
         (["export", "blocks", "one", "20", "--out", "x"], 2, "not a valid integer"),
         (["export", "blocks", "1", "20"], 2, "--dry-run"),
+        (["export", "blocks", "1", "--dry-run"], 2, "give two blocks, FROM TO, or else --from"),
+        (["export", "blocks", "--dry-run"], 2, "give two blocks, FROM TO, or else --from"),
+        (["export", "blocks", "1", "20", "--to", "20", "--dry-run"], 2, "or else --from and --to"),
+        (
+            ["export", "blocks", "--from", "21", "--dry-run"],
+            3,
+            "no segment lies from 21: the wareh",
+        ),
+        (["blocks", "--from", "yesterday"], 3, "'yesterday' is neither a block nor a time"),
+        (["blocks", "--from", "2024-01-01"], 3, "holds blocks 1-20 (2 segments), 2023-01-01T00:0"),
+        (["blocks", "--from", "9", "--to", "3"], 3, "3 is before 9"),
         (["sql", "selekt"], 2, "the query cannot be run"),
         (["sql", "select 1", "--format", "xml"], 2, "not one of"),
         (["sql", "select 1", "--out", "x"], 2, "--out needs --format"),
@@ -412,7 +454,8 @@ def test_verify_leaves_with_5_where_something_is_gone(strata: Strata, settings: 
         (["sql", "select 1", "--json", "--format", "csv"], 2, "exclude each other"),
         (["load", "--source", "/nowhere/at/all"], 2, "/nowhere/at/all does not exist"),
         (["load", "--source", "ftp://host/x"], 2, "is no store"),
-        (["fetch"], 2, "No such command"),
+        (["fetch"], 2, "Missing argument"),
+        (["fecth"], 2, "No such command"),
         (["load", "--warehouse", "/dev/null/x"], 7, "Not a directory"),
     ],
 )

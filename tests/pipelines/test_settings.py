@@ -78,6 +78,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         poll_seconds=6,
         require_id_chain=True,
         load_memory_mb=700,
+        lake=False,
         keep_runs_days=8,
     )
     defaults = Settings()

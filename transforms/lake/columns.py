@@ -2,7 +2,8 @@
 
 The lake has the types that Delta tables and the engines that read them share. What they cannot hold
 stands as text in the row's `_raw` map, beside the texts that a volume keeps there, so that nothing
-is lost (spec 2.8): times that are infinite or outside the years 1 to 9999, and every cell of a
+is lost (spec 2.8): times that are infinite or outside the years 1 to 9999, of which the last
+millisecond is left out, and every cell of a
 column whose name Delta does not allow.
 """
 
@@ -34,7 +35,9 @@ _TYPES = {
 }
 # Stricter than Delta, which refuses spaces and ,;{}()= only: engines differ in what they can quote.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FIRST_TIME, _LAST_TIME = "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"
+# The log has milliseconds, and must have the greatest time of a file rounded up: readers skip files
+# of which it has none.
+_FIRST_TIME, _LAST_TIME = "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00"
 _SKIPPED_BY = frozenset({"short", "integer", "long", "timestamp"})
 
 

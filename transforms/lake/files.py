@@ -18,7 +18,7 @@ from transforms.duck import Connection, quote_files, quote_name, quote_text, wor
 from transforms.errors import IntegrityError
 from transforms.lake.columns import LakeColumn, lake_columns, lake_rows, stored_values
 from transforms.lake.statistics import Statistics, read_statistics
-from transforms.tables.registry import Column
+from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import table_digests
 from transforms.warehouse.shapes import shapes_of
@@ -31,7 +31,9 @@ _TYPES = {
     "long": "BIGINT",
     "timestamp": "TIMESTAMP WITH TIME ZONE",
 }
-_OPTIONS = "format parquet, parquet_version v2, compression zstd, compression_level 3"
+# Version 2 as DuckDB writes it packs integers in runs of 256, in which Rust's Parquet library, and
+# so Daft, delta-rs and DataFusion, cannot skip rows (apache/arrow-rs, issue 11018).
+_OPTIONS = "format parquet, parquet_version v1, compression zstd, compression_level 3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def write_file(
     """
     shape = shapes_of(receipts).get(table)
     columns = [
-        replace(column, name=spelling.get(column.name.lower(), column.name))
+        replace(column, name=spelling.get(fold_case(column.name), column.name))
         for column in (shape.column_list() if shape else ())
     ]
     path = scratch / f"{table}.parquet"

@@ -8,7 +8,7 @@ readers of Delta's JSON take them for 64-bit numbers or floats and skip files th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +17,6 @@ from transforms.duck import Connection, quote_name
 from transforms.lake.columns import OWN_COLUMNS, LakeColumn
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_MILLISECOND = 253_402_300_799_999  # of the year 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,21 @@ def read_statistics(con: Connection, source: str, columns: Sequence[LakeColumn])
     return Statistics(rows, json.dumps(found, separators=(",", ":")))
 
 
+def fitted(statistics: str, described: Iterable[str]) -> str:
+    """A file's statistics of the very columns that its table has them of.
+
+    A column that the file lacks is NULL in all its rows, which must be said: of a column that a
+    table describes and a file does not, deltalake tells pyarrow that no value of it is there.
+    """
+    found = json.loads(statistics)
+    nulls = {name: found["nullCount"].get(name, found["numRecords"]) for name in described}
+    ends = {
+        end: {name: value for name, value in found[end].items() if name in nulls}
+        for end in ("minValues", "maxValues")
+    }
+    return json.dumps(found | ends | {"nullCount": nulls}, separators=(",", ":"))
+
+
 def _asked(column: LakeColumn) -> str:
     name = quote_name(column.name)
     least, greatest = f"min({name})", f"max({name})"
@@ -64,7 +78,7 @@ def _shown(
     for column, value in zip(columns, values, strict=True):
         if column.type != "timestamp" or value is None:
             shown[column.name] = value
-        elif milliseconds(value) <= _LAST_MILLISECOND:
+        else:
             time = _EPOCH + timedelta(milliseconds=milliseconds(value))
             shown[column.name] = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {name: value for name, value in shown.items() if value is not None}

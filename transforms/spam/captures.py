@@ -18,7 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from transforms.duck import Connection, attached, read_only_connection, working_connection
+from transforms.duck import (
+    STORAGE,
+    Connection,
+    attached,
+    read_only_connection,
+    working_connection,
+)
 from transforms.objects import ObjectInfo, ObjectReader
 from transforms.spam.files import PREFIX, SUFFIXES, FoundCapture, RefusedLine, read_captures
 
@@ -83,7 +89,7 @@ def write_captures(
     """
     report = CaptureReport()
     scratch = path.parent
-    with working_connection(scratch) as con, attached(con, path, "fresh"):
+    with working_connection(scratch) as con, attached(con, path, "fresh", f"({STORAGE})"):
         _begin(con, current, map(_recorded, fresh))
         for info in fresh:
             reader.fetch(info.key, scratch / "capture")

@@ -36,6 +36,7 @@ from transforms.stores.store import (
     LostRaceError,
     PutResult,
     StoreAccess,
+    checked_address,
     checked_key,
     conflict,
     content_chunks,
@@ -108,7 +109,7 @@ class FolderStore:
 
     def access(self, key: str) -> StoreAccess:
         """How another library reaches what lies below `key/`: by its absolute path."""
-        return StoreAccess(str(self._path(key).absolute()), {})
+        return StoreAccess(checked_address(str(self._path(key).absolute())), {})
 
     def put_if_absent(
         self,

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from boto3.session import Session
 from botocore.config import Config
@@ -36,6 +37,7 @@ from transforms.stores.store import (
     PutResult,
     S3Options,
     StoreAccess,
+    checked_address,
     checked_key,
     conflict,
     content_sha256,
@@ -144,27 +146,30 @@ class S3Store:
     def access(self, key: str) -> StoreAccess:
         """How another library reaches what lies below `key/`: by what boto3 found, and as of now.
 
-        Others look for credentials and endpoints in fewer places.
+        Others look for credentials and endpoints in fewer places, and in the environment for what
+        they are not told. Raises `ConfigError` for a key that they understand otherwise.
         """
         with self._plain_errors(key):
             found = self._session.get_credentials()
             held = found.get_frozen_credentials() if found else None
         endpoint = self._client.meta.endpoint_url
-        options: dict[str, str | None] = {
+        options = {
+            "aws_endpoint": endpoint,
             "aws_endpoint_url": endpoint,
+            "aws_endpoint_url_s3": endpoint,
             "aws_region": self._client.meta.region_name,
             "aws_allow_http": str(endpoint.startswith("http://")).lower(),
             "aws_virtual_hosted_style_request": "false",
             "aws_conditional_put": "etag",
+            "aws_skip_signature": str(held is None).lower(),
+            "max_retries": str(2 * self._options.attempts),  # shorter pauses than boto3's
         }
-        if held is None:
-            options["aws_skip_signature"] = "true"
-        else:
-            options["aws_access_key_id"] = held.access_key
-            options["aws_secret_access_key"] = held.secret_key
+        if held is not None:
+            options["aws_access_key_id"] = held.access_key or ""
+            options["aws_secret_access_key"] = held.secret_key or ""
             options["aws_session_token"] = held.token or ""
-        kept = {name: value for name, value in options.items() if value}
-        return StoreAccess(f"s3://{self._bucket}/{self._key(key)}", kept)
+        path = quote(checked_address(self._key(key)))
+        return StoreAccess(f"s3://{self._bucket}/{path}", options)
 
     def facts(self) -> StoreFacts:
         """What the service honours, tried unless this machine did so less than a day ago.

@@ -27,6 +27,8 @@ SCRATCH = ".strata-scratch"
 
 _READINGS = 4
 _KEY_PART = re.compile(r"[^/\\\x00-\x1f]+")
+# What libraries that take a path for an address understand otherwise.
+_NO_ADDRESS = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f]")
 
 
 class LostRaceError(BusyError):
@@ -144,6 +146,19 @@ def checked_key(key: str) -> str:
     ):
         raise ConfigError(f"{key!r} is not a plain key: names joined by single slashes")
     return key
+
+
+def checked_address(path: str) -> str:
+    """Return `path` if other libraries find the same there. Raises `ConfigError`.
+
+    They take escapes of addresses for what they stand for, and a backslash for a slash.
+    """
+    if found := _NO_ADDRESS.search(path):
+        raise ConfigError(
+            f"{path!r} has {found[0]!r} in it and deltalake opens no tables there: name another "
+            "place, or leave the lake out (STRATA_LAKE=0)"
+        )
+    return path
 
 
 def content_chunks(content: Path | bytes) -> Iterator[bytes]:

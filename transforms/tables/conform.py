@@ -55,7 +55,7 @@ def _render_double(sql: str) -> str:
     digits = f"regexp_replace({figures}, '^(-?\\d)(\\d+)$', '\\1.\\2')"
     return (
         f"case when isnan({sql}) then 'NaN' when isinf({sql}) "
-        f"then if({sql} > 0, 'Infinity', '-Infinity') "
+        f"then case when {sql} > 0 then 'Infinity' else '-Infinity' end "
         f"when abs({sql}) >= 1e15 and abs({sql}) < 1e16 then {digits} || 'e+15' else {plain} end"
     )
 

@@ -1,12 +1,15 @@
-"""The names of enum values that the network's database keeps as numbers (spec 2.5 and 7.2).
+"""Which columns are enums, and the names of values that are numbers (spec 2.5 and 7.2).
 
-Enums that PostgreSQL knows as types are text in a segment already and need no name here.
+Enums that PostgreSQL knows as types are names in a segment already, as are some columns of text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+
+from transforms.tables.meanings import is_enum
+from transforms.tables.registry import Column
 
 
 def _named(prefix: str, names: str) -> Mapping[int, str]:
@@ -121,6 +124,13 @@ _ACCOUNT_TYPE = _named(
     """,
 )
 
+_MARGIN_MODE = _named("MARGIN_MODE_", "UNSPECIFIED CROSS_MARGIN ISOLATED_MARGIN")
+_SIZE_OVERRIDE = _named("SIZE_OVERRIDE_SETTING_", "UNSPECIFIED NONE POSITION")
+_DISPATCH_METRIC = _named(
+    "DISPATCH_METRIC_",
+    "UNSPECIFIED MAKER_FEES_PAID MAKER_FEES_RECEIVED LP_FEES_RECEIVED MARKET_VALUE",
+)
+
 _ORDERS = {
     "side": _SIDE,
     "time_in_force": _TIME_IN_FORCE,
@@ -134,7 +144,13 @@ _NAMES: Mapping[str, Mapping[str, Mapping[int, str]]] = {
     "orders_live": _ORDERS,
     "trades": {"aggressor": _SIDE, "type": _TRADE_TYPE},
     "accounts": {"type": _ACCOUNT_TYPE},
+    "party_margin_modes": {"margin_mode": _MARGIN_MODE},
+    "stop_orders": {"size_override_setting": _SIZE_OVERRIDE},
+    "stop_orders_live": {"size_override_setting": _SIZE_OVERRIDE},
+    "transfers": {"dispatch_metric": _DISPATCH_METRIC},
 }
+_TEXTS = frozenset({("ledger", "type"), ("rewards", "reward_type")})
+"""Enums that the network's database keeps as the names, in columns of text."""
 
 
 def enum_names(table: str, column: str) -> Mapping[int, str] | None:
@@ -143,3 +159,8 @@ def enum_names(table: str, column: str) -> Mapping[int, str] | None:
     A number without a name comes from a newer network and stays a number.
     """
     return _NAMES.get(table, {}).get(column)
+
+
+def is_enum_name(table: str, column: Column) -> bool:
+    """Whether a column holds the names of an enum's values."""
+    return is_enum(column.type) or (table, column.name) in _TEXTS

@@ -23,6 +23,7 @@ class _Meanings(NamedTuple):
     columns: Mapping[str, Mapping[str, str]]
     names: Mapping[str, str]
     types: Mapping[str, str]
+    caveats: Mapping[str, str]
 
 
 @cache
@@ -34,6 +35,11 @@ def _meanings() -> _Meanings:
 def table_meaning(table: str) -> str:
     """One sentence on what a table holds; the table's name where nothing is known of it."""
     return _meanings().tables.get(table, f"The network's table {table}.")
+
+
+def history_of(table: str) -> str | None:
+    """The history table whose latest rows a table keeps."""
+    return _meanings().twins.get(table)
 
 
 def column_meaning(table: str, column: str) -> str:
@@ -48,10 +54,19 @@ def column_meaning(table: str, column: str) -> str:
     return known.names.get(column) or _by_type(table, column)
 
 
+def type_caveat(duckdb_type: str, table: str) -> str:
+    """What to mind of a DuckDB type's values in `main.<table>`; empty where there is nothing."""
+    return _meanings().caveats.get(duckdb_type, "").format(table=table)
+
+
+def is_enum(column_type: str) -> bool:
+    """Whether a type of the network's database is an enum: all others have a text of their own."""
+    return column_type not in _meanings().types
+
+
 def _by_type(table: str, column: str) -> str:
     """The column's name in words and the kind of its values."""
     known = known_table(table, _NEWEST_VERSION)
     types = {each.name: each.type for each in known.schema.columns} if known else {}
     words = column.replace("_", " ").capitalize()
-    # A type without a text of its own is an enum of the network's database.
     return f"{words}: {_meanings().types.get(types.get(column, UNKNOWN_TYPE), 'a name')}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -49,6 +50,12 @@ MAX_COLUMNS = 1600
 """How many columns a table of PostgreSQL, and so of the network, can have."""
 
 _QUOTING = frozenset('"\r')
+_FOLDED = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def fold_case(name: str) -> str:
+    """A column's name as DuckDB compares it: of letters only A to Z are folded."""
+    return name.translate(_FOLDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +134,16 @@ def known_table(table: str, version: int) -> KnownTable | None:
     return state
 
 
+def table_changes(table: str) -> tuple[tuple[int, KnownTable | None], ...]:
+    """Every schema version that changed the table, ascending, and what it is since; None: gone."""
+    return _changes().get(table, ())
+
+
+def tables_ever() -> tuple[str, ...]:
+    """The names of all tables that a schema version has or had, sorted."""
+    return tuple(sorted(_changes()))
+
+
 @cache
 def known_tables(version: int) -> tuple[str, ...]:
     """The names of all tables that exist at schema `version`, sorted."""
@@ -178,7 +195,7 @@ def _check_names(table: str, header: Sequence[str]) -> None:
             f"table {table}: the header has {len(header)} columns, and PostgreSQL's tables have at "
             f"most {MAX_COLUMNS}"
         )
-    folded = [name.lower() for name in header]
+    folded = [fold_case(name) for name in header]
     repeated = sorted({name for name in folded if folded.count(name) > 1})
     if repeated:
         raise SegmentError(f"table {table}: the header repeats {', '.join(repeated)}")

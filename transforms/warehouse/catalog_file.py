@@ -20,7 +20,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from transforms.duck import attached, read_only_connection, working_connection
+from transforms.duck import STORAGE, attached, read_only_connection, working_connection
 from transforms.errors import BusyError
 from transforms.files import commit_file, file_version
 from transforms.scratch import scratch_folder
@@ -29,6 +29,8 @@ from transforms.warehouse.catalog_views import views_of
 from transforms.warehouse.shapes import Volume
 
 CURRENT = "current.duckdb"
+# Another one where the views of the same generation become other ones: the file is made again.
+_FORMAT = "2"
 _VOLUMES = pa.schema(
     [
         ("kind", pa.string()),
@@ -115,7 +117,7 @@ class _Said:
     @classmethod
     def of(cls, catalog: Catalog, files: Path, views: Sequence[str] = ()) -> _Said:
         """What the file of a generation has to say."""
-        named = [str(files), catalog.document.warehouse, *(v.key for v in catalog.volumes)]
+        named = [_FORMAT, str(files), catalog.document.warehouse, *(v.key for v in catalog.volumes)]
         return cls(
             catalog.generation,
             catalog.chain_id,
@@ -151,7 +153,7 @@ def _write(path: Path, catalog: Catalog, said: _Said, statements: Sequence[str])
     rows = pa.Table.from_pylist([_volume_row(v) for v in catalog.volumes], schema=_VOLUMES)
     with (
         working_connection(path.parent) as con,
-        attached(con, path, "fresh", "(block_size 16384)"),
+        attached(con, path, "fresh", f"({STORAGE}, block_size 16384)"),
     ):
         con.execute("use fresh")
         con.execute("begin")

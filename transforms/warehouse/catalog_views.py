@@ -5,18 +5,17 @@ Views name volume files by absolute path, so that the catalog can be opened from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from transforms.duck import Connection, quote_files, quote_name, quote_text
 from transforms.objects import StoredFile
-from transforms.tables.conform import rendered
 from transforms.tables.dialect import select_list
-from transforms.tables.enum_names import enum_names
-from transforms.tables.meanings import column_meaning, table_meaning
-from transforms.tables.registry import Column
+from transforms.tables.meanings import table_meaning
+from transforms.warehouse.catalog_columns import exact_columns, typed_columns, utc
+from transforms.warehouse.catalog_joins import joins_of
 from transforms.warehouse.record import receipts_source, segments_source
 from transforms.warehouse.shapes import Shape, Volume
 
@@ -24,12 +23,26 @@ PathOf = Callable[[StoredFile], Path]
 """From a file of the warehouse to where it lies on this machine."""
 
 CAPTURES_VIEW = "main.spam_captures"
-_OWN_COLUMNS = {
-    "_segment": "First block (height) of the segment that the row came from.",
-    "_row": "The row's place in its segment's CSV, from 1.",
-    "_raw": "Column to exact text, of cells that the column's type cannot hold; normally NULL.",
-}
-
+_UNFIT = """
+    create view strata.unfit as
+    select table_name, column_name, sum(cells)::bigint as rows
+    from (
+        select table_name, unnest(map_keys(raw)) as column_name, unnest(map_values(raw)) as cells
+        from (
+            select table_name, raw_cells::json::map(varchar, bigint) as raw
+            from ({receipts})
+            where raw_cells <> '{{}}'
+        )
+    )
+    group by all
+    order by all
+"""
+_UNFIT_MEANING = (
+    "The columns of main with cells that their type cannot hold, and in how many rows: these are "
+    "NULL in main, so that sums and orders lack them; exact has their text. Decimals that main "
+    "rounds, and texts that are no decimals, are not counted."
+)
+_UTC_MEANING = "A time in UTC, without a zone, whatever the time zone of the session is."
 
 ListOf = Callable[[Sequence[Path]], str]
 """From files to SQL for the list of them."""
@@ -87,13 +100,19 @@ def views_of(
     """All views of a generation with their comments."""
     lists, path = _Lists(), lru_cache(maxsize=None)(path)
     tables = [*_tables(history, states)]
-    fixed = ["create schema exact"]
+    fixed = [
+        "create schema exact",
+        f"create macro main.utc(t) as {utc('t')}",
+        f"comment on macro main.utc is {quote_text(_UTC_MEANING)}",
+    ]
     for table in tables:
         fixed += _table_views(table, table.source(path, lists.name))
     if records := [path(volume.record) for volume in history if volume.record]:
         named = lists.name(records)
         fixed.append(f"create view strata.segments as from {segments_source(named)}")
         fixed.append(f"create view strata.receipts as from {receipts_source(named)}")
+    fixed += _unfit_view(tables, path, lists)
+    fixed += joins_of({table.name: {*table.shape.columns} for table in tables})
     if captures is not None:
         fixed += _capture_views(lists.name([path(captures)]))
     comments = (comment for table in tables for comment in _view_comments(table))
@@ -124,20 +143,37 @@ def create_stored_views(con: Connection, history: Sequence[Volume], path: PathOf
 
 
 def _table_views(table: _Table, source: str) -> Iterator[str]:
-    columns = table.shape.column_list()
-    labels = _labels(table.name, columns)
-    friendly = [pair for column in columns for pair in _friendly(table.name, column, labels)]
-    own = [(quote_name(name), name) for name in _OWN_COLUMNS]
-    exact = [
-        (rendered(table.name, column, raw=column.name in table.shape.raw), column.name)
-        for column in columns
-    ]
-    exact += [(quote_name(name), name) for name in ("_segment", "_row")]
     name = quote_name(table.name)
-    for view, columns_sql in ((f"main.{name}", [*friendly, *own]), (f"exact.{name}", exact)):
-        query = f"select {select_list(columns_sql)} from {source}"  # noqa: S608 - quoted
-        yield f"create view {view} as {query}"
-    yield from _column_comments(table, columns)
+    for view, columns in (
+        (f"main.{name}", typed_columns(table.name, table.shape)),
+        (f"exact.{name}", exact_columns(table.name, table.shape)),
+    ):
+        listed = select_list([(column.sql, column.name) for column in columns])
+        yield f"create view {view} as select {listed} from {source}"  # noqa: S608 - quoted
+        for column in columns:
+            if column.comment:
+                what = f"{view}.{quote_name(column.name)}"
+                yield f"comment on column {what} is {quote_text(column.comment)}"
+
+
+def _unfit_view(tables: Sequence[_Table], path: PathOf, lists: _Lists) -> Iterator[str]:
+    """What makes `strata.unfit`: of history the receipts say it, of the current state its files."""
+    receipts = []
+    if any(table.volumes[-1].kind == "history" for table in tables):
+        receipts.append("select table_name, raw_cells from strata.receipts")
+    copies: dict[Path, list[str]] = {}
+    for table in tables:
+        if table.volumes[0].kind == "state":
+            copies.setdefault(path(table.volumes[0].file), []).append(quote_text(table.name))
+    for file, names in copies.items():
+        receipts.append(
+            f"select table_name, raw_cells from read_duckdb({lists.name([file])}, "  # noqa: S608
+            "hive_partitioning = false, schema_name = 'strata', table_name = 'receipts') "
+            f"where table_name in ({', '.join(names)})"
+        )
+    if receipts:
+        yield _UNFIT.format(receipts=" union all ".join(receipts))
+        yield f"comment on view strata.unfit is {quote_text(_UNFIT_MEANING)}"
 
 
 def _capture_views(file: str) -> Iterator[str]:
@@ -172,44 +208,12 @@ def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Ta
         yield _Table(name, volumes, shape)
 
 
-def _labels(table: str, columns: Sequence[Column]) -> dict[str, str]:
-    """Column of numbers to the column of their names; a CSV's own column of that name stays."""
-    taken = {column.name.lower() for column in columns}
-    numbers = (column.name for column in columns if enum_names(table, column.name))
-    return {name: f"{name}_name" for name in numbers if f"{name}_name" not in taken}
-
-
-def _friendly(table: str, column: Column, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    name = quote_name(column.name)
-    if column.type == "numeric" and (table, column.name) != ("withdrawals", "amount"):
-        yield f"try_cast({name} as decimal(38,10))", column.name
-        return
-    yield name, column.name
-    names = enum_names(table, column.name)
-    if names and column.name in labels:
-        cases = " ".join(f"when {number} then {quote_text(text)}" for number, text in names.items())
-        yield f"case {name} {cases} else {name}::varchar end", labels[column.name]
-
-
 def _view_comments(table: _Table) -> Iterator[str]:
     name = quote_name(table.name)
     kind = "" if table.volumes[-1].kind == "history" else _as_of(table.volumes[-1])
     for schema, how in (("main", ""), ("exact", " As the exact text of the CSV.")):
         text = f"{table_meaning(table.name)}{kind}{how}"
         yield f"comment on view {schema}.{name} is {quote_text(text)}"
-
-
-def _column_comments(table: _Table, columns: Sequence[Column]) -> Iterator[str]:
-    name = quote_name(table.name)
-    for schema in ("main", "exact"):
-        for column in columns:
-            meaning = quote_text(column_meaning(table.name, column.name))
-            yield f"comment on column {schema}.{name}.{quote_name(column.name)} is {meaning}"
-    for own, meaning in _OWN_COLUMNS.items():
-        yield f"comment on column main.{name}.{own} is {quote_text(meaning)}"
-    for number, label in _labels(table.name, columns).items():
-        text = quote_text(f"The name of {number}; the number itself where it has none.")
-        yield f"comment on column main.{name}.{quote_name(label)} is {text}"
 
 
 def _as_of(volume: Volume) -> str:

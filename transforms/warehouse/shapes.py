@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from transforms.blocks import BlockRange
 from transforms.objects import StoredFile
-from transforms.tables.registry import Column
+from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.receipts import Receipt
 
 
@@ -26,9 +26,9 @@ class Shape:
 
         DuckDB folds case, so that a name written otherwise before is the same column.
         """
-        newest = {name.lower() for name in newer.columns}
+        newest = {fold_case(name) for name in newer.columns}
         self.columns = newer.columns | {
-            name: kind for name, kind in self.columns.items() if name.lower() not in newest
+            name: kind for name, kind in self.columns.items() if fold_case(name) not in newest
         }
         self.raw |= newer.raw
 

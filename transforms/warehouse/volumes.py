@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from transforms.duck import MEMORY_MB, attached, quote_name, working_connection
+from transforms.duck import MEMORY_MB, STORAGE, attached, quote_name, working_connection
 from transforms.lookups.lookup_tables import write_lookups
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import conversion
-from transforms.tables.registry import HISTORY_TABLES, Column
+from transforms.tables.registry import HISTORY_TABLES, Column, fold_case
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.records import Origin, write_records
 from transforms.warehouse.table_load import PartSink, TableLoader
@@ -98,7 +98,7 @@ def attach_options(size: int) -> str:
     """The options of `attach` for a new volume of about `size` bytes."""
     blocks = ", block_size 16384" if size < _SMALL_VOLUME_BYTES else ""
     # Nobody goes on with the unfinished file of a process that died: there is nothing to recover.
-    return f"(recovery_mode no_wal_writes{blocks})"
+    return f"({STORAGE}, recovery_mode no_wal_writes{blocks})"
 
 
 def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:
@@ -118,7 +118,7 @@ def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:
 def create_table_sql(volume: str, table: str, columns: Iterable[Column]) -> str:
     """SQL that creates a volume's table: the CSV's columns by their first types, then our own."""
     # DuckDB folds case: a name that later segments write otherwise is one column.
-    kept = {column.name.lower(): column for column in reversed([*columns])}
+    kept = {fold_case(column.name): column for column in reversed([*columns])}
     listed = [
         f"{quote_name(column.name)} {conversion(table, column).type}"
         for column in reversed(kept.values())

@@ -254,8 +254,8 @@ class Warehouse:
         return [one for one in found if wanted is None or one.blocks in wanted]
 
     @contextmanager
-    def connect(self, extent: Extent | None = None) -> Iterator[Connection]:
-        """Open the newest generation read-only; its views are those of `current.duckdb`.
+    def views(self, extent: Extent | None = None) -> Iterator[Path]:
+        """The file of views of the newest generation, for who opens it during the block.
 
         With an `extent`, only the volumes that can hold rows of it are opened, besides the current
         state, and the views show all of these. Raises `ConfigError` where nothing is loaded, or
@@ -272,7 +272,16 @@ class Warehouse:
                 write_catalog(path, catalog, self._catalog_file.files)
             kept.enter_context(naming_open_files(len(catalog.volumes)))
             kept.enter_context(self._backing.files.hold(catalog.document.attachable()))
-            yield kept.enter_context(read_only_connection(path))
+            yield path
+
+    @contextmanager
+    def connect(self, extent: Extent | None = None) -> Iterator[Connection]:
+        """Open the newest generation read-only; its views are those of `current.duckdb`.
+
+        See `views`.
+        """
+        with self.views(extent) as path, read_only_connection(path) as con:
+            yield con
 
     def stored_tables(self, blocks: BlockRange) -> AbstractContextManager[Connection]:
         """Open the tables of history as they are stored over these blocks; see `stored_tables`."""

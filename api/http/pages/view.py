@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
+from exporters.archive.chain_list import chains
 from exporters.archive.coverage import Coverage, union
-from exporters.archive.documents import chains, sound_index
+from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.shards import shard_number

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import Held, exact_tables, history_segment, load_folder, query
 from transforms.tables.registry import RESERVED_TABLES
 from transforms.warehouse.opening import open_warehouse
@@ -62,3 +63,22 @@ def test_no_other_view_of_ours_has_the_name_of_a_table(held: Held) -> None:
         "select view_name from duckdb_views() where schema_name = 'main' and not internal",
     )
     assert {name for (name,) in views} <= tables | RESERVED_TABLES
+
+
+def test_names_of_columns_are_folded_as_duckdb_does_which_leaves_umlauts_apart(
+    tmp_path: Path,
+) -> None:
+    header, _ = table_rows("orders", {})
+    paths = []
+    for first, names in ((1, ("ünï", "ÜNÏ", "Plain")), (5, ("ÜNÏ", "pLAIN"))):
+        _, rows = table_rows("orders", {}, {}, first=first)
+        longer = [[*row, *("x" * (at + 1) for at, _ in enumerate(names))] for row in rows]
+        tables = {"orders": ([*header, *names], longer)}
+        paths.append(history_segment(tmp_path / "s", first=first, last=first + 1, tables=tables))
+
+    assert load_folder(tmp_path / "w", tmp_path / "s").failures == []
+
+    warehouse = open_warehouse(tmp_path / "w")
+    assert all(all(exact_tables(warehouse, path).values()) for path in paths)
+    columns = query(warehouse, 'select distinct "ünï", "ÜNÏ", plain from orders order by 2')
+    assert columns == [(None, "x", "xx"), ("x", "xx", "xxx")]

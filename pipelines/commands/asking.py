@@ -1,0 +1,97 @@
+"""What `sql` and `shell` share: which volumes a question opens, and its rows on the screen."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+import click
+
+from pipelines.commands.display import Screen
+from transforms.blocks import BlockRange
+from transforms.warehouse.queries import query_rows
+from transforms.warehouse.shapes import Extent, Times
+from transforms.warehouse.warehouse import Warehouse
+
+_SHOWN = 100  # rows of a table on the screen
+
+blocks_option = click.option(
+    "--blocks",
+    metavar="FIRST-LAST",
+    help="Open only the volumes of history that hold any of these blocks: a query about a few "
+    "blocks of a long history reads, or fetches, no more.",
+)
+times_option = click.option(
+    "--times",
+    metavar="FROM..TO",
+    help="The same by times in UTC, both included: 2023-06-01..2023-06-02, or with 'T12:30:00'.",
+)
+
+
+def asked_extent(blocks: str | None, times: str | None) -> Extent | None:
+    """What `--blocks` and `--times` ask for. Raises `click.UsageError` where that is no extent."""
+    if not (blocks or times):
+        return None
+    return Extent(_blocks(blocks) if blocks else None, _times(times) if times else None)
+
+
+def _blocks(text: str) -> BlockRange:
+    found = re.fullmatch(r"(\d+)-(\d+)", text)
+    if found is None or int(found[2]) < int(found[1]):
+        raise click.UsageError(f"--blocks is {text!r}: give two heights, like 1-5000")
+    return BlockRange(int(found[1]), int(found[2]))
+
+
+def _times(text: str) -> Times:
+    try:
+        first, last = (
+            datetime.fromisoformat(part).replace(tzinfo=UTC) for part in text.split("..")
+        )
+    except ValueError:
+        raise click.UsageError(
+            f"--times is {text!r}: give two times in UTC, like 2023-06-01..2023-06-02"
+        ) from None
+    if len(text.rpartition("..")[2]) == len("2023-06-01"):
+        last += timedelta(days=1) - timedelta(microseconds=1)  # a date is a whole day
+    if last < first:
+        raise click.UsageError(f"--times is {text!r}: the second time is before the first")
+    return _micros(first), _micros(last)
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def show_rows(warehouse: Warehouse, query: str, extent: Extent | None, screen: Screen) -> None:
+    """Show the first rows of a query; all of them as JSON. Raises `ConfigError` for wrong SQL."""
+    with query_rows(warehouse, query, extent) as (names, rows):
+        shown = list(rows) if screen.json else list(islice(rows, _SHOWN + 1))
+    more = not screen.json and len(shown) > _SHOWN
+    if more:
+        shown.pop()
+    screen.table("", names, (map(_cell, row) for row in shown))
+    if more:
+        screen.message(f"The first {_SHOWN} rows; --format csv or parquet gives all of them.")
+    elif not shown:
+        screen.show("No rows.")
+    screen.document({"columns": names, "rows": [_json(row) for row in shown]})
+
+
+def _cell(value: object) -> object:
+    """A value for the table, which shows NULL as that: the text NULL, quoted or not, is quoted."""
+    if value is None:
+        return "NULL"
+    return f"'{value}'" if isinstance(value, str) and value.strip("'") == "NULL" else value
+
+
+def _json(value: object) -> object:
+    """A value for JSON, which has neither NaN nor infinities: those are text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [_json(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _json(one) for name, one in value.items()}
+    return value

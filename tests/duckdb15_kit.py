@@ -1,0 +1,70 @@
+"""The DuckDB of the release before, library and program, as people have it: for tests only.
+
+`make duckdb15` installs it into `.venv/duckdb15`; without it the calling test fails with that
+advice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_HOME = Path(__file__).parents[1] / ".venv" / "duckdb15"
+_PROGRAM = _HOME / "duckdb_cli" / "duckdb"
+
+# Values as DuckDB's text, in no order; what a client makes of them is its own affair.
+_ANSWERS = """
+import json, sys
+import duckdb
+
+with duckdb.connect(sys.argv[1], read_only=True) as con:
+    con.execute("set timezone = 'UTC'")
+    con.execute("set enable_progress_bar = false")
+    found = {"version": duckdb.__version__}
+    for schema, view in con.execute(
+        "select schema_name, view_name from duckdb_views() where not internal"
+    ).fetchall():
+        name = f'"{schema}"."{view}"'
+        columns = [(row[0], row[1]) for row in con.execute(f"describe {name}").fetchall()]
+        texts = ", ".join(f'''"{column}"::varchar''' for column, _ in columns)
+        query = f"select to_json([{texts}])::varchar as line from {name}"
+        query = f"select count(*), md5(string_agg(line, chr(10) order by line)) from ({query})"
+        found[f"{schema}.{view}"] = [columns, *con.execute(query).fetchone()]
+    comments = "from duckdb_columns() select schema_name, table_name, column_name, comment"
+    found["comments"] = sorted(con.execute(f"{comments} where not internal").fetchall())
+print(json.dumps(found))
+"""
+
+
+def duckdb15_program() -> Path:
+    """The program `duckdb` of that release; fails the test where it is not installed."""
+    if not _PROGRAM.exists():
+        pytest.fail(f"{_PROGRAM} is not there: run `make duckdb15`")
+    return _PROGRAM
+
+
+def answers(views: Path, *, of_15: bool) -> dict[str, object]:
+    """What all views in a file hold: columns, number of rows and a hash of them, by view.
+
+    Asked with our DuckDB or with that of the release before; `version` says which.
+    """
+    duckdb15_program()
+    environment = {**os.environ, "PYTHONPATH": str(_HOME)} if of_15 else {**os.environ}
+    command = [sys.executable, "-c", _ANSWERS, str(views)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def asked_15(views: Path, query: str) -> str:
+    """What the program of that release prints for a query, as CSV."""
+    command = [str(duckdb15_program()), "-readonly", "-csv", "-noheader", str(views), query]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

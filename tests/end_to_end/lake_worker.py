@@ -1,0 +1,150 @@
+"""What a process does to a lake until it is killed: publish, merge, correct, sweep, at random.
+
+It runs in children of a server that has imported everything, so that a kill costs no start.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+from exporters.lake.lake import PARQUET_TYPE, Lake
+from exporters.lake.loaded import history_receipts, rows_over
+from exporters.lake.maintenance import merge_lake, sweep_lake
+from exporters.lake.publish import LakePublisher
+from exporters.lake.state import publish_state
+from exporters.lake.tables import LakeTable, Version
+from exporters.publishing.replace import Correction
+from pipelines.settings import Settings
+from pipelines.site.lake import lacking_segments, replace_in_lake, site_lake
+from pipelines.site.site import Site
+from transforms.blocks import BlockRange
+from transforms.lake.rows import lake_rows
+from transforms.lake.state_rows import state_rows
+from transforms.stores.store import LostRaceError
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.merge_plan import MergeLimits
+
+CORRECTION = Correction("a test", datetime(2026, 11, 22, tzinfo=UTC))
+_TINY = MergeLimits(2**20, 3)
+"""Files of some kilobytes are merged as large ones are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A warehouse with all that is to be published, where the lake lies, where failures are told.
+
+    `environment` says how a bucket is reached: children are forked with any.
+    """
+
+    warehouse: Path
+    archive: str
+    errors: Path
+    environment: dict[str, str]
+
+    def site(self) -> Site:
+        """Open it."""
+        nothing = str(self.warehouse.parent)
+        return Site(Settings(source=nothing, warehouse=str(self.warehouse), archive=self.archive))
+
+
+def work(place: Place, seed: int, *, alone: bool) -> None:
+    """Do steps at random until the process is killed; a step that fails ends it.
+
+    Only who is `alone` sweeps what others might be about to name.
+    """
+    dice = random.Random(seed)
+    steps = (_publish, _merge, _correct, _publish_state, _sweep)
+    with prepared(place, seed):
+        site = place.site()
+        while True:
+            (step,) = dice.choices(steps, (6, 2, 2, 1, 3 if alone else 0))
+            step(site, dice)
+
+
+def publish_in_turn(place: Place, seed: int, commits: int, tables: Sequence[str]) -> None:
+    """Publish so many batches, cut at random, each anywhere in what is loaded."""
+    dice = random.Random(seed)
+    with prepared(place, seed):
+        site = place.site()
+        for _ in range(commits):
+            _publish(site, dice, tables)
+
+
+@contextmanager
+def prepared(place: Place, seed: int) -> Iterator[None]:
+    """Reach what the parent reaches; leave word where a step fails."""
+    os.environ.update(place.environment)
+    with ExitStack() as failing:
+        failing.callback(lambda: (place.errors / f"{seed}.txt").write_text(traceback.format_exc()))
+        yield
+        failing.pop_all()
+
+
+def publish_some(
+    site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
+) -> None:
+    """Put segments into the tables; whatever another process damaged may be refused."""
+    with lake_rows(site.warehouse, history_receipts(site.warehouse, segments)) as rows:
+        LakePublisher(site_lake(site), rows, segments, site.scratch()).publish(tables)
+
+
+def _publish(site: Site, dice: random.Random, tables: Sequence[str] = HISTORY_TABLES) -> None:
+    loaded = site.loaded_catalog().blocks
+    lacking = lacking_segments(site, tables)
+    if dice.random() < 0.8 and lacking:
+        loaded = tuple(lacking)
+    start = dice.randrange(len(loaded))
+    publish_some(site, loaded[start : start + dice.randint(1, 5)], tables)
+
+
+def _publish_state(site: Site, dice: random.Random) -> None:
+    with state_rows(site.warehouse) as state:
+        assert state is not None
+        publish_state(site_lake(site), state, site.scratch())
+
+
+def _merge(site: Site, dice: random.Random) -> None:
+    lake = site_lake(site)
+    merge_lake(
+        lake, partial(rows_over, lake, site.warehouse, site.scratch()), site.scratch(), _TINY
+    )
+
+
+def _correct(site: Site, dice: random.Random) -> None:
+    """Damage a file, and have it put right."""
+    lake = site_lake(site)
+    table = dice.choice(HISTORY_TABLES)
+    version = LakeTable(lake, table).version()
+    if version is None or not version.files:
+        return
+    file = dice.choice(version.files)
+    damage(lake, version, file.file.name)
+    loaded = site.loaded_catalog().blocks
+    inside = [one for one in loaded if one.overlaps(file.blocks)]
+    replace_in_lake(site, inside, (table,), CORRECTION)
+
+
+def damage(lake: Lake, version: Version, name: str) -> None:
+    """Put other bytes in the place of a file."""
+    store, key = lake.archive.store, lake.key(version.table, name)
+    held = store.head(key)
+    if held is not None:
+        data = b"damaged"
+        digest = sha256(data).hexdigest()
+        try:
+            store.put_if_match(key, data, held.version, PARQUET_TYPE, sha256=digest)
+        except LostRaceError:
+            return
+
+
+def _sweep(site: Site, dice: random.Random) -> None:
+    sweep_lake(site_lake(site), kept_hours=0)

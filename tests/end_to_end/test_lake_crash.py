@@ -1,0 +1,243 @@
+"""SIGKILL at random moments among publishing to a lake, merging, correcting and sweeping; and
+races of publishers. A few in the gate, hundreds by `make crash-test`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from exporters.archive.lake_place import RECEIPTS
+from exporters.lake.lake import FileName
+from exporters.lake.loaded import history_receipts, lake_receipts
+from exporters.lake.maintenance import sweep_lake, tables_there
+from exporters.lake.proving import prove_held
+from exporters.lake.receipt_file import receipt_rows
+from exporters.lake.tables import LakeTable
+from pipelines.site.lake import lacking_segments, replace_in_lake, site_lake
+from pipelines.site.site import Site
+from tests.end_to_end.lake_worker import (
+    CORRECTION,
+    Place,
+    publish_in_turn,
+    publish_some,
+    work,
+)
+from tests.segments_kit import table_rows
+from tests.transforms.warehouse_kit import history_segment, load_folder, state_segment
+from tests.weed_kit import weed_server
+from transforms.blocks import BlockRange
+from transforms.lake.rows import lake_rows
+from transforms.stores.store import content_sha256
+from transforms.tables.registry import HISTORY_TABLES
+
+SEGMENTS, FEW_SEGMENTS = 40, 4
+BLOCKS = 2
+WRITERS = 4
+ROUND_KILLS = 30
+SEED = 20261122
+_SPAWN = multiprocessing.get_context("forkserver")
+_SPAWN.set_forkserver_preload(["tests.end_to_end.lake_worker", "transforms.stores.s3"])
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, kills: int) -> Path:
+    """A warehouse that has all that is to be published."""
+    count = SEGMENTS if kills >= ROUND_KILLS else FEW_SEGMENTS
+    for number in range(count):
+        _segment(tmp_path / "source", number, newest=number == count - 1)
+    report = load_folder(tmp_path / "warehouse", tmp_path / "source")
+    assert report.failures == []
+    return tmp_path / "warehouse"
+
+
+def _segment(source: Path, number: int, *, newest: bool) -> None:
+    first = number * BLOCKS + 1
+    orders = table_rows("orders", *[{"price": str(number)}] * (number % 4), first=first)
+    make = state_segment if newest else history_segment
+    make(source, first=first, last=first + BLOCKS - 1, tables={"orders": orders})
+
+
+@pytest.fixture(params=["folder", pytest.param("seaweedfs", marks=pytest.mark.crash)])
+def archives(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Iterator[str]]:
+    """Where archives may be: new addresses in one kind of store."""
+    if request.param == "folder":
+        yield (str(tmp_path / f"archive-{number}") for number in range(10_000))
+        return
+    with weed_server(tmp_path / "server") as server:
+        bucket = server.bucket()
+        yield (f"s3://{bucket}/some/archive-{number}" for number in range(10_000))
+
+
+def _place(warehouse: Path, archive: str, home: Path) -> Place:
+    home.mkdir(exist_ok=True)
+    reached = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    return Place(warehouse, archive, home, reached)
+
+
+def _assert_no_errors(place: Place) -> None:
+    for path in place.errors.iterdir():
+        pytest.fail(path.read_text())
+
+
+def _started(place: Place, dice: random.Random, *, alone: bool) -> BaseProcess:
+    arguments = {"alone": alone}
+    process = _SPAWN.Process(
+        target=work, args=(place, dice.getrandbits(32)), kwargs=arguments, daemon=True
+    )
+    process.start()
+    return process
+
+
+def _killed(place: Place, kills: int, dice: random.Random, workers: int) -> None:
+    """Kill one of some processes again and again, and start the next one."""
+    alone = workers == 1
+    running = [_started(place, dice, alone=alone) for _ in range(workers)]
+    try:
+        for _ in range(kills):
+            time.sleep(dice.uniform(0.05, 1.2))
+            victim = dice.randrange(len(running))
+            running[victim].kill()
+            running[victim].join()
+            _assert_no_errors(place)
+            _assert_never_twice(place.site())
+            running[victim] = _started(place, dice, alone=alone)
+    finally:
+        for process in running:
+            process.kill()
+            process.join()
+    _assert_no_errors(place)
+
+
+def _assert_never_twice(site: Site) -> None:
+    """What a reader finds at any moment: no blocks twice, receipts only of what is there."""
+    lake = site_lake(site)
+    receipts = LakeTable(lake, RECEIPTS).version()
+    vouched = [file.blocks for file in receipts.files] if receipts else []
+    for table in HISTORY_TABLES:
+        version = LakeTable(lake, table).version()
+        if version is None:
+            assert vouched == []
+            continue
+        assert version.files is not None  # else it raises
+        loaded = site.loaded_catalog().blocks
+        wanted = [one for one in loaded if any(one.overlaps(run) for run in vouched)]
+        assert version.lacks(wanted) == []
+
+
+def _finish(place: Place, dice: random.Random) -> Counter[str]:
+    """Put right what is damaged, publish what lacks, sweep; then all is there, once, and exact."""
+    site = place.site()
+    lake, loaded = site_lake(site), site.loaded_catalog().blocks
+    report = replace_in_lake(site, loaded, HISTORY_TABLES, CORRECTION)
+    assert report.refused == ()
+    while lacking := lacking_segments(site):
+        publish_some(site, lacking[: dice.randint(1, 20)])
+    swept = sweep_lake(lake, kept_hours=0)
+    _assert_exact(site, loaded)
+    _assert_tidy(site)
+    versions = [LakeTable(lake, table).version() for table in HISTORY_TABLES]
+    count = sum(version.snapshot.version for version in versions if version)
+    return Counter({"versions": count, "files swept at the end": len(swept)})
+
+
+def _assert_exact(site: Site, loaded: tuple[BlockRange, ...]) -> None:
+    """Every table renders every segment to what its receipt says, and has no other row."""
+    lake, hull = site_lake(site), BlockRange(loaded[0].first, loaded[-1].last)
+    receipts = history_receipts(site.warehouse, loaded)
+    with lake_rows(site.warehouse, receipts) as rows:
+        for table in HISTORY_TABLES:
+            version = LakeTable(lake, table).version()
+            assert version is not None
+            assert version.lacks(loaded) == []
+            prove_held(lake, version, rows, loaded, site.scratch())
+            held = sum(file.file.rows for file in version.files)
+            assert held == sum(one.rows for one in receipts if one.table == table)
+    said = receipt_rows(lake_receipts(lake, hull, site.scratch()))
+    assert said == receipt_rows(receipts)
+
+
+def _assert_tidy(site: Site) -> None:
+    """Nothing lies there but logs and what they name, each what its name says; no row is twice."""
+    lake = site_lake(site)
+    store, copy = site.store, site.scratch() / "copy.parquet"
+    named = {
+        f"{table}/{file.file.name}": file.file.rows
+        for table in tables_there(lake)
+        if (version := LakeTable(lake, table).version())
+        for file in version.parsed
+    }
+    keys = {info.key.removeprefix(lake.folder) for info in store.list(lake.folder)}
+    assert {key for key in keys if "/_delta_log/" not in key} == set(named)
+    assert [key for key in keys if ".tmp" in key or "#" in key] == []
+    for name, rows in named.items():
+        store.fetch(lake.folder + name, copy)
+        parsed = FileName.parse(name.partition("/")[2])
+        assert parsed is not None
+        assert parsed.digest == content_sha256(copy)[:16]
+        assert pq.ParquetFile(copy).metadata.num_rows == rows
+    copy.unlink()
+
+
+def _report(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    with capsys.disabled():
+        print(f"\n{text}")
+
+
+@pytest.mark.parametrize(
+    "workers", [pytest.param(1, marks=pytest.mark.crash, id="alone"), pytest.param(2, id="two")]
+)
+def test_kills_leave_nothing_behind_and_publish_nothing_twice(
+    tmp_path: Path,
+    warehouse: Path,
+    archives: Iterator[str],
+    kills: int,
+    workers: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    dice = random.Random(SEED)
+    total: Counter[str] = Counter()
+    left = kills // 2
+    while left > 0:
+        now = min(left, ROUND_KILLS)
+        place = _place(warehouse, next(archives), tmp_path / f"errors-{left}")
+        _killed(place, now, dice, workers)
+        total += _finish(place, dice) + Counter(rounds=1, kills=now)
+        left -= now
+    _report(capsys, ", ".join(f"{count} {what}" for what, count in sorted(total.items())))
+
+
+def test_of_writers_with_batches_that_overlap_every_segment_is_there_once(
+    tmp_path: Path,
+    warehouse: Path,
+    archives: Iterator[str],
+    kills: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    dice = random.Random(SEED)
+    commits = 100 if kills >= ROUND_KILLS else 1
+    place = _place(warehouse, next(archives), tmp_path / "errors")
+    processes = [
+        _SPAWN.Process(
+            target=publish_in_turn,
+            args=(place, dice.getrandbits(32), commits, HISTORY_TABLES),
+            daemon=True,
+        )
+        for _ in range(WRITERS)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    _assert_no_errors(place)
+    _assert_never_twice(place.site())
+    _report(capsys, str(_finish(place, dice)))

@@ -1,0 +1,221 @@
+"""Small real lakes: loaded segments, as ZIPs and in the lake, and ways to look at what came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zipfile import ZipFile
+
+from exporters.lake.reports import LakeReport
+from pipelines.settings import Settings
+from pipelines.site.lake import publish_missing
+from pipelines.site.publishing import publish_segments
+from pipelines.site.site import Site
+from tests.hostile_tables import exact_segment
+from tests.lake_readers import CsvReceipt
+from tests.pg_csv import Cell
+from tests.pipelines.kit import load
+from tests.segments_kit import build_segment, columns, table_rows
+from transforms.tables.registry import HISTORY_TABLES, known_table, known_tables
+
+__all__ = ["HISTORY_TABLES", "LakeSite"]
+
+
+@dataclass(frozen=True)
+class LakeSite:
+    """A site whose lake a test looks at."""
+
+    site: Site
+
+    @property
+    def chain(self) -> str:
+        return self.site.loaded_catalog().chain_id
+
+    @property
+    def folder(self) -> Path:
+        """The lake's folder."""
+        return Path(self.site.settings.archive, self.chain, "lake")
+
+    def elsewhere(self, archive: Path, *, batch: int = 3) -> LakeSite:
+        """The same warehouse with another archive."""
+        return LakeSite(Site(replace(self.site.settings, archive=str(archive), batch=batch)))
+
+    def load(self) -> None:
+        """Load all that is new in the source."""
+        load(self.site)
+
+    def publish(self) -> LakeReport:
+        """Put into the lake what it lacks."""
+        return publish_missing(self.site)
+
+    def publish_zips(self) -> None:
+        """Put all ZIPs into the archive."""
+        report = publish_segments(self.site, self.site.loaded_catalog().blocks).report
+        assert not report.failed
+
+    def zipped(self, receipt: CsvReceipt) -> bytes:
+        """The CSV in the published ZIP, read by Python's own reader."""
+        name = f"{self.chain}-{receipt.table}-{receipt.first}-{receipt.last}.zip"
+        with ZipFile(Path(self.site.settings.archive, self.chain, receipt.table, name)) as archive:
+            (member,) = archive.namelist()
+            return archive.read(member)
+
+
+def lake_site(folder: Path, source: Path, *, batch: int = 3) -> LakeSite:
+    """A site below a folder; its lake gets `batch` segments to a file."""
+    return LakeSite(
+        Site(
+            Settings(
+                source=str(source),
+                warehouse=str(folder / "warehouse"),
+                archive=str(folder / "archive"),
+                batch=batch,
+            )
+        )
+    )
+
+
+_TIMES = (
+    *("infinity", "-infinity", "0001-01-01 00:00:00+00", "0001-12-31 23:59:59.999999+00 BC"),
+    *("0044-03-15 12:00:00+00 BC", "9999-12-31 23:59:59.999999+00", "10000-01-01 00:00:00+00"),
+    *("2023-05-01 10:00:00.5+00", "1969-12-31 23:59:59.999999+00", "290000-01-01 00:00:00+00"),
+    *("2023-05-01 10:00:00.50+00", "oops", "", None),
+)
+_WHOLE = (
+    "0",
+    "-0",
+    "-1",
+    f"{2**31}",
+    f"{2**53 + 1}",
+    f"{2**63}",
+    "1.50",
+    "9" * 78,
+    "oops",
+    "",
+    None,
+)
+_TEXTS = (
+    "",
+    " ",
+    '"',
+    "'",
+    ",",
+    "\r",
+    "\n",
+    "\r\n",
+    "a\r\nb",
+    "ünï-日本 😀",
+    "\ufeff",
+    "NULL",
+    None,
+)
+_ODD: Mapping[str, Sequence[Cell]] = {
+    "bytea": ("\\x", "\\x00", "\\xAB", "\\xzz", "\\xabc", '\\x"', "oops", "", None),
+    "smallint": _WHOLE,
+    "integer": _WHOLE,
+    "bigint": _WHOLE,
+    "hugeint": (*_WHOLE, "9" * 38, "-" + "9" * 38, "1" + "0" * 38),
+    "numeric": (*_WHOLE, "NaN", "Infinity", "1e3", "10.0"),
+    "numeric(1000,16)": (
+        *("0.0000000000000000", "-1.5000000000000000", "0.0000000000000001", "1.50", "1"),
+        *("9" * 22 + "." + "9" * 16, "9" * 62 + "." + "9" * 16, "NaN", "", None),
+    ),
+    "timestamp with time zone": _TIMES,
+    "boolean": ("t", "f", "true", "T", "", None),
+    "double precision": (
+        "-0",
+        "1e+15",
+        "1.1258999068426242e+15",
+        "NaN",
+        "1.0",
+        "-Infinity",
+        "",
+        None,
+    ),
+    "jsonb": (
+        *('{"a": 1,  "a": 2}', "[NaN]", "{oops", "", "null", '"\\ud800"', f"[{'9' * 400}]", None),
+        *('{"line": "a\\nb"}', '["ünï 😀", "\\u0000"]', f"{'[' * 300}{']' * 300}", " {} "),
+    ),
+}
+"""Texts by type that load, of which many are none that the type can hold; otherwise `_TEXTS`."""
+
+ODD_NAMES = (
+    "with space",
+    "with.dot",
+    "ünï",
+    "1st",
+    "a;b",
+    "{a}",
+    "a=b",
+    "(x)",
+    "select",
+    "日本",
+    "é-É",
+)
+"""Names of columns of which Delta or engines cannot have most."""
+
+
+def odd_rows(table: str, first: int, version: int = 1) -> tuple[Sequence[str], list[list[Cell]]]:
+    """A row for each odd text of each column, the other cells plain."""
+    known = known_table(table, version)
+    assert known is not None
+    rows: list[dict[str, Cell]] = []
+    for column in known.schema.columns:
+        if column.name not in known.key:
+            rows += ({column.name: text} for text in _ODD.get(column.type, _TEXTS))
+    return table_rows(table, *rows, version=version, first=first)
+
+
+def added(
+    table: str, names: Sequence[str], cells: Sequence[Cell], first: int, version: int = 1
+) -> tuple[list[str], list[list[Cell]]]:
+    """Rows with columns that nobody knows at their end: in row n, cell n in each of them."""
+    header, rows = table_rows(table, *[{} for _ in cells], version=version, first=first)
+    longer = [[*row, *[cell] * len(names)] for row, cell in zip(rows, cells, strict=True)]
+    return [*header, *names], longer
+
+
+def odd_history(folder: Path) -> Path:
+    """Seven segments with whatever loads and is hard to hold; returns their folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    exact_segment(folder, first=1, last=10)
+    _segment(
+        folder, 11, {table: odd_rows(table, 11) for table in HISTORY_TABLES if table != "blocks"}
+    )
+    cells: Sequence[Cell] = (None, "", "x", 'a "quoted"\r\ncell', "\\x00", "1.50")
+    _segment(
+        folder,
+        21,
+        {
+            "orders": added("orders", ODD_NAMES, cells, 21),
+            "trades": added("trades", ("From_The_Future", "With Space"), cells, 21),
+        },
+    )
+    others = [name.swapcase() for name in ODD_NAMES]
+    _segment(
+        folder,
+        31,
+        {
+            "orders": added("orders", others, cells, 31),
+            "trades": added("trades", ("from_the_future", "wITH sPACE"), cells, 31),
+        },
+    )
+    lacking = [name for name in columns("deposits") if name not in ("amount", "status")]
+    _segment(folder, 41, {"deposits": (lacking, [[None] * len(lacking)])})
+    _segment(folder, 51, {}, version=6)
+    newer = {
+        table: odd_rows(table, 61, 123) for table in ("orders", "trades", "rewards", "positions")
+    }
+    _segment(folder, 61, newer, version=123)
+    return folder
+
+
+def _segment(
+    folder: Path,
+    first: int,
+    tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[Cell]]]],
+    version: int = 1,
+) -> None:
+    states = {table for table in known_tables(version) if table not in HISTORY_TABLES}
+    build_segment(folder, first=first, last=first + 9, version=version, tables=tables, omit=states)

@@ -1,0 +1,46 @@
+"""A table's log whose files are only named: for what a commit needs, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+
+from exporters.lake.delta import AddedFile, DeltaLog, Snapshot
+from transforms.blocks import BlockRange
+from transforms.lake.columns import OWN_COLUMNS
+from transforms.stores.store import Store
+
+KEY = "net-1/lake/orders"
+
+
+def named(number: int) -> AddedFile:
+    """A file of two blocks, by its number from 1."""
+    blocks = BlockRange(number * 2 - 1, number * 2)
+    ends = {"_segment": blocks.first}
+    counts = {"_segment": 0}
+    statistics = {"numRecords": 1, "minValues": ends, "maxValues": ends, "nullCount": counts}
+    return AddedFile(f"{blocks}.{number:016x}.parquet", 10, json.dumps(statistics))
+
+
+def new_log(store: Store) -> DeltaLog:
+    """The log of a table that was just made."""
+    log = DeltaLog(store, KEY, "orders")
+    log.create(OWN_COLUMNS)
+    return log
+
+
+def newest(log: DeltaLog) -> Snapshot:
+    """The newest version of a table that is there."""
+    found = log.snapshot()
+    assert found is not None
+    return found
+
+
+def commit(log: DeltaLog, *numbers: int) -> None:
+    """Name files, each in a commit of its own."""
+    for number in numbers:
+        log.commit(newest(log), [named(number)])
+
+
+def names(log: DeltaLog) -> list[str]:
+    """What the newest version names."""
+    return [file.name for file in newest(log).files]

@@ -1,0 +1,90 @@
+"""Readers pass over files by what the log says of them, and never over one that has the rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+from pyarrow.dataset import Dataset, field
+
+from exporters.lake.delta import AddedFile, DeltaLog
+from transforms.lake.columns import OWN_COLUMNS, LakeColumn, lake_columns, lake_rows
+from transforms.lake.statistics import read_statistics
+from transforms.stores.folder import FolderStore
+from transforms.tables.registry import Column
+
+_NUMBER = LakeColumn("number", "long", has_statistics=True)
+_TIME = Column("time", "timestamp with time zone")
+
+
+class Written:
+    """A table that is made of files as they come."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self._log = DeltaLog(FolderStore(folder.parent), folder.name, folder.name)
+
+    def add(self, columns: list[LakeColumn], rows: str) -> None:
+        """Add a file with the rows of a query, and the columns that the table lacks."""
+        snapshot = self._log.create([*columns, *OWN_COLUMNS])
+        lacking = [column for column in columns if column.name not in snapshot.columns]
+        if lacking:
+            snapshot = self._log.add_columns(snapshot, lacking)
+        path = self._folder / f"{snapshot.version}.parquet"
+        con = duckdb.connect()
+        con.execute(f"copy ({rows}) to '{path}'")
+        described = [column for column in columns if column.has_statistics]
+        statistics = read_statistics(con, f"read_parquet('{path}')", described)
+        self._log.commit(snapshot, [AddedFile(path.name, path.stat().st_size, statistics.text)])
+
+    def dataset(self) -> Dataset:
+        """What deltalake gives to pyarrow, and so to whatever asks pyarrow."""
+        return DeltaTable(self._folder).to_pyarrow_dataset()
+
+
+_OLD = "select 1 as _segment, 1 as _row from range(4)"
+_NEW = "select 5 as _segment, 1 as _row, range as number from range(3)"
+
+
+@pytest.mark.parametrize("old_first", [True, False])
+def test_rows_that_lack_a_column_are_found(tmp_path: Path, old_first: bool) -> None:
+    table = Written(tmp_path / "table")
+    files: list[tuple[list[LakeColumn], str]] = [([], _OLD), ([_NUMBER], _NEW)]
+    for columns, rows in files if old_first else reversed(files):
+        table.add(columns, rows)
+    dataset = table.dataset()
+    assert dataset.count_rows(filter=field("number").is_null()) == 4
+    assert dataset.count_rows(filter=field("number") == 2) == 1
+    assert dataset.count_rows(filter=field("_segment") == 1) == 4
+
+
+def test_files_are_skipped_by_a_column_that_only_files_without_rows_lack(tmp_path: Path) -> None:
+    table = Written(tmp_path / "table")
+    table.add([], f"{_OLD} where false")
+    table.add([_NUMBER], _NEW)
+    table.add([_NUMBER], _NEW.replace("range(3)", "range(3, 6)"))
+    dataset = table.dataset()
+    assert dataset.count_rows(filter=field("number") == 4) == 1
+    assert len(list(dataset.get_fragments(filter=field("number") == 4))) == 1
+
+
+def test_times_up_to_the_last_that_engines_read_are_found(tmp_path: Path) -> None:
+    (column,) = lake_columns("orders", [_TIME])
+    times = ["9999-12-31 23:59:59.998999", "9999-12-31 23:59:59.999", "9999-12-31 23:59:59.999999"]
+    cells = ", ".join(f"(timestamptz '{time}+00')" for time in times)
+    held = (
+        "(select time, 1 as _segment, row_number() over () as _row, "
+        f"null::map(varchar, varchar) as _raw from (values {cells}) as held(time))"
+    )
+    table = Written(tmp_path / "table")
+    table.add([column], lake_rows("orders", [_TIME], held))
+    dataset = table.dataset()
+    far = datetime(9999, 12, 31, 23, 59, 59, 998_999, tzinfo=UTC)
+    assert dataset.count_rows(filter=field("time") >= far) == 2
+    assert dataset.count_rows(filter=field("time").is_null()) == 1
+    kept = dataset.to_table(filter=field("time").is_null())["_raw"].to_pylist()
+    assert kept == [[("time", "9999-12-31 23:59:59.999999+00")]]

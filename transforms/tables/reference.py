@@ -1,0 +1,189 @@
+"""The schema reference: all that is known of every table and column, over all schema versions.
+
+Made from the registry and the facts beside it, so it says what the code does. Who shows it (docs,
+`schema.json`, a page) only formats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from transforms.tables.conform import conversion
+from transforms.tables.enum_names import enum_names, is_enum_name
+from transforms.tables.meanings import column_meaning, history_of, table_meaning
+from transforms.tables.registry import (
+    HISTORY_TABLES,
+    Column,
+    table_changes,
+    tables_ever,
+)
+from transforms.tables.relations import (
+    ASSET_UNITS,
+    MARKET_UNITS,
+    enum_values,
+    identity_of,
+    target_of,
+    unit_of,
+)
+
+_DECIMAL = "DECIMAL(38,10)"  # what the typed view makes of a number that has no set scale
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Schema versions, `first` to `last`; `last` is None where the newest has it."""
+
+    first: int
+    last: int | None = None
+
+    def __str__(self) -> str:
+        if self.last is None:
+            return f"{self.first} and later"
+        return f"{self.first} to {self.last}"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnReference:
+    """A column: `type` as the typed views have it, `source_type` as the network's database has it.
+
+    `decimals` says where the decimal places of its unit are, `target` which column it joins to,
+    `values` lists an enum, by number where it is kept as one; `label` names the column of the typed
+    view that has the names.
+    """
+
+    name: str
+    type: str
+    source_type: str
+    meaning: str
+    unit: str | None
+    decimals: str | None
+    target: str | None
+    label: str | None
+    values: tuple[tuple[int | None, str], ...]
+    versions: tuple[Versions, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableReference:
+    """A table, and `kinds`: since which version it is history or current state."""
+
+    name: str
+    meaning: str
+    kinds: tuple[tuple[Versions, str], ...]
+    key: tuple[str, ...]
+    identity: tuple[str, ...]
+    history: str | None
+    latest: str | None
+    exported: bool
+    columns: tuple[ColumnReference, ...]
+    joined_by: tuple[str, ...]
+
+
+@cache
+def schema_reference() -> Mapping[str, TableReference]:
+    """Every table that a known schema version has or had, by name."""
+    incoming: dict[str, list[str]] = {}
+    for table in tables_ever():
+        for column in _columns_ever(table):
+            if target := target_of(table, column.name):
+                incoming.setdefault(target.partition(".")[0], []).append(f"{table}.{column.name}")
+    return {table: _table(table, tuple(incoming.get(table, ()))) for table in tables_ever()}
+
+
+def _table(table: str, joined_by: tuple[str, ...]) -> TableReference:
+    columns = tuple(_column(table, column) for column in _columns_ever(table))
+    newest = [known for _, known in table_changes(table) if known is not None][-1]
+    return TableReference(
+        name=table,
+        meaning=table_meaning(table),
+        kinds=tuple(_kinds(table)),
+        key=newest.key,
+        identity=identity_of(table),
+        history=history_of(table),
+        latest=next((one for one in tables_ever() if history_of(one) == table), None),
+        exported=table in HISTORY_TABLES,
+        columns=columns,
+        joined_by=joined_by,
+    )
+
+
+def _columns_ever(table: str) -> list[Column]:
+    """In the order of their first appearance, each with its newest type."""
+    found: dict[str, Column] = {}
+    for _, known in table_changes(table):
+        for column in known.schema.columns if known else ():
+            found[column.name] = column
+    return list(found.values())
+
+
+def _kinds(table: str) -> Iterator[tuple[Versions, str]]:
+    changes = table_changes(table)
+    kinds = [(version, known.kind if known else "") for version, known in changes]
+    starts = [
+        (version, kind)
+        for place, (version, kind) in enumerate(kinds)
+        if place == 0 or kinds[place - 1][1] != kind
+    ]
+    for (version, kind), after in zip(starts, [*starts[1:], None], strict=True):
+        if kind:
+            yield Versions(version, after[0] - 1 if after else None), kind
+
+
+def _column(table: str, column: Column) -> ColumnReference:
+    unit = unit_of(table, column.name)
+    numbers = enum_names(table, column.name)
+    named = tuple(numbers.items()) if numbers else ()
+    return ColumnReference(
+        name=column.name,
+        type=_view_type(table, column),
+        source_type=column.type,
+        meaning=column_meaning(table, column.name),
+        unit=unit,
+        decimals=_decimals(table, unit) if unit else None,
+        target=target_of(table, column.name),
+        label=f"{column.name}_name" if numbers or is_enum_name(table, column) else None,
+        values=named or tuple((None, name) for name in enum_values(column.type)),
+        versions=tuple(_versions(table, column.name)),
+    )
+
+
+def _view_type(table: str, column: Column) -> str:
+    held = conversion(table, column).type
+    return _DECIMAL if column.type == "numeric" and held == "VARCHAR" else held
+
+
+def _versions(table: str, column: str) -> Iterator[Versions]:
+    since: int | None = None
+    for version, known in table_changes(table):
+        has = known is not None and column in known.schema.names
+        if has and since is None:
+            since = version
+        elif not has and since is not None:
+            yield Versions(since, version - 1)
+            since = None
+    if since is not None:
+        yield Versions(since)
+
+
+def _decimals(table: str, unit: str) -> str | None:
+    """Where the decimal places of a unit are, and by which column of the table to find them."""
+    names = {column.name for column in _columns_ever(table)}
+    if unit in MARKET_UNITS:
+        return _by(MARKET_UNITS[unit], table, names, "market_id", "market")
+    if unit not in ASSET_UNITS:
+        return None
+    if unit == "staking asset":
+        return "assets.decimals of the network parameter reward.asset"
+    if unit == "asset" or "account_id" in names:
+        by = ("asset_id", "asset", "account_id", "account_from_id", "from_account_id")
+        return _by("assets.decimals", table, names, *by, "transfer_id")
+    return _by("assets.decimals of the settlement asset", table, names, "market_id", "market")
+
+
+def _by(what: str, table: str, names: set[str], *columns: str) -> str:
+    if what.partition(".")[0] in (table, history_of(table)):
+        return f"{what} of the row"
+    column = next(name for name in columns if name in names)
+    return f"{what} by {column}"
