@@ -8,6 +8,9 @@
 <chain id>/index/<first block>.html      its ZIPs as a page
 <chain id>/index/blocks-<first>.html     the shards of a million blocks as a page
 <chain id>/index.html                    the chain's page
+<chain id>/schema.json, schema.html      what tables and columns mean
+<chain id>/latest.json, feed.xml         what is newest; what was published and replaced
+<chain id>/SHA256SUMS                    hashes of the documents and of the shards' hash files
 <chain id>/ledger.json, ledger.copy.json which files were replaced, and why
 chains.json, index.html                  the chains of the store
 """

@@ -52,8 +52,8 @@ def chain_page(index: ArchiveIndex, replaced: Sequence[Replacement] | None) -> b
         ],
         replaced=replaced,
         ids=index.ids,
+        times=index.times,
         has_lake=index.has_lake,
-        times=[f"{time[:10]} {time[11:16]} UTC" for time in index.times or ()],
     )
 
 

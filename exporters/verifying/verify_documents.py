@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import PurePosixPath
 
 from exporters.archive.archive import Archive, read_small
 from exporters.archive.chain_list import CHAINS, chains
@@ -14,7 +15,13 @@ from transforms.errors import IntegrityError
 from transforms.verifying.counts import Counts, Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
 
-_KINDS = {"json": Kind.DOCUMENTS, "html": Kind.PAGES, "sha256": Kind.HASH_FILES}
+_KINDS = {
+    "json": Kind.DOCUMENTS,
+    "xml": Kind.DOCUMENTS,
+    "html": Kind.PAGES,
+    "sha256": Kind.HASH_FILES,
+    "": Kind.HASH_FILES,
+}
 _NEITHER = Remedy((), f"put {LEDGER} or {LEDGER_COPY} back from a backup: nothing else says this")
 
 
@@ -47,7 +54,7 @@ def _document(
     archive: Archive, right: RightStore, document: Document, counts: Counts, remedy: Remedy
 ) -> Iterator[Finding]:
     place = archive.store.describe(document.key)
-    kind = _KINDS[document.key.rpartition(".")[2]]
+    kind = _KINDS[PurePosixPath(document.key).suffix[1:]]
     counts.expect(kind)
     try:
         stored = read_small(archive.store, document.key)

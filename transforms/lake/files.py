@@ -163,6 +163,14 @@ class LakeFile:
         relation = self._con.sql(f"select * from {self._source}")  # noqa: S608 - quoted
         found = dict(zip(relation.columns, map(str, relation.types), strict=True))
         wanted = {column.name: _duck_type(column.type) for column in columns} | _OWN_TYPES
+        for name in sorted(found.keys() & wanted.keys()):
+            if found[name] != wanted[name]:
+                raise IntegrityError(
+                    f"{self._path.name} of the lake: column {name} is {found[name]} there, and "
+                    f"{wanted[name]} in its newest segment: where a column was retyped, readers "
+                    "would see other values, so nothing is added to this table; publish without "
+                    "the lake (STRATA_LAKE=0)"
+                )
         if found != wanted:
             other = sorted(set(found.items()) ^ set(wanted.items()))
             raise IntegrityError(f"{self._path.name} has other columns than its table: {other}")
