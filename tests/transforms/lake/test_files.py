@@ -14,6 +14,7 @@ import pytest
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.blocks import BlockRange
+from transforms.duck import working_connection
 from transforms.errors import IntegrityError
 from transforms.lake.files import opened_file, write_file
 from transforms.warehouse.opening import open_warehouse
@@ -57,9 +58,9 @@ def written(warehouse: Warehouse, folder: Path, threads: int = 1) -> dict[str, s
     for table in _TABLES:
         receipts = _receipts(warehouse, table)
         hull = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.last)
-        with warehouse.stored_tables(hull) as con:
+        with warehouse.stored_tables(hull) as con, working_connection(folder) as proof:
             con.execute(f"set threads = {threads}")
-            file = write_file(con, table, receipts, folder, {})
+            file = write_file(con, proof, table, receipts, folder, {})
         hashes[table] = hashlib.sha256(file.path.read_bytes()).hexdigest()
     return hashes
 
@@ -96,8 +97,8 @@ def test_another_process_writes_the_same_bytes(
 
 
 def _file(warehouse: Warehouse, folder: Path, receipts: Sequence[Receipt]) -> Path:
-    with warehouse.stored_tables(receipts[0].blocks) as con:
-        return write_file(con, receipts[0].table, receipts, folder, {}).path
+    with warehouse.stored_tables(receipts[0].blocks) as con, working_connection(folder) as proof:
+        return write_file(con, proof, receipts[0].table, receipts, folder, {}).path
 
 
 def test_a_file_of_other_rows_than_its_receipt_is_found(
