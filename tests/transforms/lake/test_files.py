@@ -97,10 +97,7 @@ def test_another_process_writes_the_same_bytes(
 
 
 def _file(warehouse: Warehouse, folder: Path, receipts: Sequence[Receipt]) -> Path:
-    with (
-        warehouse.stored_tables(receipts[0].blocks) as con,
-        working_connection(folder) as proof,
-    ):
+    with warehouse.stored_tables(receipts[0].blocks) as con, working_connection(folder) as proof:
         return write_file(con, proof, receipts[0].table, receipts, folder, {}).path
 
 
