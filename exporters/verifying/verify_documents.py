@@ -9,6 +9,8 @@ from pathlib import PurePosixPath
 from exporters.archive.archive import Archive, read_small
 from exporters.archive.documents import CHAINS, HOME, Document, chains, documents
 from exporters.archive.ledger import LEDGER, LEDGER_COPY, right_ledger
+from exporters.archive.signing import SIGNATURES
+from exporters.signing.signatures import ENDING
 from exporters.verifying.right_store import RightStore
 from transforms.errors import IntegrityError
 from transforms.verifying.counts import Counts, Kind
@@ -46,6 +48,7 @@ def document_findings(
 def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
     """The keys of all documents, besides the shards."""
     yield from (archive.key(name) for name in (LEDGER, LEDGER_COPY))
+    yield from (archive.key(f"{name}{ENDING}") for name in SIGNATURES)
     yield from (document.key for document in documents(archive, numbers))
 
 

@@ -33,6 +33,8 @@ class Problem(Enum):
     """A window that is not its single-segment ZIPs joined."""
     BAD_INDEX = "bad index"
     """A document of the archive that cannot be read, or does not follow from what is published."""
+    BAD_SIGNATURE = "bad signature"
+    """A document that is not signed by the key that was named."""
     ORPHAN = "orphan"
     """A file that no document names."""
     NOT_PUBLISHED = "not published"
