@@ -31,6 +31,8 @@ from exporters.archive.page import (
 from exporters.archive.recent import newest_segments
 from exporters.archive.schema import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import hashes_path, shard_at, shard_path
+from exporters.archive.signing import SIGNATURES, signature
+from exporters.signing.signatures import ENDING, Signer
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
@@ -98,6 +100,9 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[Document]:
     yield Document(archive.key(FEED), _ATOM, lambda old: _feed(archive, old))
     yield Document(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
     yield Document(archive.key(SUMS), _TEXT, lambda _: _sums(archive))
+    if archive.signer is not None:
+        for name in SIGNATURES:
+            yield _signature(archive, archive.signer, name)
     yield Document(CHAINS, _JSON, lambda old: _chains(archive, old))
     yield Document(HOME, _HTML, lambda _: _home_page(archive.store))
 
@@ -106,6 +111,11 @@ def _of_shard(archive: Archive, number: int) -> Iterator[Document]:
     hashes, page = hashes_path(number), shard_path(number).replace(".json", ".html")
     yield Document(archive.key(hashes), _TEXT, lambda _: archive.shard(number).hashes())
     yield Document(archive.key(page), _HTML, lambda _: shard_page(archive.shard(number)))
+
+
+def _signature(archive: Archive, signer: Signer, name: str) -> Document:
+    key = archive.key(f"{name}{ENDING}")
+    return Document(key, _TEXT, lambda old: signature(archive, signer, name, old))
 
 
 def _group(archive: Archive, group: int) -> Document:

@@ -10,6 +10,8 @@ from exporters.archive.archive import Archive, read_small
 from exporters.archive.chain_list import CHAINS, chains
 from exporters.archive.documents import HOME, Document, documents
 from exporters.archive.ledger import LEDGER, LEDGER_COPY, right_ledger
+from exporters.archive.signing import SIGNATURES
+from exporters.signing.signatures import ENDING
 from exporters.verifying.right_store import RightStore
 from transforms.errors import IntegrityError
 from transforms.verifying.counts import Counts, Kind
@@ -47,6 +49,7 @@ def document_findings(
 def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
     """The keys of all documents, besides the shards."""
     yield from (archive.key(name) for name in (LEDGER, LEDGER_COPY))
+    yield from (archive.key(f"{name}{ENDING}") for name in SIGNATURES)
     yield from (document.key for document in documents(archive, numbers))
 
 
