@@ -87,7 +87,8 @@ def _history() -> Schema:
     }
     answers = {
         "200": {
-            "description": "The ZIP; Range, If-Range and If-None-Match work.",
+            "description": "The ZIP; Range, If-Range and If-None-Match work. Repr-Digest has its "
+            "SHA-256 where that is known, and always for HEAD with Want-Repr-Digest: sha-256=1.",
             "content": zipped,
         },
         "206": {"description": "The range asked for.", "content": zipped},

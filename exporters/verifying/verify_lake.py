@@ -7,8 +7,10 @@ published segment must be in every table.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -287,6 +289,16 @@ def _check_whole(version: Version) -> None:
     if cut := sorted(version.stored.cut):
         raise IntegrityError(
             f"it says that rows of {cut[0]} are deleted, by a vector, which Strata never writes"
+        )
+    described: set[str] = set()
+    for text in version.stored.statistics.values():
+        with suppress(ValueError, TypeError, LookupError):  # found where the file is read
+            described.update(json.loads(text)["nullCount"])
+    listed = version.snapshot.statistics_of
+    if not (version.foreign or described & version.snapshot.columns.keys() <= listed):
+        raise IntegrityError(
+            f"its property for statistics lists {', '.join(sorted(listed)) or 'nothing'}, and the "
+            f"files have them of {', '.join(sorted(described))}"
         )
 
 

@@ -229,7 +229,7 @@ def test_of_writers_with_batches_that_overlap_every_segment_is_there_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     dice = random.Random(SEED)
-    commits = 100 if kills >= ROUND_KILLS else 1
+    commits = 5 if kills >= ROUND_KILLS else 1
     place = _place(warehouse, next(archives), tmp_path / "errors")
     processes = [
         _SPAWN.Process(

@@ -99,6 +99,7 @@ def test_the_instance_works_as_it_is_configured(
     with open_instance(tmp_path / "home") as instance:
         assert isinstance(instance.event_log_storage, BatchedSqliteEventLogStorage)
         assert instance.telemetry_enabled is False
+        assert instance.nux_enabled is False
         assert instance.run_monitoring_enabled
         assert os.environ["DAGSTER_EVENT_BATCH_SIZE"] == "1000"
     assert (tmp_path / "home" / "history" / "runs" / "index.db").exists()
