@@ -6,6 +6,7 @@ where he stopped. However they came together, they are hashed before the ZIP get
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -24,6 +25,8 @@ from transforms.stores.streaming import Body, open_object
 
 _FRUITLESS = 4  # attempts in a row that bring no byte
 _READINGS = 2  # of a ZIP that arrives whole, and is another one than the index says
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -46,7 +49,12 @@ class Downloads:
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def partial(self, entry: Entry) -> Path:
-        """What has arrived of a ZIP so far."""
+        """What has arrived of a ZIP so far.
+
+        Raises `DamagedCopyError` where its hash is none: it becomes the name of a file.
+        """
+        if not _SHA256.fullmatch(entry.sha256):
+            raise self._damaged(entry, f"cannot hash to {entry.sha256!r}, as the index says")
         return self.scratch / f"{entry.sha256}.part"
 
     def held(self, entry: Entry) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import strata as strata_package
 from exporters.archive.archive import Archive
 from exporters.fetching.range_choice import choose_blocks
 from exporters.settings import Locations
@@ -172,6 +173,9 @@ def test_fetch_takes_a_bucket(
     strata(site, "fetch", address, "--table", "trades", "--out", str(tmp_path))
 
     assert content_sha256(tmp_path / NAME) == content_sha256(site / "exports" / NAME)
+    single = f"{address}/{KIT_CHAIN}/blocks/{KIT_CHAIN}-blocks-1-10.zip"
+    with strata_package.read_export(single) as export:
+        assert (export.table, len(export)) == ("blocks", 10)
     assert "this needs botocore, which is not installed: pip install 'strata[s3]'" in (
         client("fetch", address, "--table", "trades", "--out", tmp_path).stderr
     ).replace("boto3", "botocore")

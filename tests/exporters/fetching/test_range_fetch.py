@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from tests.archive_kit import CHAIN
 from tests.exporters.fetching.archives import make_archive
 from tests.fault_proxy import CUT_THE_ANSWER, FLIP_THE_ANSWER, FaultProxy, Request
 from tests.web_kit import web_server
-from transforms.errors import BusyError, ConfigError, RangeError
+from transforms.errors import BusyError, ConfigError, IntegrityError, RangeError
+from transforms.sealed import seal_text
 from transforms.stores.folder import FolderStore
 
 ORDERS = f"{CHAIN}/orders/{CHAIN}-orders"
@@ -243,6 +245,24 @@ def test_a_zip_that_is_sound_nowhere_ends_it_with_its_name(
         fetch(door.url, out)
     assert not (out / f"{CHAIN}-orders-1-30.zip").exists()
     assert not (out / f"{ORDERS}-14-20.zip").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (r'"sha256":"[0-9a-f]{64}"', '"sha256":"../../../escaped"', "cannot hash to"),
+        (f'"path":"orders/{CHAIN}-orders-14', f'"path":"../{CHAIN}-orders-14', "is not named as"),
+    ],
+)
+def test_an_index_that_lies_writes_nowhere_else(
+    archive: Path, out: Path, tmp_path: Path, old: str, new: str, what: str
+) -> None:
+    shard = archive / CHAIN / "index" / "000000000.json"
+    text = re.sub(r',\n"sha256":"[0-9a-f]{64}"\n\}\n\Z', "\n}\n", shard.read_text())
+    shard.write_bytes(seal_text(re.sub(old, new, text).encode()))
+    with web_server(archive) as url, pytest.raises(IntegrityError, match=what):
+        fetch(url, out)
+    assert {path.name for path in tmp_path.iterdir()} <= {"source", "out"}
 
 
 def test_a_zip_of_a_folder_that_is_damaged_is_not_joined(archive: Path, out: Path) -> None:
