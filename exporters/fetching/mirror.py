@@ -21,15 +21,17 @@ from exporters.archive.entries import Entry
 from exporters.archive.hash_file import put_hash_file
 from exporters.archive.ledger import LEDGER, LEDGER_COPY, Replacement, replacements, right_ledger
 from exporters.archive.shards import Shard, shard_path
+from exporters.archive.signing import SIGNATURES
 from exporters.exports.copies import DamagedCopyError, no_other_copy
 from exporters.exports.published import published_copy
 from exporters.fetching.downloads import Downloads
 from exporters.fetching.folder import FetchFolder
 from exporters.fetching.progress import JOBS, Progress, no_progress
+from exporters.signing.signatures import ENDING
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import commit_file, new_file
 
-_JSON = "application/json"
+_JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 # Documents are brought up to date when that has cost less than so much of the time since then.
 _REFRESH_SHARE = 0.05
 _MOST_PENDING = 64
@@ -116,6 +118,7 @@ class _Mirror:
                 raise
         self._told = right_ledger(self.source)
         self._commit(found)
+        self._sign()
         found.seconds = time.monotonic() - begun
         return found
 
@@ -153,6 +156,8 @@ class _Mirror:
     def _commit(self, found: Mirrored) -> None:
         """Write the shards whose ZIPs are there, and what follows from them."""
         begun = time.monotonic()
+        if self._finished:
+            self._unsign()
         self._write_ledger()  # before the ZIPs that it tells of
         for shard in self._finished:
             self._remember(shard.number)
@@ -222,6 +227,21 @@ class _Mirror:
             for name in (LEDGER_COPY, LEDGER):
                 key = self._local.key(name)
                 update(self.folder.store, key, partial(_always, self._told), _JSON)
+
+    def _sign(self) -> None:
+        """Have the signatures of documents that are those of the archive to the byte; no others."""
+        for name in SIGNATURES:
+            path = f"{name}{ENDING}"
+            signature = self.source.read(path)
+            if signature is not None and self.source.read(name) == self._local.read(name):
+                update(self.folder.store, self._local.key(path), partial(_always, signature), _TEXT)
+            else:
+                self.folder.store.delete(self._local.key(path))
+
+    def _unsign(self) -> None:
+        """Have no signatures of documents that are about to be others."""
+        for name in SIGNATURES:
+            self.folder.store.delete(self._local.key(f"{name}{ENDING}"))
 
     def _remember(self, number: int) -> None:
         """Write down that documents do not follow from a shard yet, in case of a kill."""

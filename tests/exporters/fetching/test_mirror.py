@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
+from exporters.archive.documents import refresh
 from exporters.archive.ledger import replacements
 from exporters.exports.proofs import Proofs
 from exporters.fetching.mirror import Mirrored, mirror
@@ -22,14 +23,19 @@ from exporters.fetching.range_fetch import fetch_range
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.windows import window_request, windows_over
+from exporters.signing.keys import read_public_key
+from exporters.signing.signatures import Signer
+from exporters.verifying.signatures import signature_findings
 from exporters.verifying.verify import verify_archive
 from tests.archive_kit import CHAIN, THREE, contents, part_request, segment_requests
 from tests.exporters.fetching.archives import make_archive
 from tests.fault_proxy import STALL, FaultProxy, Request
+from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY
 from tests.web_kit import web_server
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
 from transforms.stores.folder import FolderStore
+from transforms.verifying.counts import Counts
 
 TYPO = Correction("a wrong price in block 12", datetime(2026, 1, 31, 12, tzinfo=UTC))
 
@@ -242,6 +248,26 @@ def test_a_zip_that_the_archive_lacks_keeps_only_its_shard_back(
     assert "trades-20001-20010.zip is not there, but the index names it" in str(failure)
     assert findings(out) == []
     assert list(Archive(FolderStore(out), CHAIN).index().lines) == [0, 2, 3]
+
+
+def test_signatures_come_with_documents_that_are_the_same_to_the_byte(
+    door: FaultProxy, archive: Archive, out: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "strata.key").write_text(SECRET_KEY)
+    signed = Archive(archive.store, CHAIN, Signer(tmp_path / "strata.key"))
+    refresh(signed, [])
+    mirrored(door.url, out)
+    local = Archive(FolderStore(out), CHAIN)
+    assert contents(local.store) == contents(archive.store)
+    assert list(signature_findings(local, read_public_key(PUBLIC_KEY), Counts())) == []
+
+    publish_zips(signed, segment_requests(tmp_path, 60_011, 60_020, THREE))
+    door.on_request = lambda r: "404 No" if r.path.endswith("index.json.minisig") else ""
+    mirrored(door.url, out)
+
+    missing = contents(archive.store).keys() - contents(local.store).keys()
+    assert missing == {f"{CHAIN}/index.json.minisig"}
+    assert findings(out) == []
 
 
 def test_an_archive_is_no_mirror_of_itself(archive: Archive, tmp_path: Path) -> None:
