@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from exporters.zips.runs import Run
@@ -82,6 +82,13 @@ class Entry:
         """Those of its first and its last block, empty where one is not known."""
         first, last = self.segments[0].times, self.segments[-1].times
         return ends(first and first[0], last and last[1])
+
+    def timed(self, times: Mapping[BlockRange, tuple[str, str]]) -> Entry:
+        """The entry with the times of those of its segments that have none yet."""
+        if all(segment.times or segment.blocks not in times for segment in self.segments):
+            return self
+        segments = (replace(s, times=s.times or times.get(s.blocks)) for s in self.segments)
+        return replace(self, segments=tuple(segments))
 
     @property
     def is_window(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -24,6 +24,7 @@ from exporters.archive.shards import Shard, shard_number, shard_path
 from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
 from exporters.publishing.replace import Correction, replace_object
 from exporters.publishing.request import PublishRequest, proven_entry
+from transforms.blocks import BlockRange
 from transforms.errors import ConflictError, IntegrityError
 from transforms.stores.store import LostRaceError, PutResult
 
@@ -163,6 +164,20 @@ def name_in_shards(
 
         update(archive.store, archive.key(shard_path(number)), change, "application/json")
     return set(shards)
+
+
+def time_shard(archive: Archive, number: int, times: Mapping[BlockRange, tuple[str, str]]) -> bool:
+    """Name the times of segments in a shard of before that has none; returns whether it changed.
+
+    Raises `IntegrityError` where it is damaged by now.
+    """
+
+    def change(old: bytes | None) -> bytes:
+        shard = archive.parse_shard(number, old or b"")
+        entries = (entry.timed(times) for entry in shard.entries)
+        return Shard(archive.chain_id, number, tuple(entries)).to_bytes()
+
+    return update(archive.store, archive.key(shard_path(number)), change, "application/json")
 
 
 def _known_shard(archive: Archive, number: int, old: bytes | None) -> Shard | None:

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
-from exporters.archive.entries import Entry
+from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.ledger import Replacement, mend_ledger, record
 from exporters.archive.shards import shard_number
 from exporters.publishing.adopting import Recovery, adopt, neighbours
@@ -21,6 +21,7 @@ from exporters.publishing.publish import (
     name_in_shards,
     publish_zips,
     put_hash_file,
+    time_shard,
 )
 from exporters.publishing.request import PublishRequest
 from exporters.publishing.windows import window_of, window_request
@@ -88,7 +89,8 @@ def complete_archive(
     for entry in unhashed:
         put_hash_file(archive, entry)
     failed += map(_altered, found.altered)
-    changed = {*found.stale, *named}
+    timed = set(_timed(site, archive, found, loaded))
+    changed = {*found.stale, *named, *timed}
     numbers = {*found.shards, *changed} if contents else changed
     written = mend_ledger(archive) + refresh(archive, sorted(numbers))
     unnamed = [one for one in found.unnamed if shard_number(one.name.blocks) not in found.lost]
@@ -98,10 +100,25 @@ def complete_archive(
         hash_files=len(unhashed),
         named=len(unnamed),
         shards=len(found.lost),
-        documents=written + len(found.unsealed),
+        documents=written + len({*found.unsealed, *timed}),
         failed=tuple(failed),
         unpublished=tuple(_unpublished(loaded, found, entries)),
     )
+
+
+def _timed(site: Site, archive: Archive, found: Differences, loaded: Loaded) -> Iterator[int]:
+    """Name times that an earlier release left out and the warehouse knows; yields the shards."""
+    for number in found.untimed:
+        held = {s for e in archive.shard(number).entries for s in e.segments if not s.times}
+        wanted = {s.blocks for s in held if s.blocks in loaded and _is_same(s, loaded[s.blocks])}
+        sources = segment_sources(site, {blocks: loaded[blocks] for blocks in sorted(wanted)})
+        times = {blocks: source.times for blocks, source in sources.items() if source.times}
+        if times and time_shard(archive, number, times):
+            yield number
+
+
+def _is_same(source: SegmentSource, segment: LoadedSegment) -> bool:
+    return source.sha256 in (None, segment.sha256)
 
 
 def _unpublished(

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from exporters.archive.entries import SegmentSource
 from exporters.publishing.adopting import Origin, Recovery
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.bounds import rfc3339
+from transforms.duck import Error
+from transforms.errors import IntegrityError
+from transforms.machine_errors import machine_error
 from transforms.warehouse.range_choice import segment_times
 from transforms.warehouse.receipts import LoadedSegment
 from transforms.warehouse.shapes import Times
+
+_log = logging.getLogger(__name__)
 
 
 def segment_sources(
     site: Site, segments: Mapping[BlockRange, LoadedSegment]
 ) -> dict[BlockRange, SegmentSource]:
     """Loaded segments as the archive names them; opens each volume that holds some of them."""
-    times = segment_times(site.warehouse, segments) if segments else {}
+    times = _times(site, segments) if segments else {}
     return {blocks: _source(one, times.get(blocks)) for blocks, one in segments.items()}
 
 
@@ -47,6 +53,17 @@ def segment_origin(site: Site) -> Origin:
 def site_recovery(site: Site) -> Recovery:
     """What a shard that is lost is made again with."""
     return Recovery(segment_origin(site), site.scratch())
+
+
+def _times(site: Site, segments: Iterable[BlockRange]) -> Mapping[BlockRange, Times]:
+    """First and last times; none where a volume cannot be read, which is for others to mend."""
+    try:
+        return segment_times(site.warehouse, segments)
+    except (Error, IntegrityError, FileNotFoundError) as error:
+        if isinstance(error, Error) and machine_error(error) is not None:
+            raise
+        _log.warning("the times of segments are not known, as a volume cannot be read: %s", error)
+        return {}
 
 
 def _source(segment: LoadedSegment, times: Times | None) -> SegmentSource:
