@@ -29,9 +29,10 @@ from api.http.file_answers import FileSender
 from api.http.limited import Limited
 from api.http.middleware.compression import Compression
 from api.http.middleware.cors import Cors
+from api.http.middleware.error_pages import ErrorPages
 from api.http.middleware.request_log import RequestLog
 from api.http.middleware.tokens import Tokens
-from api.http.operations import health, metrics_page, ready
+from api.http.operations import health, metrics_page, ready, status
 from api.http.protocol import CONNECTIONS
 from api.http.routes import OPERATIONS
 from api.http.streams import ProvisionStream
@@ -57,6 +58,7 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
             Middleware(RequestLog, metrics=service.metrics),
             Middleware(Cors, origins=settings.access.origins),
             Middleware(Compression, executor=service.compressing),
+            Middleware(ErrorPages),
             Middleware(Tokens, tokens=settings.access.tokens),
             # Inside of the others, so that a failure is logged, marked and compressed as well.
             Middleware(ServerErrorMiddleware, handler=_unexpected),
@@ -96,6 +98,7 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
     yield "/archive/{key:path}", ArchiveFiles(service.store, sender, service.files)
     yield "/health", health()
     yield "/ready", ready(service.health)
+    yield "/status", Limited("page", status(service.health), service.calls)
     yield "/metrics", metrics_page(service.metrics)
     for path, asset in assets().items():
         # A page brings its styles and scripts along: they count as one with it.

@@ -18,7 +18,7 @@ def _run(given: list[str]) -> int:
     # Imported here, so that Ctrl-C ends a command with one line from its first moment.
     import click
 
-    from pipelines.commands.failures import EXIT_CODES, INTERRUPTED, exit_code, sentence
+    from pipelines.commands.failures import INTERRUPTED, exit_code, known_errors, sentence
     from pipelines.commands.group import strata
     from transforms.open_files import raise_open_files_limit
 
@@ -30,7 +30,7 @@ def _run(given: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except tuple(EXIT_CODES) as error:
+    except known_errors() as error:
         if "--debug" in given:
             raise
         click.echo(f"strata: {sentence(error)}", err=True)

@@ -6,7 +6,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from exporters.archive.archive import Archive
@@ -32,8 +32,13 @@ def schema(table: str, version: int = 1) -> TableSchema:
 
 
 def block_time(height: int) -> str:
-    """The time of a block, one second apart, as the archive writes it."""
-    return f"{datetime(2023, 1, 1) + timedelta(seconds=height):%Y-%m-%dT%H:%M:%S.%fZ}"  # noqa: DTZ001
+    """The time of a block as the archive writes it."""
+    return f"{pg_time(height)[:-3].replace(' ', 'T')}.000000Z"
+
+
+def pg_time(height: int) -> str:
+    """The time of a block, one second apart, as a segment writes it."""
+    return f"{datetime(2023, 1, 1, tzinfo=UTC) + timedelta(seconds=height):%Y-%m-%d %H:%M:%S}+00"
 
 
 def part_request(
@@ -50,14 +55,14 @@ def part_request(
     blocks, columns = BlockRange(first, last), schema(table, version)
     empty = "," * (len(columns.columns) - 1)
     lines = [f'"{salt} {number}, of\n""{table}"""{empty}\n' for number in range(rows)]
+    if table == "blocks" and rows:  # of which the archive says when they were made
+        lines = [f"{pg_time(first)}{empty}\n", *lines[1:-1], f"{pg_time(last)}{empty}\n"][:rows]
     body = "".join(lines).encode()
     path = folder / (salt or "plain") / zip_name(CHAIN, table, blocks)
     name = csv_name(CHAIN, table, version, blocks)
     part = write_part_zip(path, name, columns.header, [body], rows, durable=False)
     sha256 = hashlib.sha256(columns.header + body).hexdigest()
-    segment = hashlib.sha256(b"%d" % first).hexdigest()
-    times = (block_time(first), block_time(last))
-    source = SegmentSource(blocks, version, f"Qm{first}", segment, times=times)
+    source = SegmentSource(blocks, version, f"Qm{first}", hashlib.sha256(b"%d" % first).hexdigest())
     return PublishRequest(table, path, (source,), (columns,), rows, (sha256,), part.sha256)
 
 

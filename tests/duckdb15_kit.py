@@ -24,6 +24,7 @@ import duckdb
 
 with duckdb.connect(sys.argv[1], read_only=True) as con:
     con.execute("set timezone = 'UTC'")
+    con.execute("set enable_progress_bar = false")
     found = {"version": duckdb.__version__}
     for schema, view in con.execute(
         "select schema_name, view_name from duckdb_views() where not internal"

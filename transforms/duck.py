@@ -1,4 +1,4 @@
-"""Opening DuckDB and quoting for it: the one place that knows the client and quotes SQL.
+"""Opening DuckDB: the one place that knows the client.
 
 What the operating system says leaves every connection as the `OSError` it is, a file that another
 program has locked as `BusyError`, and a query that Ctrl-C stopped as `KeyboardInterrupt`.
@@ -6,18 +6,18 @@ program has locked as `BusyError`, and a query that Ctrl-C stopped as `KeyboardI
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 
 from transforms import interrupts
+from transforms.duck_errors import machine_error
 from transforms.errors import BusyError, ConfigError
-from transforms.machine_errors import machine_error
-
-_PATTERN = re.compile(r"([*?\[])")
+from transforms.quoting import quote_files as quote_files
+from transforms.quoting import quote_name as quote_name
+from transforms.quoting import quote_text as quote_text
 
 Connection = duckdb.DuckDBPyConnection
 Error = duckdb.Error
@@ -42,22 +42,6 @@ def check_folder(folder: Path) -> None:
         raise ConfigError(
             f"{folder} has a {odd} in its path and DuckDB opens no files there: name another folder"
         )
-
-
-def quote_name(name: str) -> str:
-    """Quote an identifier for SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def quote_text(text: str | Path) -> str:
-    """Quote a string literal for SQL."""
-    return "'" + str(text).replace("'", "''") + "'"
-
-
-def quote_files(paths: Iterable[Path]) -> str:
-    """Quote a list of files to read for SQL, so that no part of a path is taken for a pattern."""
-    plain = (_PATTERN.sub(r"[\1]", str(path)) for path in paths)
-    return "[" + ", ".join(quote_text(path) for path in plain) + "]"
 
 
 @contextmanager
@@ -124,11 +108,12 @@ def _opened(
         duckdb.connect(":memory:", config=config) as con,
         interrupts.interruptible(con.interrupt),
     ):
-        _set_up(con)
+        set_up(con)
         yield con
 
 
-def _set_up(con: Connection) -> None:
+def set_up(con: Connection) -> None:
+    """Settings that every connection has, also each cursor, which takes none of them over."""
     con.execute("set TimeZone = 'UTC'")
     con.execute("set preserve_insertion_order = true")
     con.execute("set enable_progress_bar = false")

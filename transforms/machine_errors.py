@@ -1,19 +1,8 @@
-"""Errors of the machine: what DuckDB says of them as the `OSError` that Python would raise.
-
-DuckDB and Arrow hand on what the operating system says as text. Here it gets its number and its
-file back, so that nobody takes a full or read-only disk for a damaged file, and a person is told
-what to do about it.
-"""
+"""Errors of the machine (disk, memory, network), as a person is told of them."""
 
 from __future__ import annotations
 
 import errno
-import json
-import os
-import re
-from pathlib import Path
-
-import duckdb
 
 
 class MemoryLimitError(OSError):
@@ -21,7 +10,7 @@ class MemoryLimitError(OSError):
 
 
 _NO_ROOM = "free some room there, then run it again"
-_REMEDIES = {
+REMEDIES = {
     errno.ENOSPC: _NO_ROOM,
     errno.EDQUOT: _NO_ROOM,
     errno.EFBIG: "raise the limit of a file's size (ulimit -f), then run it again",
@@ -42,57 +31,10 @@ _REMEDIES = {
 """What to do about each, by number. `ENOENT` is none of them: a file that is not there is damage,
 or was removed by somebody, and whoever asks for it knows which."""
 
-_FILE = re.compile(r'"(?P<path>[^\n]*)"[^"\n]*: (?P<reason>[^"\n]+)$', re.MULTILINE)
-_WRAPPED = re.compile(r'\{"exception_type".*\}', re.DOTALL)
-_NUMBERS = {os.strerror(number): number for number in _REMEDIES}
-_NOT_OF_MACHINE = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError)
-
 
 def sentence(error: OSError) -> str:
     """What a person is told: the file, what is wrong with it, and what to do."""
     what = error.strerror or " ".join(str(error).split())
     place = error.filename2 or error.filename
-    remedy = _REMEDIES.get(error.errno or 0, "")
+    remedy = REMEDIES.get(error.errno or 0, "")
     return ": ".join(part for part in (str(place) if place else "", what, remedy) if part)
-
-
-def machine_error(error: duckdb.Error | OSError, scratch: Path | None = None) -> OSError | None:
-    """The error of the machine that DuckDB, or Arrow for it, tells of; None for any other error.
-
-    `scratch` is where DuckDB puts what does not fit into memory.
-    """
-    if isinstance(error, _NOT_OF_MACHINE) or getattr(error, "errno", None) is not None:
-        return None  # about the query or its data, which may quote anything; or known by number
-    text = _unwrapped(str(error))
-    if isinstance(error, duckdb.OutOfMemoryException) or text.startswith("Out of Memory Error"):
-        return _out_of_memory(text, scratch)
-    if "fsync failed!" in text:  # it names neither file nor reason
-        return OSError(errno.EIO, os.strerror(errno.EIO), str(scratch) if scratch else None)
-    for found in _FILE.finditer(text):
-        reason = found["reason"].strip().rstrip(".")
-        if reason in _NUMBERS:
-            # Of several names in quotes the last one is the file's.
-            return OSError(_NUMBERS[reason], reason, found["path"].rpartition('file "')[2])
-    return None
-
-
-def _unwrapped(text: str) -> str:
-    """The message inside of one that quotes another as JSON."""
-    found = _WRAPPED.search(text)
-    if found is None:
-        return text
-    try:
-        return str(json.loads(found[0])["exception_message"])
-    except (ValueError, LookupError, TypeError):
-        return text
-
-
-def _out_of_memory(text: str, scratch: Path | None) -> OSError:
-    if "max_temp_directory_size" in text:  # by itself DuckDB takes what is free on the disk
-        place = str(scratch) if scratch else None
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)
-    used = re.search(r"\(([^()]* used)\)", text)
-    what = "DuckDB has no more memory than it was given"
-    if used is None:
-        return OSError(errno.ENOMEM, what)
-    return MemoryLimitError(errno.ENOMEM, f"{what} ({used[1]})")

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-import duckdb
-
 from transforms.errors import ConfigError
 
 # What a process needs besides: libraries, sockets, temporary files.
@@ -42,6 +40,8 @@ def check_open_files(volumes: int, files: int = 1) -> None:
 @contextmanager
 def naming_open_files(volumes: int) -> Iterator[None]:
     """Raise `ConfigError` where the limit is met after all: a query opens a volume many times."""
+    import duckdb  # here, as a client that only fetches has none
+
     try:
         yield
     except (duckdb.IOException, OSError) as error:

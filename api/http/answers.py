@@ -12,6 +12,13 @@ from api.queries.protojson import error_json
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"
+HTML = b"text/html; charset=utf-8"
+# Everything comes from this server: a page loads nothing from elsewhere and sends nothing there.
+PAGE_HEADERS = (
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+)
 _RETRY = (b"retry-after", b"1")
 _WITHOUT_BODY = (204, 304)
 

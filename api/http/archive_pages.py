@@ -8,8 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.core.snapshots import Snapshots
 from api.core.workers import Workers
-from api.http.answers import Answer, method_not_allowed
-from api.http.assets import HTML, PAGE_HEADERS
+from api.http.answers import HTML, PAGE_HEADERS, Answer, method_not_allowed
 from api.http.connection import departure
 from api.http.pages.html import archive_page
 from api.http.pages.view import view_archive

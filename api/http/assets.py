@@ -9,7 +9,7 @@ from importlib.resources import files
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.http.answers import JSON, Answer, method_not_allowed
+from api.http.answers import HTML, JSON, PAGE_HEADERS, Answer, method_not_allowed
 from api.http.openapi import document
 from exporters.archive.templating import render
 
@@ -18,13 +18,6 @@ _TYPES = {
     "js": b"text/javascript; charset=utf-8",
     "svg": b"image/svg+xml",
 }
-HTML = b"text/html; charset=utf-8"
-# Everything comes from this server: a page loads nothing from elsewhere and sends nothing there.
-PAGE_HEADERS = (
-    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"same-origin"),
-)
 
 
 class Asset:

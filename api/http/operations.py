@@ -9,7 +9,8 @@ from starlette.types import Receive, Scope, Send
 
 from api.core.health import Health
 from api.core.metrics import CONTENT_TYPE, Metrics
-from api.http.answers import JSON, Answer, method_not_allowed
+from api.http.answers import HTML, JSON, PAGE_HEADERS, Answer, method_not_allowed
+from api.http.pages.state import status_page
 
 
 class Endpoint:
@@ -44,6 +45,16 @@ def ready(state: Health) -> Endpoint:
         return Answer(200 if state.is_ready else 503, body, JSON)
 
     return Endpoint("ready", answer)
+
+
+def status(state: Health) -> Endpoint:
+    """The same as a page for people, which is there whether or not data is served."""
+
+    def answer() -> Answer:
+        body = status_page(state.described(), ".")
+        return Answer(200, body, HTML, ((b"cache-control", b"no-cache"), *PAGE_HEADERS))
+
+    return Endpoint("page", answer)
 
 
 def metrics_page(metrics: Metrics) -> Endpoint:

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from exporters.archive.archive import Archive, read_small, update
-from exporters.archive.entries import Json
+from exporters.archive.archive import Archive, update
+from exporters.archive.chain_list import CHAINS, chains, parse_chains
 from exporters.archive.feed import FEED, MOST_ENTRIES, feed_xml
 from exporters.archive.hash_lists import SUMS, sums_text
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
-from exporters.archive.json_text import FORMAT, parsed, written
+from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.latest import LATEST, latest_json
 from exporters.archive.ledger import LEDGER, LEDGER_COPY, Replacement, replacements
@@ -36,7 +36,6 @@ from exporters.signing.signatures import ENDING, Signer
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
-CHAINS = "chains.json"
 HOME = "index.html"
 INDEX = "index.json"
 
@@ -85,14 +84,6 @@ def is_begun(store: Store) -> bool:
     """Whether anybody has made the place yet: a folder is made by the first publication."""
     root = store.path(CHAINS)
     return root is None or root.parent.exists()
-
-
-def chains(store: Store) -> tuple[str, ...]:
-    """The ids of the chains that have an archive in the store, sorted.
-
-    Raises `IntegrityError` where the list of them is damaged.
-    """
-    return _parse_chains(read_small(store, CHAINS), store)
 
 
 def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[Document]:
@@ -214,7 +205,7 @@ def _replaced(archive: Archive) -> tuple[Replacement, ...] | None:
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:
     try:
-        known = set(_parse_chains(old, archive.store)) if old else _listed(archive.store)
+        known = set(parse_chains(old, archive.store)) if old else _listed(archive.store)
     except IntegrityError as error:
         _log.warning("%s; it is made again from what lies there", error)
         known = _listed(archive.store)
@@ -241,10 +232,3 @@ def _indexes(store: Store) -> Iterator[ArchiveIndex]:
             yield Archive(store, chain).index()
         except IntegrityError as error:
             _log.warning("%s; the page of all chains leaves it out", error)
-
-
-def _parse_chains(data: bytes | None, store: Store) -> tuple[str, ...]:
-    def read(found: Json) -> tuple[str, ...]:
-        return tuple(item["chain_id"] for item in found["chains"])
-
-    return parsed(data, store.describe(CHAINS), read) if data else ()

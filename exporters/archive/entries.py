@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from exporters.zips.runs import Run
@@ -20,8 +20,6 @@ class SegmentSource:
 
     `previous_id` is the id of the segment that it was made after, by its own word; empty where it
     names none. An entry without the field is of an earlier release: its id was never computed.
-    `times` are those of its first and last block (RFC 3339 in UTC with microseconds, so that they
-    sort as text); None where they are not known.
     """
 
     blocks: BlockRange
@@ -29,7 +27,6 @@ class SegmentSource:
     segment_id: str | None = None
     sha256: str | None = None
     previous_id: str | None = None
-    times: tuple[str, str] | None = None
 
     @property
     def id_run(self) -> IdRun:
@@ -43,7 +40,8 @@ class Csv:
     """One CSV inside a ZIP: rows without the header, length in bytes, SHA-256 of the text.
 
     `runs` are its header run and its body runs, so that it can be spliced without a look into the
-    ZIP; None in an index of before.
+    ZIP; None in an index of before. `times` are those of its first and last block (RFC 3339, UTC,
+    microseconds), which only a CSV of blocks has.
     """
 
     name: str
@@ -54,6 +52,7 @@ class Csv:
     sha256: str
     schema: TableSchema
     runs: tuple[Run, Run] | None = None
+    times: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +78,9 @@ class Entry:
 
     @property
     def times(self) -> tuple[str, str] | None:
-        """Those of its first and its last block, empty where one is not known."""
-        first, last = self.segments[0].times, self.segments[-1].times
-        return ends(first and first[0], last and last[1])
-
-    def timed(self, times: Mapping[BlockRange, tuple[str, str]]) -> Entry:
-        """The entry with the times of those of its segments that have none yet."""
-        if all(segment.times or segment.blocks not in times for segment in self.segments):
-            return self
-        segments = (replace(s, times=s.times or times.get(s.blocks)) for s in self.segments)
-        return replace(self, segments=tuple(segments))
+        """When its first and last block were made, where its CSVs say so: those of `blocks`."""
+        known = [member.times for member in self.members if member.times is not None]
+        return (known[0][0], known[-1][1]) if known else None
 
     @property
     def is_window(self) -> bool:
@@ -104,22 +96,6 @@ def range_json(blocks: BlockRange) -> Json:
 def range_of(found: Json) -> BlockRange:
     """The range that `range_json` wrote."""
     return BlockRange(found["from"], found["to"])
-
-
-def ends(first: str | None, last: str | None) -> tuple[str, str] | None:
-    """Two times of which each may not be known, which is then empty; None where neither is."""
-    return (first or "", last or "") if first or last else None
-
-
-def times_json(times: tuple[str, str] | None) -> Json:
-    """Times as `{"first_time", "last_time"}`, of which one that is not known is left out."""
-    named = zip(("first_time", "last_time"), times or (), strict=False)
-    return {name: time for name, time in named if time}
-
-
-def times_of(found: Json) -> tuple[str, str] | None:
-    """The times that `times_json` wrote, empty where one is not known."""
-    return ends(found.get("first_time"), found.get("last_time"))
 
 
 def entry_json(entry: Entry) -> Json:
@@ -146,7 +122,6 @@ def entry_of(found: Json, columns: Mapping[str, tuple[Column, ...]]) -> Entry:
             item.get("id"),
             item.get("sha256"),
             item.get("previous_id"),
-            times_of(item),
         )
         for item in found["segments"]
     )
@@ -180,7 +155,18 @@ def _csv_of(found: Json, table: str, columns: Mapping[str, tuple[Column, ...]]) 
     schema = TableSchema(table, columns[found["schema"]])
     facts = (found["rows"], found["bytes"], found["sha256"])
     runs = _runs_of(found["runs"]) if "runs" in found else None
-    return Csv(found["name"], found["schema_version"], range_of(found), *facts, schema, runs)
+    name, version = found["name"], found["schema_version"]
+    return Csv(name, version, range_of(found), *facts, schema, runs, times_of(found))
+
+
+def times_json(times: tuple[str, str] | None) -> Json:
+    """First and last time as fields; none where they are not known."""
+    return {} if times is None else {"first_time": times[0], "last_time": times[1]}
+
+
+def times_of(found: Json) -> tuple[str, str] | None:
+    """The times that `times_json` wrote."""
+    return (found["first_time"], found["last_time"]) if "first_time" in found else None
 
 
 def _runs_of(found: Json) -> tuple[Run, Run]:
@@ -204,7 +190,6 @@ def _segment_json(segment: SegmentSource) -> Json:
         **range_json(segment.blocks),
         "version": segment.version,
         **{name: value for name, value in known.items() if value is not None},
-        **times_json(segment.times),
     }
 
 
@@ -218,4 +203,5 @@ def _csv_json(member: Csv) -> Json:
         "sha256": member.sha256,
         "schema": member.schema.fingerprint,
         **_runs_json(member.runs),
+        **times_json(member.times),
     }

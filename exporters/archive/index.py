@@ -15,7 +15,14 @@ from functools import cached_property, lru_cache
 from itertools import chain
 
 from exporters.archive.coverage import difference, union
-from exporters.archive.entries import Entry, Json, ends, range_json, range_of, times_json, times_of
+from exporters.archive.entries import (
+    Entry,
+    Json,
+    range_json,
+    range_of,
+    times_json,
+    times_of,
+)
 from exporters.archive.ids import entries_chain, id_run_json, id_run_of, joined_chain
 from exporters.archive.json_text import (
     FORMAT,
@@ -44,7 +51,6 @@ _COUNTS = ("zips", "rows", "bytes", "windows", "window_bytes")
 _SUMS = re.compile(",".join(rf'"{name}":(\d+)' for name in _COUNTS))
 _SHA256 = re.compile('"sha256":"([0-9a-f]{64})"')
 _HASHES_SHA256 = re.compile('"hashes_sha256":"([0-9a-f]{64})"')
-_TIMES = [re.compile(f'"{name}":"([^"]+)"') for name in ("first_time", "last_time")]
 _IDS, _DECODER = '"ids":', json.JSONDecoder()
 _LINE_START = re.compile(r'\{"path":"index/(\d+)\.json",')
 
@@ -53,9 +59,9 @@ _LINE_START = re.compile(r'\{"path":"index/(\d+)\.json",')
 class ShardSummary:
     """A shard as the index knows it: its file's size in bytes and hash, and its sums per table.
 
-    `ids` are the unbroken runs of its segments in the network's chain of ids; `times` those of the
-    first and the last block of the segments that begin in it, where they are known;
-    `hashes_sha256` is the hash of the file with its ZIPs' hashes, empty in an index of before.
+    `ids` are the unbroken runs of its segments in the network's chain of ids, `times` those of its
+    first and last block, where its ZIPs of blocks say them; `hashes_sha256` is the hash of the file
+    with its ZIPs' hashes, empty in an index of before.
     """
 
     number: int
@@ -74,9 +80,9 @@ class ShardSummary:
             tables.setdefault(entry.table, []).append(entry)
         sums = {table: sums_of(tables[table]) for table in sorted(tables)}
         ids = entries_chain(shard.entries).runs
-        sha256 = hashlib.sha256(data).hexdigest()
-        hashes = hashlib.sha256(shard.hashes()).hexdigest()
-        return cls(shard.number, len(data), sha256, sums, ids, _times(shard), hashes)
+        times = _spanned(entry.times for entry in tables.get("blocks", ()))
+        sha256, hashes = (hashlib.sha256(text).hexdigest() for text in (data, shard.hashes()))
+        return cls(shard.number, len(data), sha256, sums, ids, times, hashes)
 
     @property
     def blocks(self) -> BlockRange:
@@ -95,12 +101,11 @@ class ShardSummary:
             for table, sums in tables.items()
         }
         found = {"path": shard_path(self.number), **range_json(self.blocks)}
-        found |= times_json(self.times)
         facts = {"bytes": self.size, "sha256": self.sha256}
         facts |= {"hashes_sha256": self.hashes_sha256} if self.hashes_sha256 else {}
         facts |= {**usual, "tables": own}
         ids = {"ids": [id_run_json(run) for run in self.ids]} if self.ids else {}
-        return dumps(found | facts | ids)
+        return dumps(found | facts | ids | times_json(self.times))
 
     @classmethod
     def parse(cls, line: str) -> ShardSummary:
@@ -135,7 +140,7 @@ class ShardTotals:
         counts = [sum(map(int, each)) for each in zip(*sums, strict=True)] or [0] * len(_COUNTS)
         zips, rows, size, windows, window_bytes = counts
         held = Totals(zips + windows, rows, size + window_bytes)
-        return cls(number, sha256, held, _line_times(line))
+        return cls(number, sha256, held, _times_in(line))
 
     @property
     def blocks(self) -> BlockRange:
@@ -193,21 +198,19 @@ class ArchiveIndex:
             yield number, sha256 or json.loads(line)["sha256"], hashes
 
     @cached_property
-    def times(self) -> tuple[str, str] | None:
-        """Of the first segment of the first shard, and of the last one of the last."""
-        lines = list(self.lines.values())
-        first, last = (
-            (_line_times(line) for line in (lines[0], lines[-1])) if lines else (None,) * 2
-        )
-        return ends(first and first[0], last and last[1])
-
-    @cached_property
     def ids(self) -> IdChain:
         """How far the network's chain of ids is unbroken over the segments of all ZIPs."""
         chain = joined_chain(map(_id_runs, self.lines.values()))
         covered = union(run for sums in self.tables.values() for run in sums.covered)
         unknown = difference(covered, union(run.blocks for run in chain.runs))
         return IdChain(chain.runs, unknown, chain.contradictions)
+
+    @cached_property
+    def times(self) -> tuple[str, str] | None:
+        """When the first and the last block that are known were made; None without any."""
+        lines = list(self.lines.values())
+        ends = (next(filter(None, map(_times_in, each)), None) for each in (lines, lines[::-1]))
+        return _spanned(ends)
 
     def including(self, fresh: Iterable[ShardSummary]) -> ArchiveIndex:
         """The index with shards added or replaced by number."""
@@ -284,6 +287,18 @@ def _tables(head: Json) -> dict[str, TableSums]:
     return {table: _sums_of(head["tables"][table]) for table in HISTORY_TABLES}
 
 
+def _times_in(line: str) -> tuple[str, str] | None:
+    """The times in a shard's line, no more of which is read."""
+    start = line.rfind('"first_time":')
+    return times_of(json.loads(f"{{{line[start:]}")) if start >= 0 else None
+
+
+def _spanned(found: Iterable[tuple[str, str] | None]) -> tuple[str, str] | None:
+    """From the first of the first times to the last of the last ones."""
+    known = [times for times in found if times is not None]
+    return (min(first for first, _ in known), max(last for _, last in known)) if known else None
+
+
 def _numbered(line: str) -> tuple[int, str]:
     match = _LINE_START.match(line)
     if match is None:
@@ -296,21 +311,6 @@ def _reaches(found: Json, blocks: BlockRange) -> bool:
     own = (sums.get("covered", ()) for sums in found["tables"].values())
     runs = chain(found.get("covered", ()), *own)
     return any(range_of(run).overlaps(blocks) for run in runs)
-
-
-def _times(shard: Shard) -> tuple[str, str] | None:
-    """The times of the first and the last segment that begins in a shard."""
-    known: dict[BlockRange, tuple[str, str] | None] = {}
-    for entry in shard.entries:
-        for segment in entry.segments:
-            if shard.blocks.first <= segment.blocks.first <= shard.blocks.last:
-                known[segment.blocks] = segment.times or known.get(segment.blocks)
-    first, last = (known[min(known)], known[max(known)]) if known else (None, None)
-    return ends(first and first[0], last and last[1])
-
-
-def _line_times(line: str) -> tuple[str, str] | None:
-    return ends(*(found and found[1] for found in (name.search(line) for name in _TIMES)))
 
 
 def _id_runs(line: str) -> tuple[IdRun, ...]:

@@ -90,10 +90,15 @@ def shard_page(shard: Shard) -> bytes:
     return _render("shard.html", shard=shard)
 
 
-def _chain(index: ArchiveIndex) -> tuple[str, Completeness, Totals]:
-    """Its id, how far it goes and what it holds."""
+def _chain(index: ArchiveIndex) -> tuple[str, Completeness, list[str], Totals]:
+    """Its id, how far it goes, when its first and last block were made, and what it holds."""
     tables = index.tables
-    return index.chain_id, completeness(tables), totals(tables.values())
+    return index.chain_id, completeness(tables), _times(index), totals(tables.values())
+
+
+def _times(index: ArchiveIndex) -> list[str]:
+    """When the first and the last block were made, as far as known."""
+    return [f"{time[:10]} {time[11:16]} UTC" for time in index.times or ()]
 
 
 def _coverage(extent: Completeness, sums: TableSums) -> tuple[int, list[Mark]]:

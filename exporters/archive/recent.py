@@ -19,8 +19,8 @@ _MOST_SHARDS = 8  # that many are read at most, however few segments each has
 class PublishedSegment:
     """A segment by its single ZIPs: how many there are, and their rows and bytes together.
 
-    `times` are those of its first and last block, empty or None where not known; `shard` is the
-    path of the shard that has them.
+    `times` are those of its first and last block, which the ZIP of blocks has; `shard` is the path
+    of the shard that has them.
     """
 
     blocks: BlockRange
@@ -65,7 +65,7 @@ def _segments(archive: Archive, number: int) -> list[PublishedSegment]:
 
 
 def _segment(blocks: BlockRange, entries: list[Json], shard: str) -> PublishedSegment:
-    times = (times_of(entry["segments"][0]) for entry in entries)
+    times = (times_of(member) for entry in entries for member in entry["members"])
     return PublishedSegment(
         blocks,
         next(filter(None, times), None),

@@ -12,19 +12,18 @@ added within `format` 1; a reader ignores those it does not know.
     format, chain_id, from, to      the blocks in which its ZIPs begin
     schemas     columns (name, PostgreSQL type) by fingerprint
     zips        table, from, to, path, bytes, sha256, rows, schema_versions,
-                segments [from, to, version, id?, previous_id?, sha256?, first_time?, last_time?]:
-                    the segments it was made of (a ZIP of more than one is a window: it repeats the
-                    rows of their single ZIPs), each with the network's id of its file, the id of
-                    the one before it by its own word, its file's hash, and the times of its first
-                    and last block; an id without previous_id was not computed,
-                members [name, schema_version, from, to, rows, bytes, sha256, schema, runs?]: its
-                    CSVs; runs [header, body]: deflated bytes, plain bytes and CRC-32 of its header
-                    run and of its body runs, all that splicing needs to know
+                segments [from, to, version, id?, previous_id?, sha256?]: the segments it was made
+                    of (a ZIP of more than one is a window: it repeats the rows of their single
+                    ZIPs), each with the network's id of its file, the id of the one before it by
+                    its own word, and its file's hash; an id without previous_id was not computed,
+                members [name, schema_version, from, to, rows, bytes, sha256, schema, runs?,
+                    first_time?, last_time?]: its CSVs; runs [header, body]: deflated bytes, plain
+                    bytes and CRC-32 of its header run and of its body runs, all that splicing
+                    needs to know; of a CSV of blocks when its first and last block were made
 
 `<chain id>/index.json`, the index:
 
     format, chain_id, first_block, last_block
-    first_time, last_time  of the first segment of the first shard and the last one of the last
     complete_until  the last block up to which all 15 tables are there, from first_block; or null
     complete, gaps  the runs of blocks for which all 15 tables are there, and the rest
     ids             from, to, id, previous_id of each run of segments in which each names the id of
@@ -34,8 +33,7 @@ added within `format` 1; a reader ignores those it does not know.
                     the runs of blocks covered (by either kind) and windowed (by windows)
     shards          path, from, to, bytes, sha256, covered, windowed, and tables as above; where a
                     table's covered or windowed is left out, it is that of the shard; ids, its own
-                    runs as above with their first and last segment; first_time, last_time of
-                    the first and the last segment that begins in it
+                    runs as above with their first and last segment; first_time?, last_time?
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def published_parts(archive: Archive, entry: Entry, copy: Copy) -> tuple[PartRef
 
     Raises `DamagedCopyError` where the directory must be read and is damaged or absent.
     """
-    members = tuple(_members_of(entry))
+    members = tuple(members_of(entry))
     if not members:
         with damage_of(copy.name, entry.blocks, _remedy(entry)):
             return tuple(replace(p, source=copy) for p in read_parts(archive.source(entry)))
@@ -40,7 +40,7 @@ def published_parts(archive: Archive, entry: Entry, copy: Copy) -> tuple[PartRef
     )
 
 
-def _members_of(entry: Entry) -> Iterator[Member]:
+def members_of(entry: Entry) -> Iterator[Member]:
     """The members of an entry whose index has their runs; none where it lacks them."""
     offset = 0
     for csv in entry.members:
@@ -85,7 +85,7 @@ def _check_published(source: ByteSource, entry: Entry) -> None:
             f"hashes to {digest.hexdigest()}, the index says {entry.sha256}: {_remedy(entry)}",
         )
     whole = MemorySource(source.name, data) if source.size <= CHUNK_BYTES else source
-    members = tuple(_members_of(entry))
+    members = tuple(members_of(entry))
     if members and members != read_members(whole):
         raise DamagedCopyError(
             source.name,

@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
 from deltalake.transaction import AddAction, RemoveAction
 
+from exporters.lake.stored_log import StoredLog, read_stored
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
 from transforms.lake.columns import COLUMN_LIST, TEXTS, LakeColumn
@@ -177,13 +178,17 @@ class DeltaLog:
     def add_columns(self, snapshot: Snapshot, columns: Sequence[LakeColumn]) -> Snapshot:
         """Add columns that the table lacks, NULL in the files that are there.
 
-        They never have statistics: of the files that are there nothing would be said of them, and
-        deltalake's data sets for pyarrow then skip these files whatever is asked (`fitted`).
+        They have statistics only where these files have no rows: of others nothing is said of the
+        new columns, and deltalake's data sets for pyarrow then skip them whatever is asked.
         """
         once = CommitProperties(max_commit_retries=0)
         handle = self._current(snapshot)
+        described = {column.name for column in columns if column.has_statistics}
         with self._plain_errors(), _racing(self.place):
             handle.alter.add_columns([_field(column) for column in columns], commit_properties=once)
+            if described and not any(file.rows for file in snapshot.files):
+                listed = ",".join(sorted(snapshot.statistics_of | described))
+                handle.alter.set_table_properties({_SKIPPING: listed}, commit_properties=once)
         for version in range(snapshot.version + 1, handle.version() + 1):
             self._make_durable(version)
         changed = self.snapshot()
@@ -242,9 +247,17 @@ class DeltaLog:
         log = self._store.path(f"{self._key}/_delta_log/_")
         if log is not None:
             for path in (*log.parent.glob(f"{version:020}.*"), log.with_name("_last_checkpoint")):
-                if path.exists():
+                with suppress(FileNotFoundError):
                     sync_file(path)
             sync_file(log.parent)
+
+    def stored(self, snapshot: Snapshot) -> StoredLog:
+        """What the log's own files say up to a version, read without deltalake.
+
+        That shows only the statistics of columns it is told of; other readers use whatever is
+        there. Raises `IntegrityError` where a file of the log is damaged or lacks.
+        """
+        return read_stored(self._store, f"{self._key}/_delta_log", snapshot.version)
 
     def expired(self, snapshot: Snapshot, kept_hours: int = KEPT_HOURS) -> list[str]:
         """The names of files that no version of the last hours names, orphans among them."""

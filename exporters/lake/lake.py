@@ -14,6 +14,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE
 from exporters.lake.delta import DeltaLog
 from transforms.blocks import BlockRange
+from transforms.errors import SegmentError
 
 _NAME = re.compile(r"(\d{1,19})-(\d{1,19})\.([0-9a-f]{16})\.parquet")
 PARQUET_TYPE = "application/vnd.apache.parquet"
@@ -38,7 +39,12 @@ class FileName:
     def parse(cls, name: str) -> FileName | None:
         """What a name says; None for another one."""
         found = _NAME.fullmatch(name)
-        return cls(BlockRange(int(found[1]), int(found[2])), found[3]) if found else None
+        if found is None:
+            return None
+        try:
+            return cls(BlockRange(int(found[1]), int(found[2])), found[3])
+        except SegmentError:  # it ends before it begins
+            return None
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,8 @@ class LakePublisher:
             return LakeReport()
         refused = []
         for table in HISTORY_TABLES:
+            if self._written.get(table, set()).issuperset(missing):
+                continue  # by this very publisher: nobody else's rows are to be proven
             held = LakeTable(self.lake, table).version()
             absent = set(held.lacks(missing) if held else missing)
             missing = [one for one in missing if one not in absent]

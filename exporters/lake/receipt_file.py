@@ -47,12 +47,19 @@ _SCHEMA = pa.schema(
     ]
 )
 
+_GROUP_ROWS = 15 * 1024
+"""The rows of about a thousand segments: what a reader of some of them decodes at least."""
+
 
 def write_receipts(path: Path, receipts: Sequence[Receipt]) -> Statistics:
     """Write the receipts of a run of segments as Parquet; returns what the log says of the file."""
     rows = receipt_rows(receipts)
     pq.write_table(
-        pa.Table.from_pylist(rows, schema=_SCHEMA), path, compression="zstd", compression_level=3
+        pa.Table.from_pylist(rows, schema=_SCHEMA),
+        path,
+        compression="zstd",
+        compression_level=3,
+        row_group_size=_GROUP_ROWS,
     )
     return receipt_statistics(rows)
 

@@ -7,23 +7,26 @@ never from the lake itself, so that types and statistics stay those of every oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.ledger import Replacement, record
+from exporters.lake.file_check import FileCheck
 from exporters.lake.lake import PARQUET_TYPE, FileName, Lake
 from exporters.lake.new_files import new_file, receipts_of, scratch_folder
-from exporters.lake.proving import fetched, prove_file
+from exporters.lake.proving import fetched
 from exporters.lake.receipt_file import read_receipt_rows, receipt_rows
 from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version
+from exporters.lake.trying import versions
 from exporters.publishing.replace import Correction
 from transforms.blocks import BlockRange, contiguous_runs
-from transforms.errors import IntegrityError, RangeError
+from transforms.errors import BusyError, IntegrityError, RangeError
 from transforms.lake.rows import LakeRows
-from transforms.stores.store import content_sha256, object_sha256
+from transforms.stores.store import LostRaceError, content_sha256, object_sha256
 
 
 def merge_files(
@@ -60,21 +63,14 @@ def rewrites(
     """What hangs together: files that hold any of the wanted segments, all loaded segments in them.
 
     A file goes whole or not at all, so where segments are cut otherwise now, or a table has blocks
-    twice, one thing leads to another. Ascending. Raises `RangeError` where a file holds blocks that
+    twice, one thing leads to another. Segments that no file holds are not among it: they are not
+    corrected but published. Ascending. Raises `RangeError` where a file holds blocks that
     are not loaded: they would be lost.
     """
-    reached = set(wanted)
-    while True:
-        files = [file for file in version.parsed if _meets(file.blocks, reached)]
-        more = {one for one in loaded if any(one.overlaps(file.blocks) for file in files)}
-        if more <= reached:
-            break
-        reached |= more
-    for run in _joined([*reached, *(file.blocks for file in files)]):
-        rewrite = Rewrite(
-            tuple(file for file in files if file.blocks.overlaps(run)),
-            tuple(sorted(one for one in reached if one.overlaps(run))),
-        )
+    chosen = frozenset(wanted)
+    for rewrite in _connected(version.ours, loaded):
+        if not rewrite.old or chosen.isdisjoint(rewrite.segments):
+            continue
         for file in rewrite.old:
             if not any(_holds(whole, file.blocks) for whole in rewrite.runs):
                 raise RangeError(
@@ -84,109 +80,171 @@ def rewrites(
         yield rewrite
 
 
-def _meets(blocks: BlockRange, others: set[BlockRange]) -> bool:
-    return any(blocks.overlaps(other) for other in others)
+def _connected(files: Sequence[HeldFile], loaded: Sequence[BlockRange]) -> Iterator[Rewrite]:
+    """Files and segments in groups that share no block, ascending."""
+    parts: list[tuple[BlockRange, HeldFile | None]] = [(file.blocks, file) for file in files]
+    parts += [(blocks, None) for blocks in loaded]
+    old: list[HeldFile] = []
+    segments: list[BlockRange] = []
+    last = -1
+    for blocks, file in sorted(parts, key=lambda part: part[0]):
+        if blocks.first > last and last >= 0:
+            yield Rewrite(tuple(old), tuple(segments))
+            old, segments = [], []
+        last = max(last, blocks.last)
+        if file is None:
+            segments.append(blocks)
+        else:
+            old.append(file)
+    if last >= 0:
+        yield Rewrite(tuple(old), tuple(segments))
 
 
 def _holds(whole: BlockRange, part: BlockRange) -> bool:
     return whole.first <= part.first and part.last <= whole.last
 
 
-def _joined(ranges: Sequence[BlockRange]) -> Iterator[BlockRange]:
-    """Ranges that share blocks become one, ascending."""
-    run: BlockRange | None = None
-    for blocks in sorted(ranges):
-        if run is not None and run.overlaps(blocks):
-            run = BlockRange(run.first, max(run.last, blocks.last))
-            continue
-        if run is not None:
-            yield run
-        run = blocks
-    if run is not None:
-        yield run
+RowsOf = Callable[[Sequence[BlockRange]], AbstractContextManager[LakeRows]]
+"""Opens the loaded rows of segments."""
 
 
-def correct(
+def correct_table(
     lake: Lake,
-    version: Version,
-    rewrite: Rewrite,
-    rows: LakeRows,
+    table: str,
+    wanted: Sequence[BlockRange],
+    loaded: Sequence[BlockRange],
+    rows_of: RowsOf,
     correction: Correction,
     scratch: Path,
 ) -> int:
+    """Put the loaded rows of wanted segments into a table where it has other ones, on the record.
+
+    Files that Strata did not write are named no longer. Returns how many files were written or
+    dropped. Raises `RangeError` as `rewrites` does, `BusyError` where others keep changing it.
+    """
+    held, left, changed = LakeTable(lake, table), set(wanted), 0
+    for version in versions(held):
+        if version is None:
+            return changed
+        try:
+            if version.foreign:
+                changed += forget_foreign(version, correction)
+                version = held.version() or version
+            for rewrite in rewrites(version, sorted(left), loaded):
+                with rows_of(rewrite.segments) as rows:
+                    done = _correct(version, rewrite, rows, correction, scratch)
+                left.difference_update(rewrite.segments)
+                if done:
+                    changed += done
+                    version = held.version() or version
+        except LostRaceError:
+            continue
+        return changed
+    raise BusyError(f"others keep changing {lake.place(table)}: try again later")
+
+
+def forget_foreign(version: Version, correction: Correction) -> int:
+    """Name the files no longer that Strata did not write; returns how many there were."""
+    for file in version.foreign:
+        path = version.lake.path(version.table, file.name)
+        _record(version.lake, path, "unknown", "", correction)
+    LakeTable(version.lake, version.table).forget(version, version.foreign)
+    return len(version.foreign)
+
+
+def _correct(
+    version: Version, rewrite: Rewrite, rows: LakeRows, correction: Correction, scratch: Path
+) -> int:
     """Put the loaded rows there, unless they are; returns the number of files that were written.
 
-    Every file that goes is in the ledger before it does, with the reason. Raises `LostRaceError`
-    where somebody else changed the table meanwhile.
+    Raises `LostRaceError` where somebody else changed the table meanwhile.
     """
-    if _is_right(lake, version, rewrite, rows, scratch):
+    if _touched(version, rewrite) != rewrite.old:
+        raise LostRaceError(f"{version.lake.place(version.table)} was changed meanwhile")
+    if _is_right(version, rewrite, rows, scratch):
         return 0
-    table = LakeTable(lake, version.table)
     with scratch_folder(scratch) as folder:
-        new: dict[str, tuple[NewFile, str]] = {}
+        new = []
         for number, run in enumerate(rewrite.runs):
             place = folder / str(number)
             place.mkdir()
-            made = new_file(rows, version.table, run, place, version.spelling)
-            sha256 = content_sha256(made.path)
-            new[str(FileName.of(run, sha256))] = made, sha256
-        old = {file.file.name: file for file in rewrite.old}
-        going = [file for name, file in old.items() if name not in new]
-        for file in going:
-            _record(lake, version.table, file, [sha256 for _, sha256 in new.values()], correction)
-        for name, (made, sha256) in new.items():
-            _put_back(lake, version.table, name, made, sha256)
-        coming = [made for name, (made, _) in new.items() if name not in old]
-        added = [table.upload(made) for made in coming]
-        if going or added:
-            table.commit(version, added, [c for made in coming for c in made.columns], going)
+            new.append(new_file(rows, version.table, run, place, version.spelling))
+        put_in_place(version, rewrite.old, new, correction)
     return len(new)
 
 
-def _is_right(
-    lake: Lake, version: Version, rewrite: Rewrite, rows: LakeRows, scratch: Path
-) -> bool:
+def _touched(version: Version, rewrite: Rewrite) -> tuple[HeldFile, ...]:
+    """The files that hold any of its blocks now."""
+    first, last = rewrite.segments[0].first, rewrite.segments[-1].last
+    return tuple(file for file in version.ours if file.blocks.overlaps(BlockRange(first, last)))
+
+
+def put_in_place(
+    version: Version, old: Sequence[HeldFile], new: Sequence[NewFile], correction: Correction
+) -> None:
+    """Let a table have new files instead of old ones, in one version of it.
+
+    Every file that goes is in the ledger before it does, with the reason. What the log says of a
+    file that stays, because the new one has the same bytes, is said anew. Raises `LostRaceError`
+    where the version is not the newest.
+    """
+    lake, table = version.lake, LakeTable(version.lake, version.table)
+    hashes = [content_sha256(made.path) for made in new]
+    names = [str(FileName.of(m.blocks, sha256)) for m, sha256 in zip(new, hashes, strict=True)]
+    going = [file for file in old if file.file.name not in names]
+    for file in going:
+        path = lake.path(version.table, file.file.name)
+        _record(lake, path, file.name.digest, hashes[0], correction)
+    for name, made, sha256 in zip(names, new, hashes, strict=True):
+        _put_right(lake, lake.path(version.table, name), made, sha256, correction)
+    added = [table.upload(made) for made in new]
+    table.commit(version, added, [column for made in new for column in made.columns], going)
+
+
+def _is_right(version: Version, rewrite: Rewrite, rows: LakeRows, scratch: Path) -> bool:
     """Whether the files hold just these segments, each once, and render what was loaded."""
     held = sorted(file.blocks for file in rewrite.old)
     if any(one.overlaps(other) for one, other in pairwise(held)):
         return False
     if [*contiguous_runs(held)] != rewrite.runs:
         return False
-    try:
-        for file in rewrite.old:
-            _prove(lake, version.table, file, rows, scratch)
-    except IntegrityError:
-        return False
-    return True
+    return all(_is_sound(version, file, rows, scratch) for file in rewrite.old)
 
 
-def _prove(lake: Lake, table: str, file: HeldFile, rows: LakeRows, scratch: Path) -> None:
-    if table != RECEIPTS:
-        prove_file(lake, table, file, rows.of(table, file.blocks), scratch)
-        return
+def _is_sound(version: Version, file: HeldFile, rows: LakeRows, scratch: Path) -> bool:
+    """Whether a file is there, whole, is what was loaded, and is described rightly by the log."""
+    table = version.table
     with scratch_folder(scratch) as folder:
-        copy = folder / "receipts.parquet"
-        fetched(lake, table, file, copy)
-        if read_receipt_rows(copy) != receipt_rows(receipts_of(rows, file.blocks)):
-            raise IntegrityError(f"{lake.place(table, file.file.name)} says other than was loaded")
+        copy = folder / "file.parquet"
+        try:
+            fetched(version.lake, table, file, copy)
+            if table == RECEIPTS and read_receipt_rows(copy) != receipt_rows(
+                receipts_of(rows, file.blocks)
+            ):
+                return False
+        except IntegrityError:
+            return False
+        check = FileCheck(version, file, copy, folder, rows.of(table, file.blocks))
+        return next(check.problems(), None) is None
 
 
-def _record(
-    lake: Lake, table: str, file: HeldFile, new: Sequence[str], correction: Correction
-) -> None:
-    """Write down that a file goes, and which one comes; where several do, the first of them."""
-    path = lake.path(table, file.file.name)
+def _record(lake: Lake, path: str, known: str, new: str, correction: Correction) -> None:
+    """Write down that a file goes, and which one comes; where several do, the first of them.
+
+    `known` stands for its hash where it is gone: all that is left of it.
+    """
     try:
         old = object_sha256(lake.archive.store, lake.archive.key(path))
     except FileNotFoundError:
-        old = file.name.digest  # what its name says is all that is left of it
-    record(lake.archive, Replacement(path, old, new[0], correction.reason, correction.at))
+        old = known
+    record(lake.archive, Replacement(path, old, new, correction.reason, correction.at))
 
 
-def _put_back(lake: Lake, table: str, name: str, made: NewFile, sha256: str) -> None:
-    """Where other bytes lie under the name of a file, or none, put the right ones there."""
-    store, key = lake.archive.store, lake.key(table, name)
+def _put_right(lake: Lake, path: str, made: NewFile, sha256: str, correction: Correction) -> None:
+    """Where other bytes lie under the name of a file, put the right ones there, on the record."""
+    store, key = lake.archive.store, lake.archive.key(path)
     held = store.head(key)
     if held is None or object_sha256(store, key) == sha256:
         return
+    _record(lake, path, "", sha256, correction)
     store.put_if_match(key, made.path, held.version, PARQUET_TYPE, sha256=sha256)

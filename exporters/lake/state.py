@@ -8,16 +8,21 @@ from functools import partial
 from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
+from exporters.lake.file_check import FileCheck
 from exporters.lake.lake import Lake
 from exporters.lake.new_files import scratch_folder
+from exporters.lake.proving import fetched
 from exporters.lake.reports import AddedRows, LakeReport, Refused
-from exporters.lake.tables import LakeTable, NewFile
+from exporters.lake.rewriting import forget_foreign, put_in_place
+from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.lake.trying import versions
-from transforms.errors import BusyError, ConflictError, IntegrityError
+from exporters.publishing.replace import Correction
+from transforms.errors import BusyError, ConflictError, IntegrityError, RangeError
 from transforms.lake.columns import OWN_COLUMNS
 from transforms.lake.state_rows import StateRows
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.receipts import Receipt
 
 _WORKERS = 8
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
@@ -40,6 +45,64 @@ def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
 def is_state(table: str) -> bool:
     """Whether a table of a dump is one that the lake has as current state."""
     return table not in (*HISTORY_TABLES, RECEIPTS) and _NAME.fullmatch(table) is not None
+
+
+def correct_state(
+    lake: Lake, state: StateRows, table: str, correction: Correction, scratch: Path
+) -> int:
+    """Put the newest copy of a current-state table there if it is not, on the record.
+
+    Returns how many files were written or dropped. Raises `RangeError` where the warehouse has no
+    such table, or an older copy than the lake.
+    """
+    receipt = state.receipts.get(table)
+    if receipt is None or not is_state(table):
+        raise RangeError(f"the current state that is loaded has no table {table}")
+    changed = 0
+    for version in versions(LakeTable(lake, table)):
+        if version is None:
+            return changed + len(_put(lake, state, scratch, table).added)
+        try:
+            if version.foreign:
+                changed += forget_foreign(version, correction)
+                continue
+            return changed + _correct(version, state, receipt, correction, scratch)
+        except LostRaceError:
+            continue
+    raise BusyError(f"others keep changing {lake.place(table)}: try again later")
+
+
+def _correct(
+    version: Version, state: StateRows, receipt: Receipt, correction: Correction, scratch: Path
+) -> int:
+    table = version.table
+    newest = max((file.blocks.last for file in version.ours), default=-1)
+    if newest > state.blocks.last:
+        raise RangeError(
+            f"{version.lake.place(table)} is of block {newest}, what is loaded ends at "
+            f"{state.blocks.last}: load what is newer first"
+        )
+    if _is_sound(version, state, receipt, scratch):
+        return 0
+    with scratch_folder(scratch) as folder:
+        written = state.write(table, folder, version.spelling)
+        new = NewFile(written.path, state.blocks, written.statistics, written.columns)
+        put_in_place(version, version.ours, [new], correction)
+    return 1
+
+
+def _is_sound(version: Version, state: StateRows, receipt: Receipt, scratch: Path) -> bool:
+    if [file.blocks for file in version.ours] != [state.blocks]:
+        return False
+    (file,) = version.ours
+    with scratch_folder(scratch) as folder:
+        copy = folder / "file.parquet"
+        try:
+            fetched(version.lake, version.table, file, copy)
+        except IntegrityError:
+            return False
+        check = FileCheck(version, file, copy, folder, [receipt])
+        return next(check.problems(), None) is None
 
 
 def _published(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from exporters.lake.delta import ActiveFile, AddedFile, Snapshot
 from exporters.lake.lake import PARQUET_TYPE, FileName, Lake
+from exporters.lake.stored_log import StoredLog
 from transforms.blocks import BlockRange
 from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.columns import LakeColumn
@@ -60,21 +61,35 @@ class Version:
         return {fold_case(name): name for name in self.snapshot.columns}
 
     @cached_property
+    def ours(self) -> tuple[HeldFile, ...]:
+        """The files that Strata wrote, by what their names say, ascending by block."""
+        named = ((file, FileName.parse(file.name)) for file in self.snapshot.files)
+        held = (HeldFile(file, name) for file, name in named if name is not None)
+        return tuple(sorted(held, key=lambda one: (one.blocks, one.file.name)))
+
+    @cached_property
+    def foreign(self) -> tuple[ActiveFile, ...]:
+        """The files that somebody else added."""
+        return tuple(file for file in self.snapshot.files if FileName.parse(file.name) is None)
+
+    @property
     def parsed(self) -> tuple[HeldFile, ...]:
         """The files by what their names say, ascending by block.
 
         Raises `IntegrityError` where one was not written by us.
         """
-        held = []
-        for file in self.snapshot.files:
-            name = FileName.parse(file.name)
-            if name is None:
-                raise IntegrityError(
-                    f"{self.lake.place(self.table)} names {file.name}, which Strata did not write: "
-                    "put the table back to the version before, by RESTORE or from a backup"
-                )
-            held.append(HeldFile(file, name))
-        return tuple(sorted(held, key=lambda one: one.blocks))
+        if self.foreign:
+            raise IntegrityError(
+                f"{self.lake.place(self.table)} names {self.foreign[0].name}, which Strata did not "
+                f"write: strata lake publish --replace REASON --table {self.table} names it no "
+                "longer, and adds what is loaded and lacks then"
+            )
+        return self.ours
+
+    @cached_property
+    def stored(self) -> StoredLog:
+        """What the files of the log say themselves. Raises `IntegrityError` for a damaged one."""
+        return self.lake.log(self.table).stored(self.snapshot)
 
     @cached_property
     def files(self) -> tuple[HeldFile, ...]:
@@ -173,6 +188,10 @@ class LakeTable:
             if snapshot.files != version.snapshot.files:
                 raise LostRaceError(f"{self._lake.place(self._table)} was changed meanwhile")
         self._log.commit(snapshot, added, [one.file for one in removed], changes_data=changes_data)
+
+    def forget(self, version: Version, files: Sequence[ActiveFile]) -> None:
+        """Name files no longer. Raises `LostRaceError` where the version is not the newest."""
+        self._log.commit(version.snapshot, [], files)
 
     def _lacking(self, snapshot: Snapshot, columns: Iterable[LakeColumn]) -> list[LakeColumn]:
         """The columns that the table has not. Raises `ConflictError` for one of another type."""

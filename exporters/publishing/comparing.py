@@ -47,9 +47,8 @@ class Differences:
     those without a hash file; `unnamed` ZIPs that no sound shard names; `lost` the numbers of
     shards that are damaged, or gone though the index names them; `stale` those whose hash list or
     page is missing, or that the index knows otherwise; `unsealed` those that an earlier release
-    wrote without their hash; `untimed` those with a segment whose times nobody named. `shards` are
-    all numbers, `zips` counts the entries that were looked at, `singles` the tables of each segment
-    that have a ZIP of their own.
+    wrote without their hash. `shards` are all numbers, `zips` counts the entries that were looked
+    at, `singles` the tables of each segment that have a ZIP of their own.
     """
 
     shards: tuple[int, ...] = ()
@@ -57,7 +56,6 @@ class Differences:
     lost: tuple[int, ...] = ()
     stale: tuple[int, ...] = ()
     unsealed: tuple[int, ...] = ()
-    untimed: tuple[int, ...] = ()
     missing: tuple[Entry, ...] = ()
     altered: tuple[Entry, ...] = ()
     unhashed: tuple[Entry, ...] = ()
@@ -91,7 +89,6 @@ def compare(archive: Archive, progress: Progress) -> Differences:
         tuple(shard.number for shard in shards if shard.is_lost),
         tuple(shard.number for shard in shards if shard.is_stale),
         tuple(shard.number for shard in shards if shard.is_unsealed),
-        tuple(shard.number for shard in shards if shard.is_untimed),
         tuple(_entries(archive, absent)),
         tuple(_entries(archive, altered)),
         tuple(_entries(archive, unhashed)),
@@ -157,7 +154,6 @@ class _Looked:
     is_lost: bool
     is_stale: bool
     is_unsealed: bool = False
-    is_untimed: bool = False
 
 
 def _counted(numbers: list[int], progress: Progress) -> Iterator[int]:
@@ -189,7 +185,6 @@ def _look(archive: Archive, number: int, index: ArchiveIndex, documents: Set[str
         is_lost=False,
         is_stale=is_stale or not is_known,
         is_unsealed=not is_sealed(data),
-        is_untimed=not all(one.is_timed for one in zips),
     )
 
 
@@ -200,7 +195,6 @@ class _Zip(NamedTuple):
     size: int
     blocks: BlockRange
     is_single: bool
-    is_timed: bool
 
 
 def _zips(archive: Archive, number: int, data: bytes) -> list[_Zip]:
@@ -209,30 +203,17 @@ def _zips(archive: Archive, number: int, data: bytes) -> list[_Zip]:
     text = proven_text(data, place)
     if not is_sealed(data):  # nothing vouches for what an earlier release wrote
         entries = archive.parse_shard(number, data).entries
-        return [
-            _Zip(one.path, one.bytes, one.blocks, not one.is_window, _is_timed(one))
-            for one in entries
-        ]
+        return [_Zip(one.path, one.bytes, one.blocks, not one.is_window) for one in entries]
     try:
         found = json.loads(text)
         if (found["chain_id"], found["from"]) != (archive.chain_id, number * SHARD_BLOCKS):
             raise IntegrityError(f"{place} is another shard")
         return [
-            _Zip(
-                one["path"],
-                one["bytes"],
-                range_of(one),
-                len(one["segments"]) == 1,
-                all("first_time" in segment for segment in one["segments"]),
-            )
+            _Zip(one["path"], one["bytes"], range_of(one), len(one["segments"]) == 1)
             for one in found["zips"]
         ]
     except UNREADABLE as error:
         raise unreadable(place, error) from error
-
-
-def _is_timed(entry: Entry) -> bool:
-    return all(segment.times for segment in entry.segments)
 
 
 def _entries(archive: Archive, rows: pl.DataFrame) -> Iterator[Entry]:

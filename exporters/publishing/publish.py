@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -20,13 +20,13 @@ from pathlib import Path
 from exporters.archive.archive import Archive, update
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
+from exporters.archive.hash_file import put_hash_file
 from exporters.archive.shards import Shard, shard_number, shard_path
 from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
 from exporters.publishing.replace import Correction, replace_object
 from exporters.publishing.request import PublishRequest, proven_entry
-from transforms.blocks import BlockRange
 from transforms.errors import ConflictError, IntegrityError
-from transforms.stores.store import LostRaceError, PutResult
+from transforms.stores.store import PutResult
 
 _BATCH = 3_000  # requests between two writes of the index: it bounds what is held in memory
 ZIP_TYPE = "application/zip"
@@ -166,20 +166,6 @@ def name_in_shards(
     return set(shards)
 
 
-def time_shard(archive: Archive, number: int, times: Mapping[BlockRange, tuple[str, str]]) -> bool:
-    """Name the times of segments in a shard of before that has none; returns whether it changed.
-
-    Raises `IntegrityError` where it is damaged by now.
-    """
-
-    def change(old: bytes | None) -> bytes:
-        shard = archive.parse_shard(number, old or b"")
-        entries = (entry.timed(times) for entry in shard.entries)
-        return Shard(archive.chain_id, number, tuple(entries)).to_bytes()
-
-    return update(archive.store, archive.key(shard_path(number)), change, "application/json")
-
-
 def _known_shard(archive: Archive, number: int, old: bytes | None) -> Shard | None:
     """A shard from its bytes; None where these are damaged, or gone though they were there."""
     if old is None:
@@ -241,18 +227,3 @@ def _publish_file(
         outcome = Outcome.REPLACED
     put_hash_file(archive, entry)
     return Published(request.name, outcome, entry, table=request.table)
-
-
-def put_hash_file(archive: Archive, entry: Entry) -> None:
-    """Write the hash file beside a ZIP, whatever is there."""
-    key, content = archive.key(f"{entry.path}.sha256"), hash_line(entry)
-    try:
-        archive.store.put_if_match(key, content, None, "text/plain; charset=utf-8")
-    except LostRaceError:
-        # There is one already: the same, or that of a file which has been replaced.
-        update(archive.store, key, lambda _: content, "text/plain; charset=utf-8")
-
-
-def hash_line(entry: Entry) -> bytes:
-    """The content of the hash file beside a ZIP, as `sha256sum` writes it."""
-    return f"{entry.sha256}  {entry.path.rpartition('/')[2]}\n".encode()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from exporters.archive.entries import Csv, Entry, SegmentSource
 from exporters.names import CsvName, parse_csv_name
+from exporters.publishing.block_times import block_times
 from exporters.zips.container import Member, local_header
 from exporters.zips.inflate import read_csv
 from exporters.zips.layout import Layout
@@ -105,7 +106,8 @@ def _proven_csv(
         raise _other(request, f"{member.name} with SHA-256 {sha256}, not {known}")
     facts = (member.rows, member.whole.plain, sha256)
     runs = (member.header, member.body)
-    return Csv(member.name, name.version, name.blocks, *facts, schema, runs)
+    times = block_times(source, member, schema)
+    return Csv(member.name, name.version, name.blocks, *facts, schema, runs, times)
 
 
 def _text_sha256(request: PublishRequest, source: ByteSource, member: Member) -> str:

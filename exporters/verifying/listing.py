@@ -97,15 +97,16 @@ class Listing:
                 gone.append(info.key)
         self.cross_off(gone)
 
-    def left(self) -> Iterator[ObjectInfo]:
-        """What was not crossed off, by key."""
+    def left(self, first: str = "") -> Iterator[ObjectInfo]:
+        """What was not crossed off of keys that begin so, by key."""
         asked = (
-            "select key, size, version, modified from objects where key > ? order by key limit ?"
+            "select key, size, version, modified from objects "
+            "where key > ? and key < ? order by key limit ?"
         )
-        last = ""
+        last, after = first, f"{first}\U0010ffff"
         while True:
             with self._locked():
-                rows = self._con.execute(asked, [last, _AT_ONCE]).fetchall()
+                rows = self._con.execute(asked, [last, after, _AT_ONCE]).fetchall()
             yield from (ObjectInfo(*row) for row in rows)
             if len(rows) < _AT_ONCE:
                 return

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from exporters.archive.documents import CHAINS, HOME
-from exporters.archive.lake_place import LAKE
+from exporters.archive.chain_list import CHAINS
+from exporters.archive.documents import HOME
 from exporters.verifying.listing import Listing
 from transforms.objects import ObjectInfo
 from transforms.stores.store import SCRATCH, Store
@@ -32,8 +32,6 @@ def stranger_findings(store: Store, listing: Listing, chains: Collection[str]) -
     folders: Counter[str] = Counter()
     for info in listing.left():
         top, slash, _ = info.key.partition("/")
-        if info.key.startswith(f"{top}/{LAKE}/") and top in chains:
-            continue  # its logs say what belongs there
         if top == SCRATCH or (_is_young(info, listing.time) and _OURS.fullmatch(info.key)):
             continue
         if slash and top not in chains:

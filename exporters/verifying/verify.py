@@ -46,8 +46,11 @@ def verify_archive(
 ) -> Iterator[Finding]:
     """Yield what is wrong in one chain's archive by itself; nothing, if all is well.
 
-    See `ArchiveCheck`.
+    See `ArchiveCheck` and `LakeCheck`.
     """
+    # deltalake takes its time to import, which whoever has no lake need not pay.
+    from exporters.verifying.verify_lake import LakeCheck
+
     check = verification or Verification()
     try:
         listing = Listing(archive.store, scratch)
@@ -56,6 +59,7 @@ def verify_archive(
         return
     with closing(listing):
         yield from ArchiveCheck(archive, check, listing, scratch).findings()
+        yield from LakeCheck(archive, check, listing, scratch).findings()
         yield from stranger_findings(archive.store, listing, [archive.chain_id])
 
 

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from exporters.archive.archive import Archive, read_small
-from exporters.archive.documents import CHAINS, HOME, Document, chains, documents
+from exporters.archive.chain_list import CHAINS, chains
+from exporters.archive.documents import HOME, Document, documents
 from exporters.archive.ledger import LEDGER, LEDGER_COPY, right_ledger
 from exporters.archive.signing import SIGNATURES
 from exporters.signing.signatures import ENDING

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv, Entry
+from exporters.archive.hash_file import hash_line
 from exporters.archive.shards import shard_number, shard_path
-from exporters.publishing.publish import hash_line
+from exporters.publishing.block_times import block_times
 from exporters.publishing.windows import spliced_window
+from exporters.verifying.local_copy import local_copy
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from transforms.errors import IntegrityError, RangeError
-from transforms.stores.store import Store, content_sha256
+from transforms.stores.store import content_sha256
 from transforms.verifying.findings import (
     PUBLISH,
     Finding,
@@ -71,7 +71,8 @@ class ZipReader:
         if receipt is not None:
             check.findings.extend(_origin_findings(place, entry, receipt))
         try:
-            with _local(self.archive.store, self.archive.key(entry.path), self.scratch) as copy:
+            store, key = self.archive.store, self.archive.key(entry.path)
+            with local_copy(store, key, self.scratch, "copy.zip") as copy:
                 check.zips = 1
                 found = list(self._zip(entry, copy, check))
         except FileNotFoundError:
@@ -148,18 +149,34 @@ class ZipReader:
             yield from self._window(entry, found)
 
     def _runs(self, entry: Entry, copy: Path) -> Iterator[Finding]:
-        """Hold the runs that the index gives, by which ranges are spliced, against the ZIP's."""
+        """Hold the runs and times that the index gives, by which ranges are found, against the ZIP.
+
+        An index of before has none.
+        """
         remedy = replace_zips(entry.table, entry.blocks)
         try:
-            found = [(one.header, one.body) for one in read_members(LocalSource.open(copy))]
+            source = LocalSource.open(copy)
+            members = read_members(source)
+            times = [
+                block_times(source, member, csv.schema)
+                for member, csv in zip(members, entry.members, strict=True)
+            ]
         except IntegrityError as error:
             yield Finding(Problem.BAD_ZIP, self.archive.place(entry.path), str(error), remedy)
             return
-        indexed = [csv.runs for csv in entry.members]
-        if found != indexed and any(indexed):  # an index of before has none
-            place = self.archive.place(shard_path(shard_number(entry.blocks)))
-            what = f"it has other runs for {entry.path} than the ZIP"
-            yield Finding(Problem.BAD_INDEX, place, what, remedy)
+        place = self.archive.place(shard_path(shard_number(entry.blocks)))
+        found: tuple[tuple[str, list[object], list[object]], ...] = (
+            (
+                "runs",
+                [(one.header, one.body) for one in members],
+                [csv.runs for csv in entry.members],
+            ),
+            ("times", [*times], [csv.times for csv in entry.members]),
+        )
+        for name, held, indexed in found:
+            if held != indexed and any(indexed):
+                what = f"it has other {name} for {entry.path} than the ZIP"
+                yield Finding(Problem.BAD_INDEX, place, what, remedy)
 
     def _window(self, entry: Entry, found: list[tuple[int, int]]) -> Iterator[Finding]:
         place, remedy = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
@@ -172,21 +189,6 @@ class ZipReader:
         if found != [(member.crc32, member.csv_bytes) for member in layout.members]:
             what = "it is not its single-segment ZIPs joined"
             yield Finding(Problem.BAD_WINDOW, place, what, remedy)
-
-
-@contextmanager
-def _local(store: Store, key: str, scratch: Path | None) -> Iterator[Path]:
-    """An object as a local file: a folder's own, or a copy, for one request."""
-    own = store.path(key)
-    if own is not None:
-        if not own.is_file():
-            raise FileNotFoundError(own)
-        yield own
-        return
-    with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
-        copy = Path(folder) / "copy.zip"
-        store.fetch(key, copy)
-        yield copy
 
 
 def _raise_machine_error(error: OSError) -> None:

@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
-from transforms.duck import Error as DuckError
+import sys
+from collections.abc import Iterator
+
 from transforms.errors import (
     BusyError,
     ConfigError,
@@ -24,7 +26,12 @@ from transforms.machine_errors import sentence as machine_sentence
 
 OK, FINDINGS, CONFLICT, DAMAGED, MACHINE, INTERRUPTED = 0, 1, 4, 5, 7, 130
 
-EXIT_CODES: dict[type[Exception], int] = {
+_EXTRAS = {
+    "s3": ("boto3", "botocore"),
+    "serve": ("grpc", "grpc_health", "grpc_reflection", "google", "starlette", "uvicorn"),
+    "pipeline": ("dagster", "deltalake", "duckdb", "orjson", "polars", "pyarrow", "pydantic"),
+}
+_EXIT_CODES: dict[type[Exception], int] = {
     ConfigError: 2,
     RangeError: 3,
     ConflictError: CONFLICT,
@@ -32,22 +39,39 @@ EXIT_CODES: dict[type[Exception], int] = {
     BusyError: 6,
     StrataError: FINDINGS,
     OSError: MACHINE,
-    DuckError: DAMAGED,
+    ModuleNotFoundError: 2,
 }
-"""The exit code of each kind of error; the first class that fits counts."""
+
+
+def known_errors() -> tuple[type[Exception], ...]:
+    """The errors that end a command with a sentence."""
+    return (*_EXIT_CODES, *_duckdb_errors())
 
 
 def exit_code(error: Exception) -> int:
-    """The exit code for an error that `EXIT_CODES` knows."""
-    return next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+    """The exit code of one of `known_errors`: the first class that fits counts."""
+    found = (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
+    return next(found, DAMAGED)
 
 
 def sentence(error: Exception) -> str:
     """The message for a person, on one line."""
     if isinstance(error, OSError):
         return machine_sentence(error)
-    if isinstance(error, DuckError):
+    if isinstance(error, ModuleNotFoundError):
+        name = (error.name or "").partition(".")[0]
+        extra = next((one for one, names in _EXTRAS.items() if name in names), "all")
+        return f"this needs {name}, which is not installed: pip install 'strata[{extra}]'"
+    if isinstance(error, tuple(_duckdb_errors())):
         # What the machine says is an `OSError` by now: what is left is about the file itself.
         said = " ".join(str(error).partition("\n")[0].split())
         return f"DuckDB says: {said}: strata verify finds what is damaged, and says what to do"
     return " ".join(str(error).split())
+
+
+def _duckdb_errors() -> Iterator[type[Exception]]:
+    """DuckDB's errors, where it was imported: who only fetches has no DuckDB."""
+    if "duckdb" in sys.modules:
+        from transforms.duck import Error
+
+        yield Error

@@ -12,7 +12,8 @@ from exporters.exports.plan import export_range
 from exporters.lake.reports import LakeReport
 from exporters.publishing.replace import Correction
 from pipelines.commands.display import Screen
-from pipelines.commands.failures import CONFLICT, OK
+from pipelines.commands.failures import CONFLICT, DAMAGED, OK
+from pipelines.commands.found import Found, blocks_in_scope, show_findings
 from pipelines.commands.lake_report import lake_facts, show_lake
 from pipelines.commands.options import (
     archive_option,
@@ -28,9 +29,11 @@ from pipelines.site.lake import (
     sweep,
 )
 from pipelines.site.site import Site
+from pipelines.site.verifying import verify_lake
 from transforms.blocks import BlockRange
 from transforms.errors import RangeError
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.verification import Scope, Verification
 
 
 @click.group("lake", short_help="The published tables as Delta tables, for query engines.")
@@ -91,6 +94,40 @@ def _segments(site: Site, blocks: str | None) -> list[BlockRange]:
     if not inside:
         raise RangeError(f"no loaded segment lies in blocks {blocks}")
     return inside
+
+
+@command.command("verify", short_help="Prove every file of the lake by reading it.")
+@click.option("--table", "tables", multiple=True, metavar="TABLE", help="Only this table (repeat).")
+@click.option("--blocks", metavar="FROM-TO", help="Only files that hold any of these blocks.")
+@click.option("--quick", is_flag=True, help="All logs, but only a random sample of files.")
+@warehouse_option
+@archive_option
+@json_option
+def verify(
+    tables: tuple[str, ...],
+    blocks: str | None,
+    quick: bool,
+    warehouse: str | None,
+    archive: str | None,
+    as_json: bool,
+) -> int:
+    """Read every file of the lake: hash, types, rows, statistics, and every CSV in it.
+
+    Each CSV is rendered and held against its receipt, receipts against the published ZIPs, and
+    every published segment must be in every table. `strata verify` does the same, and more.
+
+    The exit code is 5 where something is wrong, also where there is nothing to read.
+    """
+    screen = Screen(as_json)
+    site = open_site(warehouse=warehouse, archive=archive)
+    check = Verification(Scope(tuple(sorted(set(tables))), blocks_in_scope(blocks)), quick)
+    found = Found()
+    with screen.counts("verifying") as count:
+        check.progress = count
+        for finding in verify_lake(site, check):
+            found.add(finding)
+    show_findings(screen, check, found, {"warehouse": warehouse, "archive": archive})
+    return DAMAGED if found.count else OK
 
 
 @command.command("status", short_help="How far each table of the lake is.")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from exporters.settings import read_locations
-from pipelines.settings import Settings
-from pipelines.site.site import Site
+if TYPE_CHECKING:
+    from pipelines.site.site import Site
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -55,6 +54,11 @@ def open_site(
     source: str | None = None, warehouse: str | None = None, archive: str | None = None
 ) -> Site:
     """The site that options and environment name; nothing is touched yet."""
+    # A client that only fetches has none of the packages that these need.
+    from exporters.settings import read_locations
+    from pipelines.settings import Settings
+    from pipelines.site.site import Site
+
     settings = read_locations(Settings, source=source, warehouse=warehouse, archive=archive)
     return Site(settings)
 

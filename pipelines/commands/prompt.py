@@ -17,7 +17,7 @@ import click
 
 from pipelines.commands.asking import show_rows
 from pipelines.commands.display import Screen
-from pipelines.commands.failures import EXIT_CODES, sentence
+from pipelines.commands.failures import known_errors, sentence
 from transforms.interrupts import interrupt_running
 from transforms.warehouse.queries import query_rows
 from transforms.warehouse.shapes import Extent
@@ -37,6 +37,8 @@ _NAMES = """
     from duckdb_views() where not internal
     union select keyword_name, false
     from duckdb_keywords() where keyword_category = 'reserved'
+    union select function_name, false
+    from duckdb_functions() where not internal and schema_name = 'main'
     union select column_name, true from duckdb_columns() where not internal
     order by all
 """
@@ -57,7 +59,7 @@ def run_prompt(warehouse: Warehouse, extent: Extent | None, screen: Screen) -> N
                 _interruptible(partial(show_rows, warehouse, statement, extent, screen))
             except KeyboardInterrupt:
                 screen.message("interrupted")
-            except tuple(EXIT_CODES) as error:
+            except known_errors() as error:
                 screen.message(sentence(error))
 
 
@@ -106,8 +108,8 @@ def _statements() -> Iterator[str]:
 def completer(names: Sequence[tuple[str, bool]]) -> Callable[[str, int], str | None]:
     """What gives readline the names that begin as a text does, one after another.
 
-    `names` are those of views and keywords (False) and of columns (True), which are completed
-    behind the alias of a table, too.
+    `names` are those of views, macros and keywords (False) and of columns (True), which are
+    completed behind the alias of a table, too.
     """
     plain = [name for name, _ in names]
 

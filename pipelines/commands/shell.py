@@ -27,9 +27,9 @@ _SIGNAL_CODES = 128
 def command(blocks: str | None, times: str | None, warehouse: str | None) -> int:
     """Ask the warehouse in the program `duckdb`, if there is one on the PATH that can open it.
 
-    Without one, in a prompt of Strata's own, with history and completion of tables and columns.
-    Times are in UTC. Loads go on beside it: `duckdb` keeps what it opened, the prompt asks what is
-    newest.
+    Without one, in a prompt of Strata's own, with completion of tables and columns, and a history
+    in ~/.strata_history. Times are in UTC. Loads go on beside it: `duckdb` keeps what it opened,
+    the prompt asks what is newest.
     """
     screen, extent = Screen(), asked_extent(blocks, times)
     site = open_site(warehouse=warehouse)

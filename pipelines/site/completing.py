@@ -10,7 +10,8 @@ from itertools import groupby
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
-from exporters.archive.entries import Entry, SegmentSource
+from exporters.archive.entries import Entry
+from exporters.archive.hash_file import put_hash_file
 from exporters.archive.ledger import Replacement, mend_ledger, record
 from exporters.archive.shards import shard_number
 from exporters.publishing.adopting import Recovery, adopt, neighbours
@@ -20,13 +21,10 @@ from exporters.publishing.publish import (
     Published,
     name_in_shards,
     publish_zips,
-    put_hash_file,
-    time_shard,
 )
 from exporters.publishing.request import PublishRequest
 from exporters.publishing.windows import window_of, window_request
-from pipelines.site.origins import segment_sources, site_recovery
-from pipelines.site.publishing import part_request
+from pipelines.site.publishing import part_request, site_recovery
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError, RangeError
@@ -89,9 +87,9 @@ def complete_archive(
     for entry in unhashed:
         put_hash_file(archive, entry)
     failed += map(_altered, found.altered)
-    timed = set(_timed(site, archive, found, loaded))
-    changed = {*found.stale, *named, *timed}
+    changed = {*found.stale, *named}
     numbers = {*found.shards, *changed} if contents else changed
+    # The ledger first: SHA256SUMS says what it hashes to.
     written = mend_ledger(archive) + refresh(archive, sorted(numbers))
     unnamed = [one for one in found.unnamed if shard_number(one.name.blocks) not in found.lost]
     return Completion(
@@ -100,25 +98,10 @@ def complete_archive(
         hash_files=len(unhashed),
         named=len(unnamed),
         shards=len(found.lost),
-        documents=written + len({*found.unsealed, *timed}),
+        documents=written + len(found.unsealed),
         failed=tuple(failed),
         unpublished=tuple(_unpublished(loaded, found, entries)),
     )
-
-
-def _timed(site: Site, archive: Archive, found: Differences, loaded: Loaded) -> Iterator[int]:
-    """Name times that an earlier release left out and the warehouse knows; yields the shards."""
-    for number in found.untimed:
-        held = {s for e in archive.shard(number).entries for s in e.segments if not s.times}
-        wanted = {s.blocks for s in held if s.blocks in loaded and _is_same(s, loaded[s.blocks])}
-        sources = segment_sources(site, {blocks: loaded[blocks] for blocks in sorted(wanted)})
-        times = {blocks: source.times for blocks, source in sources.items() if source.times}
-        if times and time_shard(archive, number, times):
-            yield number
-
-
-def _is_same(source: SegmentSource, segment: LoadedSegment) -> bool:
-    return source.sha256 in (None, segment.sha256)
 
 
 def _unpublished(
@@ -183,7 +166,6 @@ def _parts(
     """The requests for single ZIPs that the warehouse can render to the very text."""
     wanted = {entry.blocks for entry in entries if entry.blocks in loaded}
     receipts = {(one.table, one.blocks): one for one in site.warehouse.receipts(wanted)}
-    sources = segment_sources(site, {blocks: loaded[blocks] for blocks in sorted(wanted)})
     for entry in entries:
         receipt = receipts.get((entry.table, entry.blocks))
         if receipt is None:
@@ -192,7 +174,7 @@ def _parts(
             what = "the warehouse has other text for it: strata publish --replace puts that there"
             failed.append(_gone(archive, entry, what))
         else:
-            request = part_request(site, receipt, sources[entry.blocks])
+            request = part_request(site, receipt, loaded[entry.blocks])
             _tell_ledger(archive, entry, request.zip_sha256)
             yield request
 

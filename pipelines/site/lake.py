@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,10 +15,9 @@ from exporters.lake.loaded import history_receipts, rows_over
 from exporters.lake.maintenance import merge_lake, sweep_lake, tables_there
 from exporters.lake.publish import LakePublisher
 from exporters.lake.reports import LakeReport, Refused
-from exporters.lake.rewriting import correct, rewrites
-from exporters.lake.state import publish_state
+from exporters.lake.rewriting import correct_table
+from exporters.lake.state import correct_state, publish_state
 from exporters.lake.tables import LakeTable, Version
-from exporters.lake.trying import versions
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.site.published import is_held, published_entries
@@ -26,10 +25,9 @@ from pipelines.site.site import Site, no_progress
 from pipelines.site.unfit import unfit
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError, RangeError
-from transforms.lake.rows import lake_rows
+from transforms.lake.rows import LakeRows, lake_rows
 from transforms.lake.state_rows import state_rows
 from transforms.scratch import exclusive
-from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.volumes import Progress
 
@@ -57,8 +55,9 @@ def publish_to_lake(
     problems = {**_unpublished(site, lake, segments, tables), **unfit(site, segments, tables)}
     report = _unfit(problems)
     fit = [blocks for blocks in segments if blocks not in problems]
-    if fit:
-        with lake_rows(site.warehouse, history_receipts(site.warehouse, fit)) as rows:
+    receipts = history_receipts(site.warehouse, fit)
+    if receipts:
+        with lake_rows(site.warehouse, receipts) as rows:
             publisher = LakePublisher(lake, rows, fit, site.scratch())
             report = report.and_(publisher.publish(tables))
     report = report.and_(_publish_state(site, lake))
@@ -120,19 +119,39 @@ def sweep(site: Site) -> list[str]:
 def replace_in_lake(
     site: Site, segments: Sequence[BlockRange], tables: Sequence[str], correction: Correction
 ) -> LakeReport:
-    """Put loaded segments into the lake anew where it has other rows, on the record.
+    """Put loaded rows into the lake anew where it has other ones, on the record.
 
-    A file is written anew whole, with all segments that it holds; what is right stays. Receipts
-    follow. Raises nothing for a table that cannot be corrected: it is in the report.
+    `tables` are of history, of current state, or `receipts`, which follow what is corrected in
+    segments (loaded, ascending). A file is written anew whole, with all segments that it holds;
+    what is right stays. A table that cannot be corrected is in the report, and the others go on.
     """
     lake = site_lake(site)
-    problems = unfit(site, segments, tables)
+    history = [table for table in tables if table in HISTORY_TABLES]
+    states = [table for table in tables if table not in (*HISTORY_TABLES, RECEIPTS)]
+    problems = unfit(site, segments, history)
     wanted = [blocks for blocks in segments if blocks not in problems]
+    report = _unfit(problems)
+    refused = len(report.refused)
+    for table in history:
+        report = report.and_(_corrected(site, lake, table, wanted, correction))
+    # Receipts vouch for the rows of the other tables.
+    if len(report.refused) == refused and (history or RECEIPTS in tables):
+        report = report.and_(_corrected(site, lake, RECEIPTS, wanted, correction))
+    report = report.and_(_corrected_states(site, lake, states, correction))
+    refresh(lake.archive, ())  # the chain's page tells of what was replaced
+    return report
+
+
+def _corrected_states(
+    site: Site, lake: Lake, tables: Sequence[str], correction: Correction
+) -> LakeReport:
     report = LakeReport()
-    for table in (*tables, RECEIPTS):
-        if wanted and not report.refused:
-            report = report.and_(_corrected(site, lake, table, wanted, correction))
-    return report.and_(_unfit(problems))
+    with state_rows(site.warehouse) as state:
+        for table in tables if state else ():
+            assert state is not None
+            work = partial(correct_state, lake, state, table, correction, site.scratch())
+            report = report.and_(_tried(table, work))
+    return report
 
 
 def _unfit(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:
@@ -144,23 +163,24 @@ def _unfit(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:
 def _corrected(
     site: Site, lake: Lake, table: str, wanted: Sequence[BlockRange], correction: Correction
 ) -> LakeReport:
-    loaded = site.loaded_catalog().blocks
-    written = 0
+    @contextmanager
+    def rows_of(segments: Sequence[BlockRange]) -> Iterator[LakeRows]:
+        with lake_rows(site.warehouse, history_receipts(site.warehouse, segments)) as rows:
+            yield rows
+
+    def work() -> int:
+        loaded = site.loaded_catalog().blocks
+        return correct_table(lake, table, wanted, loaded, rows_of, correction, site.scratch())
+
+    return _tried(table, work)
+
+
+def _tried(table: str, work: Callable[[], int]) -> LakeReport:
+    """What came of correcting a table; that it cannot be is in the report."""
     try:
-        for version in versions(LakeTable(lake, table)):
-            if version is None:
-                return LakeReport()
-            try:
-                for rewrite in rewrites(version, wanted, loaded):
-                    receipts = history_receipts(site.warehouse, rewrite.segments)
-                    with lake_rows(site.warehouse, receipts) as rows:
-                        written += correct(lake, version, rewrite, rows, correction, site.scratch())
-            except LostRaceError:
-                continue
-            return LakeReport(replaced=written)
+        return LakeReport(replaced=work())
     except (ConflictError, IntegrityError, RangeError) as error:
         return LakeReport(refused=(Refused(table, str(error)),))
-    raise BusyError(f"others keep changing {lake.place(table)}: try again later")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,4 +239,6 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
         done = publish_to_lake(site, batch.segments)
         advance(done.bytes)
         report = report.and_(done)
+    if not missing:  # of current state there may lack something all the same
+        report = report.and_(_publish_state(site, site_lake(site)))
     return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,12 +12,12 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
+from exporters.publishing.adopting import Origin, Recovery
 from exporters.publishing.publish import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
 from exporters.publishing.windows import due_windows, window_request, windows_over
 from pipelines.site.journal import journaled, refresh_interrupted
-from pipelines.site.origins import segment_sources, site_recovery
 from pipelines.site.published import is_held, published_entries
 from pipelines.site.site import Site
 from pipelines.site.unfit import unfit
@@ -91,6 +92,26 @@ def windows_are_due(site: Site) -> bool:
     return any(
         True for table in HISTORY_TABLES for _ in due_windows(archive, table, site.settings.window)
     )
+
+
+def segment_origin(site: Site) -> Origin:
+    """What the warehouse knows of the segments that ZIPs were made of."""
+    catalog = site.warehouse.catalog()
+
+    def origin(blocks: BlockRange) -> Sequence[SegmentSource]:
+        loaded = list(catalog.segments_over(blocks).values()) if catalog else []
+        start = bisect_left(loaded, blocks.first, key=lambda one: one.blocks.first)
+        stop = bisect_right(loaded, blocks.last, key=lambda one: one.blocks.last)
+        inside = loaded[start:stop]
+        whole = list(contiguous_runs(one.blocks for one in inside)) == [blocks]
+        return [_source(one) for one in inside] if whole else ()
+
+    return origin
+
+
+def site_recovery(site: Site) -> Recovery:
+    """What a shard that is lost is made again with."""
+    return Recovery(segment_origin(site), site.scratch())
 
 
 def _loaded(catalog: Catalog, segments: Sequence[BlockRange]) -> Mapping[BlockRange, LoadedSegment]:
@@ -197,11 +218,9 @@ def _publish_parts(
 
     Raises `IntegrityError` where the warehouse does not render them either.
     """
-    wanted = {receipt.blocks for receipt in receipts}
-    sources = segment_sources(site, {blocks: segments[blocks] for blocks in sorted(wanted)})
 
     def publish(those: Iterable[Receipt]) -> PublishReport:
-        requests = (part_request(site, receipt, sources[receipt.blocks]) for receipt in those)
+        requests = (part_request(site, receipt, segments[receipt.blocks]) for receipt in those)
         return publish_zips(
             archive,
             requests,
@@ -226,7 +245,7 @@ def _part(site: Site, receipt: Receipt) -> Path:
     return site.stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
 
 
-def part_request(site: Site, receipt: Receipt, source: SegmentSource) -> PublishRequest:
+def part_request(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishRequest:
     """The request to publish a part; rendered from the warehouse again where it is missing.
 
     One without its recorded hash cannot be distinguished from a damaged one and counts as missing.
@@ -241,10 +260,21 @@ def part_request(site: Site, receipt: Receipt, source: SegmentSource) -> Publish
     return PublishRequest(
         receipt.table,
         path,
-        (source,),
+        (_source(segment),),
         (receipt.schema,),
         receipt.rows,
         (receipt.sha256,),
         written or "",
         proven=proof is not None and proof.sha256 == written,
+    )
+
+
+def _source(segment: LoadedSegment) -> SegmentSource:
+    computed = bool(segment.segment_id)
+    return SegmentSource(
+        segment.blocks,
+        segment.name.version,
+        segment.segment_id if computed else None,
+        segment.sha256,
+        segment.previous_id if computed else None,
     )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from exporters.archive.documents import INDEX, chains
+from exporters.archive.archive import Archive
+from exporters.archive.chain_list import chains
+from exporters.archive.documents import INDEX
 from exporters.archive.figures import size_text
+from exporters.archive.lake_place import LAKE
 from exporters.signing.keys import PublicKey
 from exporters.verifying.expected import Expected, ExpectedOfHolding, NothingExpected
 from exporters.verifying.listing import Listing
@@ -19,6 +23,7 @@ from exporters.verifying.verify import ArchiveCheck
 from pipelines.site.ids import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
+from transforms.lake.state_rows import loaded_state
 from transforms.verifying.counts import Count, Counts, Kind
 from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy
 from transforms.verifying.proven import Proven
@@ -60,7 +65,7 @@ def verify_site(
         count += 1
         yield finding
     if not count and not check.was_stopped:
-        yield from _unread(site, check)
+        yield from _unread(site, check, Kind.ZIPS, Kind.VOLUMES)
     if not check.was_stopped:
         check.proven.clear()
 
@@ -129,8 +134,9 @@ def _archives(
         expected: Expected = (
             ExpectedOfHolding(holding, check.scope) if is_own else NothingExpected()
         )
+        archive = site.archive(chain_id)
         yield from ArchiveCheck(
-            site.archive(chain_id),
+            archive,
             check,
             listing,
             scratch,
@@ -138,8 +144,81 @@ def _archives(
             can_publish=is_own,
             with_store=number == 0,
         ).findings()
+        if not check.was_stopped:
+            yield from _lake(site, check, archive, listing, scratch, expected, is_own=is_own)
     if listing is not None and not check.was_stopped:
         yield from stranger_findings(site.store, listing, held)
+
+
+def _lake(
+    site: Site,
+    check: Verification,
+    archive: Archive,
+    listing: Listing | None,
+    scratch: Path | None,
+    expected: Expected,
+    *,
+    is_own: bool,
+) -> Iterator[Finding]:
+    """Check the lake of a chain; it should be there where this place publishes to it."""
+    is_wanted = is_own and site.settings.lake
+    if not is_wanted and next(iter(archive.store.list(archive.key(f"{LAKE}/"))), None) is None:
+        return
+    # deltalake takes its time to import, which whoever has no lake need not pay.
+    from exporters.verifying.verify_lake import LakeCheck, LoadedState
+
+    state = None
+    if is_own:
+        # That it cannot be read is found where the warehouse is checked.
+        with suppress(IntegrityError, FileNotFoundError):
+            found = loaded_state(site.warehouse.backing)
+            state = LoadedState(*found) if found else None
+    yield from LakeCheck(
+        archive,
+        check,
+        listing,
+        scratch,
+        is_wanted=is_wanted,
+        expected=expected,
+        can_publish=is_own,
+        state=state,
+    ).findings()
+
+
+def verify_lake(site: Site, check: Verification) -> Iterator[Finding]:
+    """Yield what is wrong with the lakes of all chains; nothing, if all is well.
+
+    What is published should be in that of the chain that is loaded, whatever the setting says.
+    """
+    own = _loaded_chain(site)
+    scratch = site.scratch() if site.warehouse.cache.is_dir() else None
+    site = replace(site, settings=replace(site.settings, lake=True))
+    count = 0
+    with ExitStack() as kept:
+        try:
+            listing = kept.enter_context(_listed(site, scratch)) if check.scope.is_whole else None
+            held = _chains(site, own, listing)
+        except ConfigError as error:
+            yield Finding(Problem.NOTHING, site.store.describe(), str(error), _RIGHT_PLACE)
+            return
+        for chain_id in held:
+            archive, is_own = site.archive(chain_id), chain_id == own
+            for finding in _lake(
+                site, check, archive, listing, scratch, NothingExpected(), is_own=is_own
+            ):
+                count += 1
+                yield finding
+    if not count:
+        yield from _unread(site, check, Kind.LAKE_FILES)
+
+
+def _loaded_chain(site: Site) -> str:
+    """The chain that is loaded; empty where that cannot be said."""
+    try:
+        document = site.warehouse.backing.log.newest()
+    except (IntegrityError, ConfigError, OSError):
+        return ""
+    return document.chain_id if document else ""
 
 
 def _chains(site: Site, own: str, listing: Listing | None) -> list[str]:
@@ -173,11 +252,11 @@ def _ids(holding: Holding) -> Iterator[Finding]:
         yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
 
 
-def _unread(site: Site, check: Verification) -> Iterator[Finding]:
+def _unread(site: Site, check: Verification, *kinds: Kind) -> Iterator[Finding]:
     """The check of the check: nothing may be called sound that was not read."""
     place = f"{site.warehouse.describe()} and {site.store.describe()}"
     counts = check.counts
-    if not counts[Kind.ZIPS].expected and not counts[Kind.VOLUMES].expected:
+    if not any(counts[kind].expected for kind in kinds):
         what = f"nothing of {check.scope} is there"
         yield Finding(Problem.NOTHING, place, what, _RIGHT_PLACE)
     for kind, count in counts.unread():
@@ -205,20 +284,27 @@ def count_table(counts: Counts) -> tuple[tuple[str, ...], Iterator[tuple[str, ..
 
 def summary(check: Verification, findings: int) -> str:
     """What the check says, and no more than it looked at."""
-    zips, volumes = check.counts[Kind.ZIPS], check.counts[Kind.VOLUMES]
     if check.is_quick:
-        looked = (
-            f"Looked at the hashes of {zips.read:,} of {zips.expected:,} ZIPs and {volumes.read:,} "
-            f"of {volumes.expected:,} volumes, chosen at random, and at all documents"
-        )
-        return f"{looked}: {_counted(findings)}."
+        kinds = (Kind.ZIPS, Kind.VOLUMES, Kind.LAKE_FILES)
+        counts = [(kind, check.counts[kind]) for kind in kinds if check.counts[kind].expected]
+        looked = ", ".join(f"{one.read:,} of {one.expected:,} {kind}" for kind, one in counts)
+        documents = "chosen at random, and at all documents"
+        return f"Looked at the hashes of {looked}, {documents}: {_counted(findings)}."
     if check.was_stopped:
         return f"Stopped before the end: {_counted(findings)} so far. The next call goes on."
     if findings:
         return f"{_counted(findings)[0].upper()}{_counted(findings)[1:]}."
+    return _matching(check)
+
+
+def _matching(check: Verification) -> str:
+    has_lake = check.counts[Kind.LAKE_FILES].expected > 0
+    if has_lake and not check.counts[Kind.ZIPS].expected:
+        return f"Of {check.scope}, the lake matches: files, logs, receipts and published ZIPs."
+    matching = f"archive, index{', lake' if has_lake else ''}, warehouse and sources' hashes"
     if not check.scope.is_whole:
-        return f"Of {check.scope}, archive, index, warehouse and sources' hashes match."
-    return "Everything matches: archive, index, warehouse and sources' hashes."
+        return f"Of {check.scope}, {matching} match."
+    return f"Everything matches: {matching}."
 
 
 def _counted(findings: int) -> str:

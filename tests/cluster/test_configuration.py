@@ -97,8 +97,8 @@ def test_what_dagster_forgets_is_the_same_everywhere() -> None:
     ours = yaml.safe_load((HOME / "dagster.yaml").read_text())
     for name in ("three-machines", "kubernetes"):
         other = yaml.safe_load((HOME / name / "dagster.yaml").read_text())
-        assert {key: other[key] for key in ("retention", "telemetry")} == {
-            key: ours[key] for key in ("retention", "telemetry")
+        assert {key: other[key] for key in ("retention", "telemetry", "nux")} == {
+            key: ours[key] for key in ("retention", "telemetry", "nux")
         }
 
 

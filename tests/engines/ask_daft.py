@@ -1,6 +1,7 @@
 """Daft on a Ray cluster of two nodes, each of one processor."""
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -72,15 +73,17 @@ def _time(text: str) -> datetime:
 def two_nodes() -> Iterator[None]:
     """A cluster that Daft uses; fails where only one of its nodes did the work."""
     node = {"num_cpus": 1, "object_store_memory": _STORE_BYTES}
-    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    cluster.add_node(**node)
-    ray.init(address=cluster.address, log_to_driver=False)
-    daft.set_runner_ray(address=cluster.address)
-    yield
-    nodes = {actor["Address"]["NodeID"] for actor in actors().values()}
-    assert len(nodes) == 2, f"Daft's actors are on {len(nodes)} node(s)"
-    ray.shutdown()
-    cluster.shutdown()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        os.environ["RAY_TMPDIR"] = folder
+        cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+        cluster.add_node(**node)
+        ray.init(address=cluster.address, log_to_driver=False)
+        daft.set_runner_ray(address=cluster.address)
+        yield
+        nodes = {actor["Address"]["NodeID"] for actor in actors().values()}
+        assert len(nodes) == 2, f"Daft's actors are on {len(nodes)} node(s)"
+        ray.shutdown()
+        cluster.shutdown()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,19 +63,28 @@ def ask(
     if engine == "duckdb_delta":
         environment["PYTHONPATH"] = str(_EXTENSIONS)
     command = [str(_PYTHON), "-m", f"tests.engines.ask_{engine}", str(asked), str(said)]
-    with (folder / "log").open("wb") as log:
-        done = subprocess.run(
+    status = _run(command, environment, folder / "log")
+    logged = (folder / "log").read_text(errors="replace")
+    assert status == 0, f"{engine} failed: {logged[-4000:]}"
+    return Answered(**json.loads(said.read_text()))
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], log: Path) -> int:
+    """Run a command; whatever it started ends with it."""
+    with log.open("wb") as written:
+        process = subprocess.Popen(
             command,
             cwd=_ROOT,
             env=environment,
-            stdout=log,
-            stderr=log,
-            timeout=_SECONDS,
-            check=False,
+            stdout=written,
+            stderr=written,
+            start_new_session=True,
         )
-    logged = (folder / "log").read_text(errors="replace")
-    assert done.returncode == 0, f"{engine} failed: {logged[-4000:]}"
-    return Answered(**json.loads(said.read_text()))
+        try:
+            return process.wait(_SECONDS)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 class Warehouse:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,7 @@ def test_the_instance_works_as_it_is_configured(
     with open_instance(tmp_path / "home") as instance:
         assert isinstance(instance.event_log_storage, BatchedSqliteEventLogStorage)
         assert instance.telemetry_enabled is False
+        assert instance.nux_enabled is False
         assert instance.run_monitoring_enabled
         assert os.environ["DAGSTER_EVENT_BATCH_SIZE"] == "1000"
     assert (tmp_path / "home" / "history" / "runs" / "index.db").exists()
@@ -183,6 +185,7 @@ def test_the_export_job_writes_the_zip_of_its_configuration(loaded: Site, tmp_pa
 
 
 def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> None:
+    loaded = Site(replace(loaded.settings, lake=False))
     publish_segments(loaded, blocks(0, 1))
     sound = execute(loaded, "verify")
     assert sound.success

@@ -12,7 +12,8 @@ import duckdb
 import pytest
 
 from transforms.duck import attached, working_connection
-from transforms.machine_errors import machine_error, sentence
+from transforms.duck_errors import machine_error
+from transforms.machine_errors import sentence
 
 FULL = os.strerror(errno.ENOSPC)
 OF_MACHINE = [

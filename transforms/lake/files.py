@@ -8,7 +8,7 @@ from it alone and held against its receipt (spec 2.8), and its types against tho
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,7 +33,8 @@ _TYPES = {
 }
 # Version 2 as DuckDB writes it packs integers in runs of 256, in which Rust's Parquet library, and
 # so Daft, delta-rs and DataFusion, cannot skip rows (apache/arrow-rs, issue 11018).
-_OPTIONS = "format parquet, parquet_version v1, compression zstd, compression_level 3"
+# Higher levels of zstd take longer, and what they save of such columns is within a hundredth.
+_OPTIONS = "format parquet, parquet_version v1, compression zstd, compression_level 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class WrittenFile:
 
 def write_file(
     con: Connection,
+    proof: Connection,
     table: str,
     receipts: Sequence[Receipt],
     scratch: Path,
@@ -57,10 +59,11 @@ def write_file(
 ) -> WrittenFile:
     """Write a table over the segments of its receipts, which follow each other, and prove it.
 
-    `con` has the table as volumes store it (`stored_tables`). Without receipts, where no segment
-    has the table, the file has no rows and only our own columns. `spelling` is how names of columns
-    are written, by their lower case, where others were written so before: readers of Parquet do not
-    fold case. Raises `IntegrityError` where the file does not render to what the receipts say.
+    `con` has the table as volumes store it (`stored_tables`), `proof` reads what was written: to
+    open one takes longer than a small table. Without receipts, where no segment has the table, the
+    file has no rows and only our own columns. `spelling` is how names of columns are written, by
+    their lower case, where others were written so before: readers of Parquet do not fold case.
+    Raises `IntegrityError` where the file does not render to what the receipts say.
     """
     shape = shapes_of(receipts).get(table)
     columns = [
@@ -69,7 +72,7 @@ def write_file(
     ]
     path = scratch / f"{table}.parquet"
     con.execute(f"copy ({_rows(table, columns, receipts)}) to {quote_text(path)} ({_OPTIONS})")
-    with opened_file(path, scratch, receipts) as file:
+    with opened_file(path, scratch, receipts, proof) as file:
         for receipt, digest in file.digests():
             if digest != receipt.sha256:
                 raise IntegrityError(
@@ -95,12 +98,15 @@ def _rows(table: str, columns: Sequence[Column], receipts: Sequence[Receipt]) ->
 
 
 @contextmanager
-def opened_file(path: Path, scratch: Path, receipts: Sequence[Receipt]) -> Iterator[LakeFile]:
+def opened_file(
+    path: Path, scratch: Path, receipts: Sequence[Receipt], opened: Connection | None = None
+) -> Iterator[LakeFile]:
     """Open a file of the lake, of whose segments these are the receipts.
 
-    That it cannot be read is an `IntegrityError`.
+    `opened` is what reads it, for who reads many: to open DuckDB takes longer than to read a small
+    file. That it cannot be read is an `IntegrityError`.
     """
-    with working_connection(scratch) as con:
+    with working_connection(scratch) if opened is None else nullcontext(opened) as con:
         try:
             yield LakeFile(con, path, scratch, receipts)
         except (duckdb.IOException, duckdb.InvalidInputException, duckdb.BinderException) as error:
@@ -158,9 +164,21 @@ class LakeFile:
         relation = self._con.sql(f"select * from {self._source}")  # noqa: S608 - quoted
         found = dict(zip(relation.columns, map(str, relation.types), strict=True))
         wanted = {column.name: _duck_type(column.type) for column in columns} | _OWN_TYPES
+        for name in sorted(found.keys() & wanted.keys()):
+            if found[name] != wanted[name]:
+                raise IntegrityError(
+                    f"{self._path.name} of the lake: column {name} is {found[name]} there, and "
+                    f"{wanted[name]} in its newest segment: where a column was retyped, readers "
+                    "would see other values, so nothing is added to this table; publish without "
+                    "the lake (STRATA_LAKE=0)"
+                )
         if found != wanted:
             other = sorted(set(found.items()) ^ set(wanted.items()))
             raise IntegrityError(f"{self._path.name} has other columns than its table: {other}")
+
+    def names(self) -> list[str]:
+        """The columns that it has, our own among them."""
+        return list(self._con.sql(f"select * from {self._source}").columns)  # noqa: S608 - quoted
 
     def statistics(self, columns: Sequence[LakeColumn]) -> Statistics:
         """What the log says of the file."""

@@ -9,9 +9,11 @@ from pathlib import Path
 from threading import Lock
 
 from transforms.blocks import BlockRange
-from transforms.duck import Connection, read_only_connection
+from transforms.duck import Connection, Error, read_only_connection, working_connection
+from transforms.errors import IntegrityError
 from transforms.lake.files import WrittenFile, write_file
 from transforms.scratch import scratch_folder
+from transforms.warehouse.backing import Backing
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.records import read_receipts
 from transforms.warehouse.warehouse import Warehouse
@@ -24,12 +26,36 @@ class StateRows:
     blocks: BlockRange
     receipts: Mapping[str, Receipt]
     _con: Connection
+    _proof: Connection
     _writing: Lock = field(default_factory=Lock)
 
     def write(self, table: str, scratch: Path, spelling: Mapping[str, str]) -> WrittenFile:
         """Write a table whole; see `write_file`."""
         with self._writing:
-            return write_file(self._con, table, [self.receipts[table]], scratch, spelling)
+            receipts = [self.receipts[table]]
+            return write_file(self._con, self._proof, table, receipts, scratch, spelling)
+
+
+def loaded_state(backing: Backing) -> tuple[BlockRange, Mapping[str, Receipt]] | None:
+    """The newest current state that is loaded: its segment, and the receipts of its tables.
+
+    None where there is none. Nothing is changed. Raises `IntegrityError` where it cannot be read.
+    """
+    document = backing.log.newest()
+    states = document.states() if document else []
+    if not states:
+        return None
+    volume = states[-1]
+    try:
+        with (
+            backing.files.hold([volume.file]),
+            read_only_connection(backing.files.path(volume.file), threads=1) as con,
+        ):
+            receipts = read_receipts(con, "from strata.receipts", {})
+    except Error as error:
+        place = backing.store.describe(volume.key)
+        raise IntegrityError(f"{place} cannot be read: {error}") from error
+    return volume.blocks, {receipt.table: receipt for receipt in receipts}
 
 
 @contextmanager
@@ -45,6 +71,7 @@ def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
         files.hold([volume.file]),
         scratch_folder(warehouse.backing.scratch) as scratch,
         read_only_connection(files.path(volume.file), threads=1, scratch=scratch) as con,
+        working_connection(scratch) as proof,
     ):
         receipts = read_receipts(con, "from strata.receipts", {})
-        yield StateRows(volume.blocks, {receipt.table: receipt for receipt in receipts}, con)
+        yield StateRows(volume.blocks, {receipt.table: receipt for receipt in receipts}, con, proof)

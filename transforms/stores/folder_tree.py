@@ -45,7 +45,8 @@ def sweep(scratch: Path) -> None:
     oldest = time.time() - _ABANDONED_SECONDS
     for left in scratch.iterdir():
         with suppress(FileNotFoundError):  # its writer has just finished
-            if left.name != LOCK and left.stat().st_mtime < oldest:
+            # A folder there is that of somebody who fetches.
+            if left.name != LOCK and left.is_file() and left.stat().st_mtime < oldest:
                 left.unlink()
 
 

@@ -28,3 +28,15 @@ def open_store(url: str, options: S3Options | None = None) -> Store:
     if not url or "://" in url or parts.scheme == "file":
         raise ConfigError(f"{url!r} is no store: give a folder, file:///<path> or s3://<bucket>")
     return FolderStore(Path(url).expanduser())
+
+
+def open_reader(url: str, options: S3Options | None = None) -> Store:
+    """Open a store to read from: as `open_store`, and also what a web server shows at `https://`.
+
+    Raises `ConfigError`, also where one asks to write to a web server.
+    """
+    if url.startswith(("http://", "https://")):
+        from transforms.stores.http import HttpStore  # a folder need not pay for urllib3
+
+        return HttpStore(url)
+    return open_store(url, options)

@@ -17,11 +17,15 @@ class Kind(StrEnum):
     ZIPS = "ZIPs"
     CSVS = "CSVs"
     DOCUMENTS = "documents"
-    """Of the log, records, copies of refused files, captures; indexes, shards, ledgers, lists."""
+    """Of the log, records, copies of refused files, captures; indexes, shards, ledgers, lists; logs
+    of the lake."""
     PAGES = "pages"
     HASH_FILES = "hash files"
+    LAKE_FILES = "files of the lake"
+    LAKE_CSVS = "CSVs of the lake"
+    """Rendered from its files, where receipts say what must come."""
     BYTES = "bytes"
-    """Of volumes and of ZIPs."""
+    """Of volumes, of ZIPs and of files of the lake."""
 
 
 @dataclass(slots=True)

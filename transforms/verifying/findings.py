@@ -33,6 +33,10 @@ class Problem(Enum):
     """A window that is not its single-segment ZIPs joined."""
     BAD_INDEX = "bad index"
     """A document of the archive that cannot be read, or does not follow from what is published."""
+    BAD_LAKE_FILE = "bad file of the lake"
+    """A file of the lake that is whole, and not what its table's log or the receipts say."""
+    BAD_LAKE_LOG = "bad log of the lake"
+    """A log that cannot be read, or names what Strata did not write."""
     BAD_SIGNATURE = "bad signature"
     """A document that is not signed by the key that was named."""
     ORPHAN = "orphan"
@@ -73,6 +77,10 @@ class Finding:
 
 
 PUBLISH = Remedy(("strata publish",))
+LAKE_PUBLISH = Remedy(("strata lake publish",))
+LAKE_RESTORE = Remedy(
+    (), "put it back from a backup, or run strata lake publish with the warehouse of this chain"
+)
 REPAIR = Remedy(("strata repair",))
 REPAIR_AND_LOAD = Remedy(
     ("strata repair", "strata load"), "other copies are taken in again, the rest needs the source"
@@ -96,6 +104,20 @@ def replace_zips(table: str, blocks: BlockRange) -> Remedy:
     """Put the warehouse's ZIPs of a table over these blocks in the place of other bytes."""
     reason = shlex.quote("the ZIP was damaged")
     return Remedy((f"strata publish --replace {reason} --table {table} --blocks {blocks}",))
+
+
+def replace_in_lake(table: str, blocks: BlockRange | None) -> Remedy:
+    """Put what is loaded in the place of what a table of the lake has over these blocks."""
+    reason = shlex.quote("the file was damaged")
+    where = f" --blocks {blocks}" if blocks else ""
+    return Remedy((f"strata lake publish --replace {reason} --table {table}{where}",))
+
+
+def make_log_again(place: str) -> Remedy:
+    """Remove the log of a table of the lake, so that a new one names what is loaded."""
+    tool = "aws s3 rm --recursive" if place.startswith("s3://") else "rm -r"
+    commands = (f"{tool} {shlex.quote(place)}", *LAKE_PUBLISH.commands)
+    return Remedy(commands, "or put the log back from a backup, with the versions of before")
 
 
 def move_away(place: str) -> Remedy:

@@ -19,7 +19,7 @@ YOUNG_SECONDS = 3600.0
 """How long a file may be there before something must name it: a publisher may be at work."""
 
 
-QUICK_ZIPS, QUICK_VOLUMES = 200, 3
+QUICK_ZIPS, QUICK_VOLUMES, QUICK_LAKE_FILES = 200, 3, 20
 """How many of them a quick check reads, about."""
 
 
@@ -66,8 +66,8 @@ class Scope:
 class Verification:
     """A check under way.
 
-    `is_quick` hashes a random sample of ZIPs and volumes, no more. It ends early after `seconds`.
-    `proven` is what an interrupted part of the same check has proven.
+    `is_quick` hashes a random sample of ZIPs, volumes and files of the lake, no more. It ends early
+    after `seconds`. `proven` is what an interrupted part of the same check has proven.
     """
 
     scope: Scope = field(default_factory=Scope)
@@ -97,6 +97,10 @@ class Verification:
     def chooses(self, total: int) -> bool:
         """Whether the next one of `total` ZIPs is to be read: each, or some of them."""
         return not self.is_quick or self._random.random() * total < QUICK_ZIPS
+
+    def chooses_file(self, total: int) -> bool:
+        """The same of `total` files of the lake."""
+        return not self.is_quick or self._random.random() * total < QUICK_LAKE_FILES
 
     def report(self, kind: Kind) -> None:
         """Tell how far it is with things of a kind."""

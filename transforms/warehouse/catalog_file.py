@@ -14,7 +14,7 @@ import socket
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import duckdb
@@ -29,8 +29,6 @@ from transforms.warehouse.catalog_views import views_of
 from transforms.warehouse.shapes import Volume
 
 CURRENT = "current.duckdb"
-# Another one where the views of the same generation become other ones: the file is made again.
-_FORMAT = "2"
 _VOLUMES = pa.schema(
     [
         ("kind", pa.string()),
@@ -104,7 +102,8 @@ class CatalogFile:
 class _Said:
     """What a file says of itself, in `strata.generation`.
 
-    `content` is a hash of what it names, and where, `views` one of the text of its views.
+    `content` is a hash of what it names, where, and by which code, `views` one of the text of its
+    views.
     """
 
     generation: int = 0
@@ -117,7 +116,8 @@ class _Said:
     @classmethod
     def of(cls, catalog: Catalog, files: Path, views: Sequence[str] = ()) -> _Said:
         """What the file of a generation has to say."""
-        named = [_FORMAT, str(files), catalog.document.warehouse, *(v.key for v in catalog.volumes)]
+        keys = (volume.key for volume in catalog.volumes)
+        named = [_format(), str(files), catalog.document.warehouse, *keys]
         return cls(
             catalog.generation,
             catalog.chain_id,
@@ -168,6 +168,20 @@ def _write(path: Path, catalog: Catalog, said: _Said, statements: Sequence[str])
             con.unregister("records")
         con.execute("commit")
         con.execute("use memory")
+
+
+@cache
+def _format() -> str:
+    """A hash of the code and facts that the views are made of.
+
+    Where a release changes them, it makes the file of the same generation again.
+    """
+    here = Path(__file__).parent
+    parts = [*here.glob("catalog_*.py"), here / "record.py"]
+    parts += (one for one in (here.parent / "tables").iterdir() if one.suffix in (".py", ".json"))
+    return _hash(
+        f"{one.name} {hashlib.sha256(one.read_bytes()).hexdigest()}" for one in sorted(parts)
+    )
 
 
 def _hash(texts: Iterable[str]) -> str:

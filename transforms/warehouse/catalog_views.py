@@ -42,7 +42,7 @@ _UNFIT_MEANING = (
     "NULL in main, so that sums and orders lack them; exact has their text. Decimals that main "
     "rounds, and texts that are no decimals, are not counted."
 )
-
+_UTC_MEANING = "A time in UTC, without a zone, whatever the time zone of the session is."
 
 ListOf = Callable[[Sequence[Path]], str]
 """From files to SQL for the list of them."""
@@ -100,7 +100,11 @@ def views_of(
     """All views of a generation with their comments."""
     lists, path = _Lists(), lru_cache(maxsize=None)(path)
     tables = [*_tables(history, states)]
-    fixed = ["create schema exact", f"create macro main.utc(t) as {utc('t')}"]
+    fixed = [
+        "create schema exact",
+        f"create macro main.utc(t) as {utc('t')}",
+        f"comment on macro main.utc is {quote_text(_UTC_MEANING)}",
+    ]
     for table in tables:
         fixed += _table_views(table, table.source(path, lists.name))
     if records := [path(volume.record) for volume in history if volume.record]:

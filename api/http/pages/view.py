@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
+from exporters.archive.chain_list import chains
 from exporters.archive.coverage import Coverage, union
-from exporters.archive.documents import chains, sound_index
+from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.shards import shard_number
@@ -46,6 +47,18 @@ class ArchiveView:
         )
         return BlockRange(runs[0].first, runs[-1].last) if runs else None
 
+    @property
+    def published_times(self) -> tuple[str, str]:
+        """When the first and the last published block were made; empty where that is not known."""
+        first, last = self.index.times or ("", "")
+        return _minute(first), _minute(last)
+
+    def began(self, blocks: BlockRange) -> str:
+        """When a segment began, as far as it is published."""
+        entry = self.files.get(blocks, {}).get("blocks")
+        times = entry.members[0].times if entry else None
+        return _minute(times[0]) if times else ""
+
 
 def view_archive(catalog: Catalog | None, store: Store, block: int | None) -> ArchiveView:
     """The page with the segment of `block`, or with the newest one."""
@@ -71,6 +84,11 @@ def view_archive(catalog: Catalog | None, store: Store, block: int | None) -> Ar
         following.blocks.first if following else None,
         segments[start - 1].blocks.first if start else None,
     )
+
+
+def _minute(time: str) -> str:
+    """A time of RFC 3339 as people read it, in UTC; nothing stays nothing."""
+    return f"{time[:10]} {time[11:16]} UTC" if time else ""
 
 
 def _files(

@@ -68,7 +68,39 @@ async function show(url, output, stop) {
   reader.cancel();
 }
 
-function operation(path, { summary, parameters }) {
+// A JSON Schema as the JSON that it allows, with types in the place of values.
+function shape(schema, schemas, indent = "", above = []) {
+  if (schema.$ref) {
+    const name = schema.$ref.split("/").at(-1);
+    if (above.includes(name)) return name;
+    return shape(schemas[name], schemas, indent, [...above, name]);
+  }
+  const choice = schema.oneOf ?? schema.anyOf;
+  if (choice) return choice.map((one) => shape(one, schemas, indent, above)).join(" or ");
+  if (schema.type === "array") return `[${shape(schema.items, schemas, indent, above)}, …]`;
+  if (schema.type !== "object") {
+    return [schema.type].flat().join(" or ") + (schema.pattern ? ` like ${schema.pattern}` : "");
+  }
+  const deeper = `${indent}  `;
+  const fields = Object.entries(schema.properties ?? {}).map(([name, field]) =>
+    `${deeper}"${name}"${schema.required?.includes(name) ? "" : " (may be absent)"}: ${shape(field, schemas, deeper, above)}`);
+  return `{\n${fields.join(",\n")}\n${indent}}`;
+}
+
+function answers(responses, schemas) {
+  const list = make("dl");
+  for (const [status, { description, content, headers }] of Object.entries(responses)) {
+    const body = make("dd", {}, description);
+    if (headers) body.append(`, with the headers ${Object.keys(headers).join(" and ")}`);
+    for (const [type, { schema }] of Object.entries(content ?? {})) {
+      body.append(make("pre", {}, type === "application/json" ? shape(schema, schemas) : type));
+    }
+    list.append(make("div", {}, make("dt", {}, status), body));
+  }
+  return make("details", {}, make("summary", {}, "What it answers"), list);
+}
+
+function operation(path, { summary, parameters, responses }, schemas) {
   const form = make("form", {}, ...parameters.map(field), make("button", {}, "Send"));
   const link = make("p", {}, make("code"));
   const output = make("div");
@@ -87,14 +119,14 @@ function operation(path, { summary, parameters }) {
   });
   return make("details", { id: path },
     make("summary", {}, make("b", {}, make("code", {}, path)), make("span", {}, summary)),
-    form, link, output);
+    form, link, output, answers(responses, schemas));
 }
 
 async function start() {
   const description = await (await fetch(`${base}/openapi.json`)).json();
   document.querySelector("#intro").textContent = description.info.description;
   document.querySelector("#operations").replaceChildren(
-    ...Object.entries(description.paths).map(([path, item]) => operation(path, item.get)));
+    ...Object.entries(description.paths).map(([path, item]) => operation(path, item.get, description.components.schemas)));
 }
 
 start();

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive, update
-from exporters.archive.documents import chains
+from exporters.archive.chain_list import chains
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import Shard
 from exporters.exports.proofs import Proofs

@@ -158,7 +158,7 @@ def test_the_same_zips_give_the_same_bytes_in_any_order() -> None:
 
 def test_a_shard_reads_back_as_it_was_written() -> None:
     segments = (
-        SegmentSource(BlockRange(20001, 21000), 1, "QmId", "ef" * 32, times=(time(1), time(2))),
+        SegmentSource(BlockRange(20001, 21000), 1, "QmId", "ef" * 32),
         SegmentSource(BlockRange(21001, 22000), 21),
     )
     members = tuple(
@@ -177,35 +177,6 @@ def test_a_shard_reads_back_as_it_was_written() -> None:
     window = Entry("orders", path, 10, "cd" * 32, segments, members)
     shard = Shard(CHAIN, 1, (window, *whole_segments((20001, 21000))))
     assert Shard.parse(shard.to_bytes(), "here") == shard
-
-
-def time(second: int) -> str:
-    return f"2023-06-01T00:00:{second:02}.000000Z"
-
-
-def timed(*segments: tuple[tuple[int, int], tuple[str, str] | None]) -> Entry:
-    one = entry("orders", *(blocks for blocks, _ in segments))
-    sources = (SegmentSource(BlockRange(*blocks), 1, times=times) for blocks, times in segments)
-    return replace(one, segments=tuple(sources))
-
-
-def test_times_are_those_of_the_first_and_the_last_segment() -> None:
-    early, late = timed(((1, 9), (time(1), time(2)))), timed(((20001, 20009), (time(5), time(6))))
-    index = index_of([early, timed(((10, 19), None)), late])
-    assert index.times == (time(1), time(6))
-    # Where that of an end is not known, nothing stands in its place.
-    assert [shard.times for shard in index.shards] == [(time(1), ""), (time(5), time(6))]
-    assert [shard.times for shard in index.totals()] == [shard.times for shard in index.shards]
-    assert index_of([timed(((1, 9), None)), late]).times == ("", time(6))
-    assert index_of([]).times is None
-    assert parse_index(index_bytes(index), "here") == index
-    head = json.loads(index_bytes(index))
-    assert (head["first_time"], head["last_time"]) == (time(1), time(6))
-
-
-def test_a_window_that_reaches_into_another_shard_does_not_lend_it_its_times() -> None:
-    window = timed(((19000, 20000), (time(1), time(2))), ((20001, 20009), (time(3), time(4))))
-    assert index_of([window]).shards[0].times == (time(1), time(2))
 
 
 def test_an_index_reads_back_as_it_was_written() -> None:

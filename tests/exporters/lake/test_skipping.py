@@ -62,6 +62,16 @@ def test_rows_that_lack_a_column_are_found(tmp_path: Path, old_first: bool) -> N
     assert dataset.count_rows(filter=field("_segment") == 1) == 4
 
 
+def test_files_are_skipped_by_a_column_that_only_files_without_rows_lack(tmp_path: Path) -> None:
+    table = Written(tmp_path / "table")
+    table.add([], f"{_OLD} where false")
+    table.add([_NUMBER], _NEW)
+    table.add([_NUMBER], _NEW.replace("range(3)", "range(3, 6)"))
+    dataset = table.dataset()
+    assert dataset.count_rows(filter=field("number") == 4) == 1
+    assert len(list(dataset.get_fragments(filter=field("number") == 4))) == 1
+
+
 def test_times_up_to_the_last_that_engines_read_are_found(tmp_path: Path) -> None:
     (column,) = lake_columns("orders", [_TIME])
     times = ["9999-12-31 23:59:59.998999", "9999-12-31 23:59:59.999", "9999-12-31 23:59:59.999999"]

@@ -154,7 +154,8 @@ def test_a_publisher_killed_before_any_write_is_made_good_by_the_next_run(tmp_pa
 
 
 def test_a_replacement_killed_before_any_write_is_made_good_by_the_next_run(tmp_path: Path) -> None:
-    new = [part_request(tmp_path, "orders", 1, 9, salt="corrected")]
+    # So much longer that the page of all chains shows another size, too.
+    new = [part_request(tmp_path, "orders", 1, 9, salt="corrected", rows=99)]
     # refused creation, ledger and copy, ZIP, refused creation and swap of the hash file; as above
     assert kills_recovered_from(tmp_path, new, TYPO) == 6 + 3 + 7
 

@@ -251,6 +251,18 @@ def test_nothing_loaded_is_a_sentence(tmp_path: Path) -> None:
     assert "load segments first" in done.stderr
 
 
+def test_blocks_that_nothing_holds_are_a_sentence(warehouse: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [_STRATA, "shell", "--warehouse", warehouse, "--blocks", "98-99"],
+        env={"HOME": str(tmp_path), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "holds nothing of blocks 98-99" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,6 @@ from pipelines.site.site import Site
 from tests.archive_kit import contents, resealed
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, table_rows
-from transforms.blocks import BlockRange
 
 ALL = blocks(0, 1, 2)
 SHARD = f"{KIT_CHAIN}/index/000000000.json"
@@ -118,25 +116,6 @@ def test_documents_of_the_first_release_are_given_their_hashes(site: Site) -> No
             put(site, key, seal.sub(b"\n}\n", data))
     assert complete(site).failed == ()
     assert contents(site.store) == before
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_entries_of_an_earlier_release_are_given_their_times(site: Site, whole: bool) -> None:
-    before = contents(site.store)
-    times = re.compile(rb',"first_time":"[^"]+","last_time":"[^"]+"')
-    put(site, SHARD, resealed(times.sub(b"", before[SHARD])))
-    assert complete(site, whole=whole).failed == ()
-    assert contents(site.store) == before
-    assert complete(site, whole=whole).is_nothing
-
-
-def test_times_of_another_segment_are_nobody_elses(site: Site) -> None:
-    before = contents(site.store)
-    times = re.compile(rb'"sha256":"[0-9a-f]{64}","first_time":"[^"]+","last_time":"[^"]+"')
-    foreign = b'"sha256":"' + b"0" * 64 + b'"'
-    put(site, SHARD, resealed(times.sub(foreign, before[SHARD])))
-    complete(site)
-    assert b"first_time" not in site.store.read(SHARD)
 
 
 def test_all_of_a_table_and_its_names_may_be_lost(site: Site) -> None:
@@ -288,21 +267,3 @@ def test_a_publisher_that_died_over_a_shard_that_is_damaged_now_stops_nobody(sit
     assert contents(site.store) == before
     assert run(site, "publish")[0] == 0
     assert list(site.journal.iterdir()) == []
-
-
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"no database")])
-def test_a_lost_shard_comes_back_without_times_where_the_volume_that_has_them_is_unusable(
-    site: Site, tmp_path: Path, damage: Callable[[Path], object]
-) -> None:
-    shutil.copytree(site.settings.warehouse, tmp_path / "warehouse")
-    other = Site(replace(site.settings, warehouse=str(tmp_path / "warehouse")))
-    for volume in (tmp_path / "warehouse" / "volumes").iterdir():
-        volume.chmod(0o644)
-        damage(volume)
-    site.store.delete(SHARD)
-    found = complete_archive(other, other.archive(KIT_CHAIN))
-    assert (found.failed, found.shards) == ((), 1)
-    entries = list(site.archive(KIT_CHAIN).entries("orders", BlockRange(0, 1000)))
-    assert entries
-    assert all(entry.times is None for entry in entries)
-    assert all(segment.sha256 for entry in entries for segment in entry.segments)

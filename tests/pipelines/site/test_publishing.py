@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from exporters.publishing.publish import Outcome
 from exporters.zips.layout import Layout
 from pipelines.settings import Settings
-from pipelines.site.completing import complete_archive
 from pipelines.site.journal import journaled
 from pipelines.site.publishing import (
     finish_interrupted,
@@ -29,14 +27,12 @@ from tests.pipelines.kit import blocks, damages, load, make_segment, site_settin
 from tests.segments_kit import (
     KIT_CHAIN,
     block_rows,
-    block_time,
     columns,
     entry_bytes,
     expected_member,
     table_rows,
 )
 from tests.transforms.warehouse_kit import relist
-from transforms.blocks import BlockRange
 from transforms.errors import ConfigError, RangeError
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
@@ -108,35 +104,6 @@ def test_a_segment_is_published_when_all_its_tables_are(site: Site) -> None:
 
     assert site_status(site).unpublished == ALL[1:]
     assert site_status(site).to_do == ALL[1:]
-
-
-def test_entries_have_the_times_of_their_first_and_last_block(site: Site) -> None:
-    publish_segments(site, ALL)
-    archive = site.archive(KIT_CHAIN)
-    expected = [(f"{block_time(one.first)}", f"{block_time(one.last)}") for one in ALL]
-    assert times_of_orders(site) == expected
-    head = json.loads(archive.read("index.json") or b"")
-    found = (head["first_time"], head["last_time"])
-    assert tuple(map(as_printed, found)) == (block_time(ALL[0].first), block_time(ALL[-1].last))
-    assert f"{block_time(1)[:19]} to {block_time(40)[:19]}".encode() in (
-        archive.read("index.html") or b""
-    )
-    # Who makes a lost shard again from its ZIPs asks the warehouse for the same.
-    before = files(site)
-    site.store.delete(archive.key("index/000000000.json"))
-    complete_archive(site, archive)
-    assert files(site) == before
-
-
-def times_of_orders(site: Site) -> list[tuple[str, str]]:
-    entries = site.archive(KIT_CHAIN).entries("orders", BlockRange(0, 1000))
-    times = [entry.times or ("", "") for entry in entries]
-    return [(as_printed(first), as_printed(last)) for first, last in times]
-
-
-def as_printed(time: str) -> str:
-    """A time of the archive as PostgreSQL prints it."""
-    return time.replace("T", " ").replace(".000000Z", "+00")
 
 
 def test_publishing_again_does_nothing(site: Site) -> None:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from pipelines.commands.group import strata as commands
-from pipelines.settings import Settings
 from pipelines.site.site import Site
 from pipelines.site.verifying import verify_site
 from tests.pipelines.kit import load, make_segment, site_settings
+from tests.pipelines.place_kit import Place, empty, flip, mended, one, placed
 from tests.segments_kit import KIT_CHAIN
 from transforms.objects import StoredFile
 from transforms.verifying.counts import Kind
@@ -31,40 +27,7 @@ from transforms.verifying.verification import Verification
 from transforms.warehouse.document import Document
 
 ZIPS = 3 * 15 + 15  # of three segments, and windows over the first two
-
-
-@dataclass(frozen=True)
-class Place:
-    """A site in a folder of its own, and the command line over it."""
-
-    settings: Settings
-
-    @property
-    def site(self) -> Site:
-        return Site(self.settings)
-
-    @property
-    def warehouse(self) -> Path:
-        return Path(self.settings.warehouse)
-
-    @property
-    def archive(self) -> Path:
-        return Path(self.settings.archive)
-
-    @property
-    def chain(self) -> Path:
-        return self.archive / KIT_CHAIN
-
-    def run(self, *words: str) -> tuple[int, str]:
-        result = CliRunner().invoke(commands, list(words), standalone_mode=False)
-        if result.exception is not None:
-            raise result.exception
-        return int(result.return_value), result.stdout
-
-    def verify(self, *options: str) -> tuple[int, dict[str, Any]]:
-        code, out = self.run("verify", "--json", *options)
-        found: dict[str, Any] = json.loads(out)
-        return code, found
+LAKE_CSVS = 3 * 15 + 1  # and the one table of current state
 
 
 @pytest.fixture(scope="module")
@@ -81,20 +44,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spam.mkdir()
     (spam / f"{KIT_CHAIN}-10.ndjson").write_text('{"none": 1}\n')
     with pytest.MonkeyPatch.context() as patch:
-        place = _placed(settings, patch)
+        place = placed(settings, patch)
         for command in ("load", "captures", "publish"):
             place.run(command)
         zip_file = place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip"
-        _flip(zip_file, 20)
+        flip(zip_file, 20)
         place.run(*shlex.split("publish --replace damaged --table orders --blocks 1-10"))
         assert place.verify()[1]["findings"] == []
     return folder
-
-
-def _placed(settings: Settings, patch: pytest.MonkeyPatch) -> Place:
-    for name in ("source", "warehouse", "archive", "window"):
-        patch.setenv(f"STRATA_{name.upper()}", str(getattr(settings, name)))
-    return Place(settings)
 
 
 @pytest.fixture
@@ -106,23 +63,7 @@ def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place
     shutil.rmtree(folder / "x")
     shutil.copytree(model, folder / "x")
     monkeypatch.chdir(tmp_path)
-    return _placed(settings, monkeypatch)
-
-
-def _flip(path: Path, at: int | None = None) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2 if at is None else at] ^= 4
-    path.chmod(0o644)
-    path.write_bytes(data)
-
-
-def _empty(path: Path) -> None:
-    path.chmod(0o644)
-    path.write_bytes(b"")
-
-
-def _one(folder: Path, pattern: str) -> Path:
-    return sorted(folder.glob(pattern))[0]
+    return placed(settings, monkeypatch)
 
 
 # --- what was read -------------------------------------------------------------------------------
@@ -143,7 +84,9 @@ def test_all_that_there_is_was_read_and_is_counted(place: Place) -> None:
     assert read["tables"]["read"] == sum(len(volume.shapes) for volume in catalog.volumes)
     volumes = sum(volume.size for volume in catalog.volumes)
     zips = sum(path.stat().st_size for path in place.chain.glob("*/*.zip"))
-    assert read["bytes"]["read"] == volumes + zips
+    files = [path.stat().st_size for path in place.lake.glob("*/*.parquet")]
+    assert read["bytes"]["read"] == volumes + zips + sum(files)
+    assert (read["lake_files"]["read"], read["lake_csvs"]["read"]) == (len(files), LAKE_CSVS)
 
 
 def test_a_person_sees_what_was_read_of_how_much(place: Place) -> None:
@@ -164,7 +107,7 @@ def test_a_part_is_counted_and_called_as_such(place: Place) -> None:
 
 
 def test_damage_outside_the_part_is_not_looked_at(place: Place) -> None:
-    _flip(place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip")
+    flip(place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip")
     assert place.verify("--table", "trades")[0] == 0
     assert place.verify("--blocks", "21-30")[0] == 0
     assert place.verify("--table", "orders", "--blocks", "10-10")[0] == 5
@@ -233,7 +176,7 @@ def test_the_chains_folder_may_not_be_gone(place: Place) -> None:
     assert code == 5
     assert said["read"]["zips"] == {"read": 0, "earlier": 0, "expected": ZIPS - 15}
     assert {row["problem"] for row in said["findings"]} == {"bad index", "not published"}
-    _mended(place, place.chain)
+    mended(place, place.chain)
 
 
 def test_the_archive_of_another_chain_is_the_wrong_place(place: Place, tmp_path: Path) -> None:
@@ -248,7 +191,7 @@ def test_the_archive_of_another_chain_is_the_wrong_place(place: Place, tmp_path:
 def test_the_archive_alone_is_checked_whatever_the_warehouse_is(
     place: Place, tmp_path: Path
 ) -> None:
-    _flip(place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip")
+    flip(place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip")
     said = place.verify("--warehouse", str(tmp_path / "typo"))[1]
     assert said["read"]["zips"]["read"] == ZIPS
     assert "altered" in {row["problem"] for row in said["findings"]}
@@ -293,17 +236,17 @@ def test_what_changed_since_is_read_again_and_what_is_damaged_is_found_again(
 ) -> None:
     proven = Proven()
     path = place.chain / "orders" / f"{KIT_CHAIN}-orders-21-30.zip"
-    _flip(_one(place.chain, "blocks/*-1-10.zip"))
+    flip(one(place.chain, "blocks/*-1-10.zip"))
     for _ in range(2):
         check = replace_progress(Verification(proven=proven), _interrupt_after(ZIPS))
         found: list[Finding] = []
         with pytest.raises(KeyboardInterrupt):
             found.extend(verify_site(place.site, check))
         assert any("blocks" in one.place for one in found)
-        _flip(path)  # proven in the first round
+        flip(path)  # proven in the first round
     last = list(verify_site(place.site, Verification(proven=proven)))
     assert not any("orders" in one.place for one in last)  # flipped twice: as it was
-    _flip(path)
+    flip(path)
     assert any("orders" in one.place for one in verify_site(place.site, Verification()))
 
 
@@ -366,8 +309,8 @@ FILES: dict[str, Callable[[Place], Path]] = {
 }
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "gone": Path.unlink,
-    "flipped": _flip,
-    "empty": _empty,
+    "flipped": flip,
+    "empty": empty,
 }
 
 
@@ -393,32 +336,7 @@ def test_damage_is_found_and_the_remedy_that_is_named_mends_it(
         place.run("repair", "--take-volumes")
         assert place.verify()[0] == 0
     else:
-        _mended(place, path)
-
-
-def _mended(place: Place, path: Path) -> None:
-    code, said = place.verify()
-    assert code == 5
-    assert any(str(path) in row["where"] for row in said["findings"]), said["findings"]
-    for _ in range(2):  # what is damaged may hide what follows from it
-        for command in _advised(said):
-            if command[0] == "strata":
-                place.run(*command[1:])
-            else:
-                subprocess.run(command, check=True)
-        code, said = place.verify()
-        if code == 0:
-            return
-    pytest.fail(f"still: {said['findings']}")
-
-
-def _advised(said: dict[str, Any]) -> Iterator[list[str]]:
-    """The commands that the findings name, each once, in their order."""
-    seen: list[str] = []
-    for row in said["findings"]:
-        assert row["commands"], row
-        seen += [text for text in row["commands"] if text not in seen]
-    yield from map(shlex.split, seen)
+        mended(place, path)
 
 
 @pytest.mark.parametrize(
@@ -436,7 +354,7 @@ def test_a_strange_file_is_seen_and_can_be_moved_away(place: Place, path: str) -
     os.utime(strange, (0, 0))
     code, said = place.verify()
     assert (code, [row["problem"] for row in said["findings"]]) == (5, ["orphan"])
-    _mended(place, Path(said["findings"][0]["where"]))
+    mended(place, Path(said["findings"][0]["where"]))
 
 
 def test_what_a_publisher_at_work_has_just_put_there_is_no_finding_for_an_hour(
@@ -456,7 +374,7 @@ def test_segments_that_are_only_loaded_are_found_and_published(place: Place) -> 
     (row,) = said["findings"]
     assert (code, row["problem"]) == (5, "not published")
     assert "blocks 51-60" in row["what"]
-    _mended(place, place.chain)
+    mended(place, place.chain)
 
 
 def test_what_a_run_has_just_loaded_may_be_published_a_little_later(place: Place) -> None:
@@ -477,13 +395,13 @@ def test_segments_that_are_only_published_are_found_and_loaded(place: Place) -> 
     found = {row["problem"]: row["what"] for row in said["findings"]}
     assert code == 5
     assert "blocks 21-30" in found[Problem.NOT_LOADED.value]
-    _mended(place, place.chain)
+    mended(place, place.chain)
 
 
 def test_nothing_that_is_damaged_hides_the_rest(place: Place) -> None:
     paths = [FILES[name](place) for name in FILES if name != "the ledger's copy"]
     for path in paths:
-        _flip(path)
+        flip(path)
     found = {row["where"] for row in place.verify()[1]["findings"]}
     hidden = {str(path) for path in paths} - found
     # The pages, and ZIPs, of a shard that cannot be read are known by nothing else.
@@ -514,6 +432,8 @@ def test_any_bit_that_flips_is_found(place: Place, seed: int) -> None:
     files += [
         path for path in place.archive.rglob("*") if path.is_file() and ".strata" not in str(path)
     ]
+    # What a Delta log says besides what its readers go by, nothing else says.
+    files = [path for path in files if "_delta_log" not in path.parts]
     for path in chance.sample(sorted(files), 8):
         whole, held = path.read_bytes(), path.stat()
         flipped = bytearray(whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import transforms.warehouse
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES, Held, history_segment, load_folder, query
 from transforms.warehouse.opening import open_warehouse
@@ -136,9 +138,32 @@ def test_the_file_of_an_earlier_release_is_made_again(held: Held, tmp_path: Path
     warehouse = open_warehouse(tmp_path / "warehouse")
     made = warehouse.current.read_bytes()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("transforms.warehouse.catalog_file._FORMAT", "1")
+        patch.setattr("transforms.warehouse.catalog_file._format", lambda: "an earlier one")
         warehouse.show()
         assert warehouse.current.read_bytes() != made
     earlier = warehouse.current.stat().st_ino
     warehouse.show()
     assert warehouse.current.stat().st_ino != earlier
+
+
+def test_other_code_of_the_views_makes_the_file_again(tmp_path: Path) -> None:
+    history_segment(tmp_path / "source", last=10)
+    load_folder(tmp_path / "warehouse", tmp_path / "source")
+    folder = Path(transforms.warehouse.__file__).parents[1]
+    shutil.copytree(folder, tmp_path / "release" / "transforms")
+    joins = tmp_path / "release" / "transforms" / "warehouse" / "catalog_joins.py"
+    views = tmp_path / "warehouse" / "current.duckdb"
+    show = (
+        "from pathlib import Path; from transforms.warehouse.opening import open_warehouse; "
+        f"open_warehouse(Path({str(tmp_path / 'warehouse')!r})).show()"
+    )
+
+    def shown() -> int:
+        at = {**os.environ, "PYTHONPATH": str(tmp_path / "release")}
+        subprocess.run([sys.executable, "-c", show], env=at, cwd=tmp_path / "release", check=True)
+        return views.stat().st_ino
+
+    before = views.stat().st_ino
+    assert shown() == before
+    joins.write_text(joins.read_text() + "\n# A view that this release adds.\n")
+    assert shown() != before

@@ -1,0 +1,145 @@
+"""One table over a range, from an archive's index alone: segments, spans, and the ZIPs to take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from exporters.archive.archive import Archive
+from exporters.archive.entries import Entry
+from exporters.archive.index import ArchiveIndex
+from exporters.archive.shards import shard_path, table_entries
+from exporters.exports.cover import Candidate, cheapest_cover
+from exporters.exports.plan import (
+    ExportPlan,
+    HeldSegment,
+    NotHeldError,
+    Span,
+    check_table,
+    export_range,
+    plan_export,
+)
+from exporters.names import NameStyle, zip_name
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.segments.names import SegmentName
+
+_READERS = 16
+# Asking for a ZIP takes about as long as so many bytes of it.
+_OPENING_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One CSV of a published ZIP that goes into the range, by its number in the ZIP."""
+
+    entry: Entry
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangePlan:
+    """What is asked for, and the published ZIPs of the table that hold any of it."""
+
+    export: ExportPlan
+    entries: tuple[Entry, ...]
+
+    @property
+    def style(self) -> NameStyle:
+        """How the archive writes numbers in names."""
+        chain, first = self.export.chain_id, self.entries[0]
+        name = zip_name(chain, first.table, first.blocks)
+        return NameStyle.SPEC if first.path.endswith(f"/{name}") else NameStyle.REFERENCE
+
+
+def plan_range(archive: Archive, table: str, first: int | None, last: int | None) -> RangePlan:
+    """Plan a table over blocks `first` to `last`; without them, over all that there is of it.
+
+    Raises `RangeError` where that is not held, or not aligned: it names what would be.
+    """
+    check_table(table)
+    index = archive.index()
+    blocks = _blocks(index, table, first, last)
+    entries = tuple(_entries(archive, index, table, blocks))
+    inside = [e for e in entries if _is_inside(e.blocks, blocks)]
+    # Where the range is not aligned, those that reach over its ends say what would be right.
+    held = _segments(archive.chain_id, entries)
+    return RangePlan(plan_export(held, table, blocks), tuple(inside))
+
+
+def choose(
+    plan: RangePlan, is_there: Callable[[Entry], bool], without: Container[str] = ()
+) -> list[list[Choice]] | None:
+    """The CSVs that join into each span at the least cost; None where nothing does.
+
+    What is there costs nothing; ZIPs whose path is in `without` are not taken.
+    """
+    usable = [entry for entry in plan.entries if entry.path not in without]
+    costs = {e.path: 1 if is_there(e) else e.bytes + _OPENING_BYTES for e in usable}
+    found: list[list[Choice]] = []
+    for span in plan.export.spans:
+        chosen = cheapest_cover(span.blocks, _candidates(span, usable, costs))
+        if chosen is None:
+            return None
+        found.append(list(chosen))
+    return found
+
+
+def _candidates(
+    span: Span, entries: Iterable[Entry], costs: dict[str, int]
+) -> Iterator[Candidate[Choice]]:
+    for entry in entries:
+        for number, csv in enumerate(entry.members):
+            fits = _is_inside(csv.blocks, span.blocks)
+            if fits and csv.schema.columns == span.schema.columns:
+                yield Candidate(csv.blocks, costs[entry.path], Choice(entry, number))
+
+
+def _is_inside(inner: BlockRange, outer: BlockRange) -> bool:
+    return outer.first <= inner.first and inner.last <= outer.last
+
+
+def _blocks(index: ArchiveIndex, table: str, first: int | None, last: int | None) -> BlockRange:
+    runs = list(contiguous_runs(index.tables[table].covered))
+    if not runs:
+        raise NotHeldError(f"the archive of {index.chain_id} has no {table} yet")
+    asked = export_range(
+        runs[0].first if first is None else first, runs[-1].last if last is None else last
+    )
+    if asked.first < runs[0].first or asked.last > runs[-1].last:
+        raise NotHeldError(
+            f"{table} over blocks {asked}: the archive of {index.chain_id} holds blocks "
+            f"{runs[0].first} to {runs[-1].last}"
+        )
+    return asked
+
+
+def _entries(
+    archive: Archive, index: ArchiveIndex, table: str, blocks: BlockRange
+) -> Iterator[Entry]:
+    """The published ZIPs of a table that hold any of these blocks; shards are read in parallel."""
+
+    def read(number: int) -> Sequence[Entry]:
+        path = shard_path(number)
+        data = archive.read(path)
+        if data is None:
+            raise NotHeldError(f"{archive.place(path)} is not there, but the index names it")
+        return table_entries(data, table, archive.place(path), archive.chain_id, number)
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        for entries in pool.map(read, index.reaching(blocks)):
+            yield from (entry for entry in entries if entry.blocks.overlaps(blocks))
+
+
+def _segments(chain_id: str, entries: Iterable[Entry]) -> Iterator[HeldSegment]:
+    """The segments that ZIPs were made of, each once, with the columns that the table has there."""
+    known: set[BlockRange] = set()
+    for entry in entries:
+        for segment in entry.segments:
+            if segment.blocks not in known:
+                known.add(segment.blocks)
+                (schema,) = (
+                    csv.schema for csv in entry.members if _is_inside(segment.blocks, csv.blocks)
+                )
+                name = SegmentName(chain_id, segment.version, segment.blocks)
+                yield HeldSegment(name, {entry.table: schema})

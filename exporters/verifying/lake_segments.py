@@ -1,0 +1,194 @@
+"""The segments of the lake against those of the published ZIPs."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from exporters.archive.archive import Archive
+from exporters.archive.documents import stored_shards
+from exporters.archive.lake_place import LAKE, RECEIPTS
+from exporters.archive.shards import shard_blocks, shard_number, shard_path
+from exporters.verifying.expected import Expected, Named
+from exporters.verifying.kept_receipts import KeptReceipts
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.errors import ConfigError, IntegrityError
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.findings import (
+    LAKE_PUBLISH,
+    LAKE_RESTORE,
+    LOAD_AND_PUBLISH,
+    PUBLISH,
+    RESTORE,
+    Finding,
+    Problem,
+    Remedy,
+    replace_in_lake,
+)
+from transforms.verifying.verification import Verification
+
+_MOST_RUNS = 20
+
+Shares = Mapping[str, Sequence[BlockRange]]
+"""What each table of history, and the receipts, of the lake hold; none whose log is damaged."""
+
+
+@dataclass(slots=True)
+class SegmentsCheck:
+    """What is only in one of the lake and the published ZIPs, and what both say differently.
+
+    `receipts` is None where only logs are read. In memory are the entries of one shard at a time.
+    """
+
+    archive: Archive
+    verification: Verification
+    expected: Expected
+    can_publish: bool
+    receipts: KeptReceipts | None
+    _lacking: dict[str, set[BlockRange]] = field(default_factory=dict)
+    _unpublished: set[Named] = field(default_factory=set)
+
+    def findings(self, shares: Shares) -> Iterator[Finding]:
+        """Compare; what is found in only one of them may be under way and is kept, see `rest`."""
+        held = {table: _joined(blocks) for table, blocks in shares.items()}
+        for number in self._numbers(shares.get(RECEIPTS, ())):
+            if self.verification.is_over():
+                return
+            zips = self._zips(number)
+            if zips is not None:
+                self._note_lacking(number, zips, held)
+                if self.receipts is not None:
+                    yield from self._compare(number, zips, self.receipts)
+
+    def _numbers(self, receipts: Iterable[BlockRange]) -> list[int]:
+        """The shards of what is published, and those that the lake's segments would be in."""
+        try:
+            found = {*stored_shards(self.archive)}
+        except ConfigError:
+            found = set()
+        for blocks in receipts if self.receipts is not None else ():
+            last = shard_number(BlockRange(blocks.last, blocks.last))
+            found.update(range(shard_number(blocks), last + 1))
+        scope = self.verification.scope.blocks
+        return sorted(n for n in found if scope is None or shard_blocks(n).first <= scope.last)
+
+    def _zips(self, number: int) -> Mapping[Named, str] | None:
+        """The SHA-256 of each single CSV of a shard; None where it is damaged, found elsewhere."""
+        scope = self.verification.scope
+        try:
+            data = self.archive.read(shard_path(number))
+            entries = self.archive.parse_shard(number, data).entries if data else ()
+        except (IntegrityError, OSError):
+            return None
+        return {
+            (entry.table, entry.blocks): entry.members[0].sha256
+            for entry in entries
+            if not entry.is_window and scope.has_table(entry.table) and scope.reaches(entry.blocks)
+        }
+
+    def _note_lacking(
+        self, number: int, zips: Mapping[Named, str], held: Mapping[str, Sequence[BlockRange]]
+    ) -> None:
+        tables: dict[BlockRange, set[str]] = {}
+        for table, blocks in zips:
+            tables.setdefault(blocks, set()).add(table)
+        scope = self.verification.scope
+        every = {table for table in HISTORY_TABLES if scope.has_table(table)}
+        loaded = None
+        for blocks, published in tables.items():
+            if published < every:  # not all of them, unless it has no more
+                loaded = self.expected.receipts(number) if loaded is None else loaded
+                known = {table for table, segment in loaded if segment == blocks}
+                if not known or not known <= published:
+                    continue
+            for table, runs in held.items():
+                if not _holds(runs, blocks) and self._is_due(blocks):
+                    self._lacking.setdefault(table, set()).add(blocks)
+
+    def _is_due(self, blocks: BlockRange) -> bool:
+        return not self.expected.numbers() or self.expected.is_due(blocks)
+
+    def _is_amiss(self, blocks: BlockRange) -> bool:
+        """Whether ZIPs should be there; that of a loaded segment is missed elsewhere."""
+        return not self.expected.numbers() or not self.expected.is_loaded(blocks)
+
+    def _compare(
+        self, number: int, zips: Mapping[Named, str], receipts: KeptReceipts
+    ) -> Iterator[Finding]:
+        scope = self.verification.scope
+        for table, blocks, sha256 in receipts.said(shard_blocks(number)):
+            if not (scope.has_table(table) and scope.reaches(blocks)):
+                continue
+            published = zips.get((table, blocks))
+            if published is None:
+                if self._is_amiss(blocks):
+                    self._unpublished.add((table, blocks))
+            elif published != sha256:
+                remedy = replace_in_lake(table, blocks) if self.can_publish else LAKE_RESTORE
+                yield Finding(
+                    Problem.DISAGREEMENT,
+                    self.archive.place(f"{LAKE}/{RECEIPTS}"),
+                    f"table {table} of segment {blocks} has SHA-256 {sha256} here, and {published} "
+                    "in its published ZIP",
+                    Remedy(remedy.commands, remedy.note or "if warehouse and ZIP are right"),
+                )
+
+    def rest(self, shares: Shares) -> Iterator[Finding]:
+        """Yield what is only in one of them, and still so: `shares` are those of now."""
+        held = {table: _joined(blocks) for table, blocks in shares.items()}
+        lacking = {
+            table: {one for one in blocks if not _holds(held.get(table, ()), one)}
+            for table, blocks in self._lacking.items()
+        }
+        missing = set().union(*lacking.values())
+        remedy = LAKE_PUBLISH if self.can_publish else LAKE_RESTORE
+        for run, where in _shortened(missing):
+            tables = sorted(t for t, some in lacking.items() if any(map(run.overlaps, some)))
+            named = "any table" if len(tables) == len(lacking) > 1 else ", ".join(tables)
+            what = f"{where} published, and not in the lake ({named})"
+            yield Finding(Problem.NOT_PUBLISHED, self._place(), what, remedy)
+        yield from self._not_published()
+
+    def _not_published(self) -> Iterator[Finding]:
+        still = set()
+        for number in sorted({shard_number(blocks) for _, blocks in self._unpublished}):
+            zips = self._zips(number)
+            if zips is not None:
+                mine = (one for one in self._unpublished if shard_number(one[1]) == number)
+                still |= {one[1] for one in mine if one not in zips}
+        remedy = RESTORE
+        if self.can_publish:
+            remedy = LOAD_AND_PUBLISH if self.expected.numbers() else PUBLISH
+        for _, where in _shortened(still):
+            what = f"{where} in the lake, and not published as ZIPs"
+            yield Finding(Problem.NOT_PUBLISHED, self._place(), what, remedy)
+
+    def _place(self) -> str:
+        return self.archive.place(LAKE)
+
+
+def _joined(blocks: Iterable[BlockRange]) -> list[BlockRange]:
+    """What ranges hold together, which may overlap, ascending."""
+    joined: list[BlockRange] = []
+    for one in sorted(blocks):
+        if joined and one.first <= joined[-1].last + 1:
+            joined[-1] = BlockRange(joined[-1].first, max(joined[-1].last, one.last))
+        else:
+            joined.append(one)
+    return joined
+
+
+def _holds(runs: Sequence[BlockRange], blocks: BlockRange) -> bool:
+    """Whether one of the runs, which ascend without touching, holds all of these blocks."""
+    before = bisect_right(runs, blocks.first, key=lambda run: run.first) - 1
+    return before >= 0 and blocks.last <= runs[before].last
+
+
+def _shortened(segments: Iterable[BlockRange]) -> Iterator[tuple[BlockRange, str]]:
+    """The first runs of segments, each with the beginning of a sentence; then the others as one."""
+    runs = [*contiguous_runs(segments)]
+    for run in runs[:_MOST_RUNS]:
+        yield run, f"blocks {run} are"
+    if rest := runs[_MOST_RUNS:]:
+        yield BlockRange(rest[0].first, rest[-1].last), f"{len(rest)} more runs of blocks are"

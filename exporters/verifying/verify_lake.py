@@ -1,0 +1,306 @@
+"""Reading a chain's lake back: every file proven by its name, its log and its receipts.
+
+A file must hash to what its name says, render the CSV of every segment (spec 2.8), have the rows,
+types and statistics that the log says; receipts must be those of the published ZIPs, and every
+published segment must be in every table.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from exporters.archive.archive import Archive
+from exporters.archive.lake_place import RECEIPTS
+from exporters.lake.lake import Lake
+from exporters.lake.maintenance import tables_there
+from exporters.lake.state import is_state
+from exporters.lake.tables import HeldFile, LakeTable, Version
+from exporters.verifying.expected import Expected, NothingExpected
+from exporters.verifying.kept_receipts import KeptReceipts
+from exporters.verifying.lake_leftovers import leftover_findings
+from exporters.verifying.lake_segments import SegmentsCheck, Shares
+from exporters.verifying.listing import Listing
+from exporters.verifying.verify_lake_file import LakeFileReader
+from transforms.blocks import BlockRange
+from transforms.duck import working_connection
+from transforms.errors import IntegrityError
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import (
+    LAKE_PUBLISH,
+    LAKE_RESTORE,
+    Finding,
+    Problem,
+    Remedy,
+    make_log_again,
+    replace_in_lake,
+)
+from transforms.verifying.verification import Verification
+from transforms.warehouse.receipts import Receipt
+
+_OF_SEGMENTS = (*HISTORY_TABLES, RECEIPTS)
+_EVERYTHING = BlockRange(0, 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedState:
+    """The newest current state that is loaded: its segment, and the receipts of its tables."""
+
+    blocks: BlockRange
+    receipts: Mapping[str, Receipt]
+
+
+@dataclass
+class LakeCheck:
+    """One check of one chain's lake.
+
+    `is_wanted` says that what is published should be in it. One file at a time is copied below
+    `scratch`, besides the receipts, which are kept there to the end. `listing` is None where only
+    a part is checked. `state` is what is loaded, where it is known. `can_publish` says that the
+    warehouse is that of the chain. Errors of the machine pass through.
+    """
+
+    archive: Archive
+    verification: Verification
+    listing: Listing | None = None
+    scratch: Path | None = None
+    is_wanted: bool = False
+    expected: Expected = field(default_factory=NothingExpected)
+    can_publish: bool = True
+    state: LoadedState | None = None
+    _versions: dict[str, Version] = field(default_factory=dict)
+    _chosen: dict[str, list[tuple[HeldFile, bool]]] = field(default_factory=dict)
+    _damaged: set[str] = field(default_factory=set)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong; nothing, if all is well, or where there is no lake nor should be."""
+        lake = Lake(self.archive)
+        there = tables_there(lake)
+        if not there and not self.is_wanted:
+            return
+        # Receipts are committed last, so they tell of all that was opened before.
+        for table in sorted(filter(self._is_in_scope, there), key=lambda one: one == RECEIPTS):
+            yield from self._open(lake, table)
+        for table in sorted(self._versions, key=lambda one: one == RECEIPTS):
+            self._choose(self._versions[table])
+        with (
+            tempfile.TemporaryDirectory(prefix="strata-", dir=self.scratch) as folder,
+            working_connection(Path(folder)) as opened,
+        ):
+            reader = LakeFileReader(self.verification, self.listing, Path(folder), opened)
+            yield from self._read(lake, reader)
+        if self.listing is not None and not self.verification.was_stopped:
+            versions, damaged = self._versions, self._damaged
+            yield from leftover_findings(lake, self.listing, versions, damaged, self._publish())
+
+    def _is_in_scope(self, table: str) -> bool:
+        return table == RECEIPTS or self.verification.scope.has_table(table)
+
+    # --- logs
+
+    def _open(self, lake: Lake, table: str) -> Iterator[Finding]:
+        """Open a table's log, and see that it names one sound set of files."""
+        counts, place = self.verification.counts, lake.place(table, "_delta_log")
+        version = None
+        try:
+            version = LakeTable(lake, table).version()
+            if version is None and not self._is_known(table):
+                return  # the folder of no table: its files are found as what nothing names
+            counts.expect(Kind.DOCUMENTS)
+            if version is None:
+                yield Finding(Problem.MISSING, place, "the table has no log", self._publish())
+            else:
+                _check_whole(version)
+                counts.read(Kind.DOCUMENTS)
+        except IntegrityError as error:
+            counts.expect(Kind.DOCUMENTS)
+            remedy = make_log_again(place) if self.can_publish else LAKE_RESTORE
+            yield Finding(Problem.BAD_LAKE_LOG, place, str(error), remedy)
+            version = None
+        if version is None:
+            self._damaged.add(table)
+            return
+        self._versions[table] = version
+        yield from self._named(version)
+
+    def _is_known(self, table: str) -> bool:
+        """Whether a folder without a log should have one."""
+        return table in _OF_SEGMENTS or (self.state is not None and table in self.state.receipts)
+
+    def _named(self, version: Version) -> Iterator[Finding]:
+        table, place = version.table, version.lake.place(version.table)
+        for file in version.foreign:
+            what = f"it names {file.name}, which Strata did not write"
+            yield Finding(Problem.BAD_LAKE_LOG, place, what, self._replace(table, None))
+        if table in _OF_SEGMENTS:
+            for one, other in pairwise(version.ours):
+                if one.blocks.overlaps(other.blocks):
+                    both = BlockRange(one.blocks.first, max(one.blocks.last, other.blocks.last))
+                    what = f"it has blocks twice: {one.file.name} and {other.file.name}"
+                    remedy = self._replace(table, both)
+                    yield Finding(Problem.BAD_LAKE_LOG, place, what, remedy)
+        elif len(version.ours) != 1 and not version.foreign:
+            what = f"it has {len(version.ours)} files, and should have the newest copy alone"
+            yield Finding(Problem.BAD_LAKE_LOG, place, what, self._replace(table, None))
+
+    def _choose(self, version: Version) -> None:
+        """Count the files that there are, and choose which are read."""
+        check = self.verification
+        held = [file for file in version.ours if self._reaches(version.table, file)]
+        # All tables have about as many files, so that this many are chosen of them together.
+        total = len(version.ours) * len(self._versions)
+        chosen = [(file, check.chooses_file(total)) for file in held]
+        for file, is_chosen in chosen:
+            check.counts.expect(Kind.LAKE_FILES, is_chosen=is_chosen)
+            check.counts.expect(Kind.BYTES, file.size, is_chosen=is_chosen)
+        self._chosen[version.table] = chosen
+
+    def _reaches(self, table: str, file: HeldFile) -> bool:
+        """Whether a file is checked; receipts are where another file is."""
+        if table not in _OF_SEGMENTS or self.verification.scope.reaches(file.blocks):
+            return True
+        others = (held for name in HISTORY_TABLES for held, _ in self._chosen.get(name, ()))
+        return table == RECEIPTS and any(held.blocks.overlaps(file.blocks) for held in others)
+
+    # --- files
+
+    def _read(self, lake: Lake, reader: LakeFileReader) -> Iterator[Finding]:
+        check, kept = self.verification, KeptReceipts(lake.archive.chain_id)
+        yield from self._receipts(reader, kept)
+        for table in sorted(self._versions.keys() - {RECEIPTS}):
+            version = self._versions[table]
+            for held, is_chosen in self._chosen[table]:
+                if check.is_over():
+                    return
+                yield from self._file(reader, version, held, kept, is_chosen=is_chosen)
+        yield from self._newest_state()
+        receipts = None if check.is_quick else kept
+        segments = SegmentsCheck(self.archive, check, self.expected, self.can_publish, receipts)
+        yield from segments.findings(self._shares(self._versions))
+        if not check.is_over():
+            again = ((table, LakeTable(lake, table).version()) for table in self._versions)
+            yield from segments.rest(self._shares({t: v for t, v in again if v is not None}))
+
+    def _receipts(self, reader: LakeFileReader, kept: KeptReceipts) -> Iterator[Finding]:
+        """Read the receipts that are checked, and keep them: the other files are held to them."""
+        version = self._versions.get(RECEIPTS)
+        if version is None:
+            kept.lack(_EVERYTHING)
+            return
+        for held, is_chosen in self._chosen[RECEIPTS]:
+            if self.verification.is_over():
+                return
+            remedy = self._replace(RECEIPTS, held.blocks)
+            if not is_chosen:
+                yield from reader.present(version, held, remedy)
+                continue
+            copy = reader.scratch / held.file.name
+            found = list(reader.read(version, held, None, remedy, keep=copy))
+            yield from found
+            if found:
+                kept.lack(held.blocks)
+            else:
+                kept.keep(held.blocks, copy)
+
+    def _file(
+        self,
+        reader: LakeFileReader,
+        version: Version,
+        held: HeldFile,
+        kept: KeptReceipts,
+        *,
+        is_chosen: bool,
+    ) -> Iterator[Finding]:
+        is_history = version.table in HISTORY_TABLES
+        remedy = self._replace(version.table, held.blocks if is_history else None)
+        if not is_chosen:
+            yield from reader.present(version, held, remedy)
+            return
+        receipts = None if self.verification.is_quick else self._of(version, held, kept)
+        if receipts is None and is_history and not kept.lacks(held.blocks):
+            yield from self._without_receipts(reader, version, held)
+        yield from reader.findings(version, held, receipts, remedy)
+
+    def _of(self, version: Version, held: HeldFile, kept: KeptReceipts) -> Sequence[Receipt] | None:
+        """What a file must render to; None where that is not known."""
+        if version.table in HISTORY_TABLES:
+            return kept.of(version.table, held.blocks)
+        if self.state is None or self.state.blocks != held.blocks:
+            return None
+        receipt = self.state.receipts.get(version.table)
+        return [receipt] if receipt else None
+
+    def _without_receipts(
+        self, reader: LakeFileReader, version: Version, held: HeldFile
+    ) -> Iterator[Finding]:
+        """Receipts are committed last, so the newest files may have none yet."""
+        if not (self.verification.is_quick or reader.is_young(version, held)):
+            place = version.lake.place(version.table, held.file.name)
+            what = "the receipts do not tell of all of its blocks"
+            yield Finding(Problem.BAD_LAKE_FILE, place, what, self._publish())
+
+    def _newest_state(self) -> Iterator[Finding]:
+        """Current state that the lake has of an older segment than it could, or not at all."""
+        receipts = self._versions.get(RECEIPTS)
+        if self.state is None or receipts is None:
+            return
+        newest = self.state.blocks
+        if self.expected.numbers() and not self.expected.is_due(newest):
+            return
+        if not any(_holds(file.blocks, newest) for file in receipts.ours):
+            return  # the segment itself lacks
+        lacking = []
+        for table in filter(is_state, sorted(self.state.receipts)):
+            if not self._is_in_scope(table) or table in self._damaged:
+                continue
+            version = self._versions.get(table)
+            held = [file.blocks.last for file in version.ours] if version else [-1]
+            if held and max(held) < newest.last:
+                lacking.append(table)
+        if lacking:
+            what = f"it lacks the current state of block {newest.last} ({', '.join(lacking)})"
+            place = receipts.lake.place("")
+            yield Finding(Problem.NOT_PUBLISHED, place, what, self._publish())
+
+    def _shares(self, versions: Mapping[str, Version]) -> Shares:
+        return {
+            table: [file.blocks for file in versions[table].ours] if table in versions else ()
+            for table in filter(self._is_in_scope, _OF_SEGMENTS)
+            if table not in self._damaged
+        }
+
+    # --- remedies
+
+    def _publish(self) -> Remedy:
+        return LAKE_PUBLISH if self.can_publish else LAKE_RESTORE
+
+    def _replace(self, table: str, blocks: BlockRange | None) -> Remedy:
+        return replace_in_lake(table, blocks) if self.can_publish else LAKE_RESTORE
+
+
+def _check_whole(version: Version) -> None:
+    """Read the log's own files. Raises `IntegrityError` where one is damaged, or hides rows."""
+    if cut := sorted(version.stored.cut):
+        raise IntegrityError(
+            f"it says that rows of {cut[0]} are deleted, by a vector, which Strata never writes"
+        )
+    described: set[str] = set()
+    for text in version.stored.statistics.values():
+        with suppress(ValueError, TypeError, LookupError):  # found where the file is read
+            described.update(json.loads(text)["nullCount"])
+    listed = version.snapshot.statistics_of
+    if not (version.foreign or described & version.snapshot.columns.keys() <= listed):
+        raise IntegrityError(
+            f"its property for statistics lists {', '.join(sorted(listed)) or 'nothing'}, and the "
+            f"files have them of {', '.join(sorted(described))}"
+        )
+
+
+def _holds(whole: BlockRange, part: BlockRange) -> bool:
+    return whole.first <= part.first and part.last <= whole.last

@@ -1,0 +1,149 @@
+"""Reading one file of the lake back: its hash, types, rows, statistics, and every CSV in it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporters.lake.file_check import FileCheck
+from exporters.lake.lake import FileName
+from exporters.lake.tables import HeldFile, Version
+from exporters.verifying.listing import Listing
+from exporters.verifying.local_copy import local_copy
+from transforms.duck import Connection
+from transforms.errors import IntegrityError
+from transforms.objects import ObjectInfo
+from transforms.stores.store import content_sha256
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
+from transforms.verifying.verification import YOUNG_SECONDS, Verification
+from transforms.warehouse.receipts import Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFileReader:
+    """Reads files of a lake; one at a time is copied into `scratch`, where the store is a bucket.
+
+    `opened` reads all of them. What was read is counted.
+    """
+
+    verification: Verification
+    listing: Listing | None
+    scratch: Path
+    opened: Connection
+
+    def present(self, version: Version, held: HeldFile, remedy: Remedy) -> Iterator[Finding]:
+        """What a sample leaves out is there, at least, with all its bytes."""
+        place = version.lake.place(version.table, held.file.name)
+        info = self._info(version, held)
+        if info is None:
+            yield _missing(place, remedy)
+        elif info.size != held.size:
+            what = f"it has {info.size} bytes, not {held.size}"
+            yield Finding(Problem.ALTERED, place, what, remedy)
+
+    def findings(
+        self, version: Version, held: HeldFile, receipts: Sequence[Receipt] | None, remedy: Remedy
+    ) -> Iterator[Finding]:
+        """Yield what is wrong with a file, unless it was proven by this check's earlier part."""
+        counts, proven = self.verification.counts, self.verification.proven
+        counts.expect(Kind.LAKE_CSVS, len(receipts or ()))
+        place = version.lake.place(version.table, held.file.name)
+        info = self._info(version, held)
+        state, recorded = info.version if info else "", _recorded(version, held, receipts)
+        is_whole = not self.verification.is_quick
+        if is_whole and proven.has(place, state, recorded):
+            self._count(held, is_earlier=True)
+            counts.read(Kind.LAKE_CSVS, len(receipts or ()), is_earlier=True)
+            return
+        found = list(self.read(version, held, receipts, remedy))
+        yield from found
+        if is_whole and not found:
+            proven.keep(place, state, recorded)
+
+    def read(
+        self,
+        version: Version,
+        held: HeldFile,
+        receipts: Sequence[Receipt] | None,
+        remedy: Remedy,
+        keep: Path | None = None,
+    ) -> Iterator[Finding]:
+        """Yield what is wrong with a file; one with nothing wrong is copied to `keep`."""
+        lake, name = version.lake, held.file.name
+        place = lake.place(version.table, name)
+        try:
+            store, key = lake.archive.store, lake.key(version.table, name)
+            with local_copy(store, key, self.scratch, "file.parquet") as copy:
+                found = list(self._content(version, held, receipts, copy))
+                if keep is not None and not found:
+                    shutil.copyfile(copy, keep)
+        except FileNotFoundError:
+            yield _missing(place, remedy)
+            return
+        except IntegrityError as error:
+            found = [(Problem.ALTERED, str(error))]
+        except OSError as error:
+            yield Finding(Problem.UNREADABLE, place, unreadable(error), remedy)
+            return
+        self._count(held)
+        for problem, what in found:
+            yield Finding(problem, place, what, remedy)
+
+    def _content(
+        self,
+        version: Version,
+        held: HeldFile,
+        receipts: Sequence[Receipt] | None,
+        copy: Path,
+    ) -> Iterator[tuple[Problem, str]]:
+        sha256 = content_sha256(copy)
+        if FileName.of(held.blocks, sha256) != held.name:
+            yield Problem.ALTERED, f"it hashes to {sha256}, which is not what its name says"
+            return
+        if self.verification.is_quick:
+            return
+
+        def rendered() -> None:
+            self.verification.counts.read(Kind.LAKE_CSVS)
+
+        check = FileCheck(version, held, copy, self.scratch, receipts, rendered, self.opened)
+        for what in check.problems():
+            yield Problem.BAD_LAKE_FILE, what
+
+    def _count(self, held: HeldFile, *, is_earlier: bool = False) -> None:
+        counts = self.verification.counts
+        counts.read(Kind.LAKE_FILES, is_earlier=is_earlier)
+        counts.read(Kind.BYTES, held.size, is_earlier=is_earlier)
+        self.verification.report(Kind.LAKE_FILES)
+
+    def is_young(self, version: Version, held: HeldFile) -> bool:
+        """Whether a publisher may just have put a file there."""
+        info = self._info(version, held)
+        return info is not None and time.time() - info.modified < YOUNG_SECONDS
+
+    def _info(self, version: Version, held: HeldFile) -> ObjectInfo | None:
+        """An object as listed; a listing is not believed, what it lacks is asked for by name."""
+        key = version.lake.key(version.table, held.file.name)
+        listed = self.listing.find(key) if self.listing is not None else None
+        return listed or version.lake.archive.store.head(key)
+
+
+def _missing(place: str, remedy: Remedy) -> Finding:
+    return Finding(Problem.MISSING, place, "its table names it, and it is not there", remedy)
+
+
+def _recorded(version: Version, held: HeldFile, receipts: Sequence[Receipt] | None) -> str:
+    """All that a file is held against."""
+    digest = hashlib.sha256(f"{held.file!r} {version.snapshot.columns!r} ".encode())
+    digest.update(version.stored.statistics.get(held.file.name, "").encode())
+    if receipts is None:
+        digest.update(b"unknown")
+    for receipt in receipts or ():
+        said = f"{receipt.segment!r} {receipt.schema!r} {receipt.rows} {receipt.sha256}"
+        digest.update(said.encode())
+    return digest.hexdigest()

@@ -1,0 +1,89 @@
+"""`strata fetch`: published ZIPs from an archive anywhere, proven, and joined into a range."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from exporters.archive.archive import Archive
+from exporters.archive.chain_list import chains
+from exporters.fetching.mirror import mirror
+from exporters.fetching.places import choose_chain, opened_archive
+from exporters.fetching.progress import JOBS
+from exporters.fetching.range_fetch import fetch_range
+from pipelines.commands.display import Screen
+from pipelines.commands.fetch_report import show_mirrors, show_range
+from pipelines.commands.options import json_option
+
+
+@click.command("fetch", short_help="Fetch published ZIPs from an archive, proven and joined.")
+@click.argument("archive")
+@click.option("--all", "is_whole", is_flag=True, help="Fetch everything: a mirror of the archive.")
+@click.option("--chain", metavar="ID", help="The chain [the only one; with --all every one].")
+@click.option("--table", help="The table of a range.")
+@click.option("--from", "first", type=int, metavar="BLOCK", help="First block [that of the table].")
+@click.option("--to", "last", type=int, metavar="BLOCK", help="Last block [that of the table].")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder to fetch into; made where it is missing.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=JOBS,
+    show_default=True,
+    help="How many ZIPs are fetched at a time.",
+)
+@json_option
+def command(
+    archive: str,
+    is_whole: bool,
+    chain: str | None,
+    table: str | None,
+    first: int | None,
+    last: int | None,
+    out: Path,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Fetch from ARCHIVE: a folder, s3://<bucket>/<prefix>, or https://, also of `strata serve`.
+
+    With --table, one table over a range of blocks: the published ZIPs that hold it are fetched
+    below --out, each is held against the hash in the index, and they are joined into the ZIP that
+    `strata export` would give. FROM must be the first block of a segment, TO the last block of one.
+
+    With --all, --out becomes a mirror: an archive with every ZIP, hash file and document, that can
+    be verified, served and fetched from. Run again, it gets only what is new or was replaced.
+
+    Run it again to go on where it stopped: what is there is not fetched again.
+    """
+    screen = Screen(as_json)
+    if is_whole and (table or first is not None or last is not None):
+        raise click.UsageError("--all fetches everything: leave --table, --from and --to out")
+    if not is_whole and table is None:
+        raise click.UsageError("give --table TABLE, or --all")
+    with opened_archive(archive) as store:
+        if is_whole:
+            names = chains(store) if chain is None else (chain,)
+            sources = [choose_chain(store, name) for name in names]
+            found = [mirror(one, out, jobs=jobs, progress=screen.progress) for one in sources]
+            show_mirrors(screen, found)
+        elif table:
+            asked = (table, first, last)
+            _fetch_range(screen, choose_chain(store, chain), asked, out, jobs)
+
+
+def _fetch_range(
+    screen: Screen, source: Archive, asked: tuple[str, int | None, int | None], out: Path, jobs: int
+) -> None:
+    warnings: list[str] = []
+
+    def warn(text: str) -> None:
+        warnings.append(text)
+        screen.message(f"warning: {text}")
+
+    found = fetch_range(source, *asked, out, jobs=jobs, progress=screen.progress, warn=warn)
+    show_range(screen, found, warnings)

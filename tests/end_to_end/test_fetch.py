@@ -1,0 +1,167 @@
+"""`strata fetch` from all kinds of places, by its real command, without the server's packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporters.settings import Locations
+from tests.api.server_kit import ServerProcess
+from tests.pipelines.kit import make_segment, site_settings
+from tests.s3_kit import BucketServer, bucket_server
+from tests.segments_kit import KIT_CHAIN
+from tests.web_kit import web_server
+from transforms.stores.folder import FolderStore
+from transforms.stores.store import content_sha256
+
+STRATA = Path(sys.executable).parent / "strata"
+NAME = f"{KIT_CHAIN}-trades-1-20.zip"
+
+# A finder before all others, so that whoever imports one of these fails as if it were not there.
+CLIENT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    names = {"api", "boto3", "botocore", "dagster", "deltalake", "duckdb", "google", "grpc",
+             "orjson", "polars", "prometheus_client", "pyarrow", "pydantic", "starlette", "uvicorn"}
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+from pipelines.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two segments, published, and trades over both as `strata export` writes them."""
+    place = tmp_path_factory.mktemp("site")
+    settings = site_settings(place)
+    for number in (0, 1):
+        make_segment(settings, number)
+    for command in ("load", "publish", f"export trades 1 20 --out {place}/exports"):
+        strata(place, *command.split())
+    return place
+
+
+def strata(place: Path, *arguments: str) -> str:
+    names = ("source", "warehouse", "archive")
+    places = {f"STRATA_{name.upper()}": str(place / name) for name in names}
+    environment = {**os.environ, **places, "STRATA_LAKE": "0"}
+    done = subprocess.run(
+        [STRATA, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def client(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command line where only what fetching needs is installed."""
+    given = [sys.executable, "-c", CLIENT, *map(str, arguments)]
+    return subprocess.run(given, capture_output=True, text=True, check=False)
+
+
+def fetched(address: str, out: Path) -> Any:
+    done = client("fetch", address, "--table", "trades", "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_fetch_gives_the_bytes_of_export_without_the_servers_packages(
+    site: Path, tmp_path: Path
+) -> None:
+    right = content_sha256(site / "exports" / NAME)
+    with web_server(site / "archive") as url:
+        found = fetched(url, tmp_path / "web")
+    assert (found["sha256"], found["chain_id"], found["to"]) == (right, KIT_CHAIN, 20)
+    assert content_sha256(tmp_path / "web" / NAME) == right
+    assert found["fetched_bytes"] == sum(one["bytes"] for one in found["zips"])
+    assert fetched(str(site / "archive"), tmp_path / "folder")["sha256"] == right
+
+
+def test_fetch_takes_the_address_of_strata_serve(site: Path, tmp_path: Path) -> None:
+    places = Locations(
+        source=str(site / "source"),
+        warehouse=str(site / "warehouse"),
+        archive=str(site / "archive"),
+    )
+    right = content_sha256(site / "exports" / NAME)
+    with ServerProcess(places, "--no-grpc") as served:
+        assert fetched(served.url, tmp_path / "one")["sha256"] == right
+        assert fetched(f"{served.url}/archive/", tmp_path / "two")["sha256"] == right
+
+
+def test_a_mirror_is_fetched_verified_and_fetched_from(site: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mirror"
+    with web_server(site / "archive") as url:
+        first = client("fetch", url, "--all", "--out", out, "--json")
+        again = client("fetch", url, "--all", "--out", out)
+    assert first.returncode == again.returncode == 0, first.stderr + again.stderr
+    (chain,) = json.loads(first.stdout)["chains"]
+    assert chain["zips"] == len(chain["fetched"]) == 30
+    (heading, row) = again.stdout.strip().splitlines()
+    assert heading.split() == ["chain", "ZIPs", "bytes", "fetched", *heading.split()[4:]]
+    assert row.split()[:6] == [KIT_CHAIN, "30", f"{chain['bytes']:,}", "0", "0", "0"]
+    strata(site, "verify", "--archive", str(out))
+    right = content_sha256(site / "exports" / NAME)
+    assert fetched(str(out), tmp_path / "range")["sha256"] == right
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as server:
+        yield server
+
+
+def test_fetch_takes_a_bucket(
+    site: Path, tmp_path: Path, server: BucketServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = FolderStore(site / "archive")
+    with server.store() as bucket:
+        for info in folder.list():
+            path = folder.path(info.key)
+            bucket.put_if_absent(
+                info.key,
+                path,
+                content_type="application/octet-stream",
+                sha256=content_sha256(path),
+                immutable=True,
+            )
+        address = bucket.describe()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+
+    strata(site, "fetch", address, "--table", "trades", "--out", str(tmp_path))
+
+    assert content_sha256(tmp_path / NAME) == content_sha256(site / "exports" / NAME)
+    assert "this needs botocore, which is not installed: pip install 'strata[s3]'" in (
+        client("fetch", address, "--table", "trades", "--out", tmp_path).stderr
+    ).replace("boto3", "botocore")
+
+
+def test_what_goes_wrong_is_a_sentence_and_an_exit_code(site: Path, tmp_path: Path) -> None:
+    archive = str(site / "archive")
+    range_ = client("fetch", archive, "--table", "trades", "--from", 5, "--out", tmp_path)
+    nothing = client("fetch", str(tmp_path), "--table", "trades", "--out", tmp_path)
+    usage = client("fetch", archive, "--out", tmp_path)
+    assert (range_.returncode, nothing.returncode, usage.returncode) == (3, 2, 2)
+    assert range_.stderr == (
+        "strata: block 5 is not the first block of a segment; the nearest are 1 and 11\n"
+    )
+    assert nothing.stderr.startswith(f"strata: there is no archive at {tmp_path}: ")
+
+
+def test_what_is_not_installed_is_said_with_what_to_install() -> None:
+    done = client("run")
+    assert done.returncode == 2
+    assert "which is not installed: pip install 'strata[pipeline]'" in done.stderr

@@ -1,0 +1,29 @@
+"""A small archive to fetch from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from exporters.archive.archive import Archive
+from exporters.exports.proofs import Proofs
+from exporters.publishing.publish import publish_zips
+from exporters.publishing.windows import due_windows, window_request
+from tests.archive_kit import CHAIN, segment_requests
+from transforms.stores.folder import FolderStore
+
+ROWS = 2000
+"""Of each ZIP: enough for a body that can be cut."""
+
+
+def make_archive(folder: Path) -> Path:
+    """All tables of segments 1-10, 11-13, 14-20, 21-30; of orders the first two as a window, too.
+
+    The last segment has other columns. Returns the archive's folder.
+    """
+    archive = Archive(FolderStore(folder / "archive"), CHAIN)
+    for blocks in ((1, 10), (11, 13), (14, 20)):
+        publish_zips(archive, segment_requests(folder, *blocks, rows=ROWS))
+    windows = due_windows(archive, "orders", 2)
+    publish_zips(archive, [window_request(archive, one, Proofs()) for one in windows])
+    publish_zips(archive, segment_requests(folder, 21, 30, rows=ROWS, version=25))
+    return folder / "archive"

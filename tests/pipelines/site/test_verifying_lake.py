@@ -1,0 +1,532 @@
+"""Checking the lake: every kind of damage is found, and what the finding says mends it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.transaction import AddAction, RemoveAction
+
+from pipelines.site.site import Site
+from pipelines.site.verifying import verify_site
+from tests.pipelines.kit import load, make_segment, site_settings
+from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed
+from tests.s3_kit import bucket_server
+from tests.segments_kit import KIT_CHAIN, table_rows
+from transforms.verifying.counts import Kind
+from transforms.verifying.proven import Proven
+from transforms.verifying.verification import Verification
+
+CHECK = ("lake", "verify")
+WEEK = 7 * 24 * 3600.0
+
+
+def rows_of(first: int) -> dict[str, object]:
+    """Orders and deposits of a segment, with an amount that no decimal of 38 digits holds."""
+    orders = [{"id": f"\\x{first:04d}{number:060x}", "size": str(number)} for number in range(5)]
+    deposits = [{"amount": amount} for amount in ("12", "9" * 60)]
+    return {
+        "orders": table_rows("orders", *orders, first=first),
+        "deposits": table_rows("deposits", *deposits, first=first),
+    }
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three segments, published: the first two at once, the third one later."""
+    folder = tmp_path_factory.mktemp("model")
+    settings = site_settings(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        place = placed(settings, patch)
+        for numbers in ((0, 1), (2,)):
+            for number in numbers:
+                make_segment(settings, number, tables=rows_of(number * 10 + 1))
+            load(Site(settings))
+            place.run("publish")
+        assert place.verify()[1]["findings"] == []
+    return folder
+
+
+@pytest.fixture
+def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A copy of the model."""
+    folder = tmp_path / "copy"
+    shutil.copytree(model, folder)
+    settings = replace(site_settings(tmp_path / "x"), **_places(folder))
+    monkeypatch.chdir(tmp_path)
+    return placed(settings, monkeypatch)
+
+
+def _places(folder: Path) -> dict[str, Any]:
+    return {name: str(folder / name) for name in ("source", "warehouse", "archive")}
+
+
+def found(place: Place, *options: str) -> list[tuple[str, str]]:
+    """The problems, and where they are in the lake."""
+    rows = place.json(*CHECK, *options)[1]["findings"]
+    return [(row["problem"], row["where"].removeprefix(f"{place.lake}/")) for row in rows]
+
+
+def orders(place: Place) -> Path:
+    return one(place.lake, "orders/1-20.*.parquet")
+
+
+def _state(place: Place) -> Path:
+    (path,) = (p for p in place.lake.glob("*/21-30.*.parquet") if _is_state(p))
+    return path
+
+
+def _is_state(path: Path) -> bool:
+    return not any(other.name.startswith("1-") for other in path.parent.glob("*.parquet"))
+
+
+FILES: dict[str, Callable[[Place], Path]] = {
+    "rows": orders,
+    "receipts": lambda place: one(place.lake, "receipts/1-20.*.parquet"),
+    "current state": _state,
+}
+DAMAGES: dict[str, Callable[[Path], object]] = {"gone": Path.unlink, "flipped": flip}
+
+
+def test_all_of_a_sound_lake_is_read_and_counted(place: Place) -> None:
+    code, said = place.json(*CHECK)
+    read = said["read"]
+    files = 2 * 16 + 1  # two of each table, and the one table of current state
+    assert (code, said["findings"]) == (0, [])
+    assert all(count["read"] == count["expected"] for count in read.values())
+    assert (read["lake_files"]["read"], read["lake_csvs"]["read"]) == (files, 3 * 15 + 1)
+    assert "the lake matches" in place.run(*CHECK)[1]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("file", FILES)
+def test_a_damaged_file_is_found_and_the_remedy_mends_it(
+    place: Place, file: str, damage: str
+) -> None:
+    path = FILES[file](place)
+    whole = path.read_bytes()
+    DAMAGES[damage](path)
+    mended(place, path, *CHECK)
+    assert path.read_bytes() == whole
+    assert place.verify()[0] == 0
+
+
+def test_a_quick_check_misses_no_file_that_is_gone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.verifying.verification.QUICK_LAKE_FILES", 0)
+    code, said = place.json(*CHECK, "--quick")
+    assert (code, said["read"]["lake_files"]["read"]) == (0, 0)
+    for path in [choose(place) for choose in FILES.values()]:
+        path.unlink()
+    assert [problem for problem, _ in found(place, "--quick")] == ["missing"] * 3
+
+
+def test_a_part_is_checked_alone(place: Place) -> None:
+    flip(orders(place))
+    assert found(place, "--table", "trades") == []
+    assert found(place, "--blocks", "21-30") == []
+    assert len(found(place, "--table", "orders", "--blocks", "11-12")) == 1
+
+
+# --- logs ----------------------------------------------------------------------------------------
+
+
+def committed(
+    place: Place, table: str, change: Callable[[pa.Table], pa.Table], *, statistics: str = ""
+) -> Path:
+    """Put other rows in the place of a table's first file, as Strata would: by the right name."""
+    old = one(place.lake, f"{table}/1-20.*.parquet")
+    new = old.with_name("new.parquet")
+    pq.write_table(change(pq.read_table(old)), new)
+    digest = hashlib.sha256(new.read_bytes()).hexdigest()
+    new = new.rename(old.with_name(f"1-20.{digest[:16]}.parquet"))
+    name(place, table, new, statistics or stored_statistics(place, table, old.name), old)
+    return new
+
+
+def name(place: Place, table: str, path: Path, statistics: str, old: Path | None = None) -> None:
+    held = DeltaTable(place.lake / table)
+    now = int(time.time() * 1000)
+    gone = [RemoveAction(old.name, True, now, old.stat().st_size, {})] if old else []
+    added = AddAction(path.name, path.stat().st_size, {}, now, True, statistics)
+    last = held.transaction_version("strata") or 0
+    held.create_write_transaction(
+        [*gone, added],
+        "append",
+        held.schema(),
+        commit_properties=CommitProperties(app_transactions=[Transaction("strata", last + 1, now)]),
+    )
+
+
+def stored_statistics(place: Place, table: str, file: str) -> str:
+    for path in sorted((place.lake / table / "_delta_log").glob("*.json"), reverse=True):
+        for line in path.read_text().splitlines():
+            added = json.loads(line).get("add")
+            if added and added["path"] == file:
+                return str(added["stats"])
+    raise AssertionError(file)
+
+
+def test_other_rows_than_those_published_are_found_and_replaced_on_the_record(
+    place: Place,
+) -> None:
+    def change(rows: pa.Table) -> pa.Table:
+        at = rows.column_names.index("size")
+        return rows.set_column(at, rows.schema.field(at), pa.array([7] * 10, rows.schema[at].type))
+
+    assert pq.read_table(orders(place)).schema.field("size").type == pa.int64()
+    path = committed(place, "orders", change)
+    where = str(path.relative_to(place.lake))
+    assert ("bad file of the lake", where) in found(place)
+    mended(place, path, *CHECK)
+    ledger = json.loads((place.chain / "ledger.json").read_text())
+    assert f"lake/{where}" in [row["path"] for row in ledger["replaced"]]
+    assert place.verify()[0] == 0
+
+
+LIES = {
+    "a least value that is too great": ("minValues", "_segment", 11),
+    "a greatest value that is too small": ("maxValues", "_segment", 1),
+    "fewer rows": ("numRecords", None, 9),
+    "statistics of a decimal": ("maxValues", "size", 4),
+    "a time that is too late": ("minValues", "vega_time", "2030-01-01T00:00:00.000Z"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_log_that_lets_readers_skip_a_file_wrongly_is_found_and_corrected(
+    place: Place, lie: str
+) -> None:
+    part, column, value = LIES[lie]
+    table = "deposits" if lie == "statistics of a decimal" else "orders"
+    path = one(place.lake, f"{table}/1-20.*.parquet")
+    right = json.loads(stored_statistics(place, table, path.name))
+    wrong = json.loads(json.dumps(right))
+    if column is None:
+        wrong[part] = value
+    else:
+        wrong[part]["amount" if table == "deposits" else column] = value
+    name(place, table, path, json.dumps(wrong))
+    assert set(found(place)) == {("bad file of the lake", str(path.relative_to(place.lake)))}
+    mended(place, path, *CHECK)
+    assert json.loads(stored_statistics(place, table, path.name)) == right
+
+
+def test_a_table_that_has_blocks_twice_is_found_and_corrected(place: Place) -> None:
+    path = orders(place)
+    other = path.with_name("1-20.0123456789abcdef.parquet")
+    shutil.copyfile(path, other)
+    name(place, "orders", other, stored_statistics(place, "orders", path.name))
+    assert ("bad log of the lake", "orders") in found(place)
+    mended(place, place.lake / "orders", *CHECK)
+    assert {file.name for file in _active(place, "orders")} == {
+        path.name,
+        one(place.lake, "orders/21-30.*").name,
+    }
+
+
+def _active(place: Place, table: str) -> list[Path]:
+    return [Path(uri) for uri in DeltaTable(place.lake / table).file_uris()]
+
+
+@pytest.mark.parametrize("table", ["orders", "receipts"])
+def test_what_a_foreign_writer_added_is_found_and_named_no_longer(place: Place, table: str) -> None:
+    rows = pq.read_table(one(place.lake, f"{table}/21-30.*.parquet"))
+    write_deltalake(place.lake / table, rows, mode="append")
+    assert found(place) == [("bad log of the lake", table)]
+    mended(place, place.lake / table, *CHECK)
+    assert len(_active(place, table)) == 2
+
+
+def test_what_a_foreign_writer_compacted_is_put_back_from_the_warehouse(place: Place) -> None:
+    assert DeltaTable(place.lake / "orders").optimize.compact()["numFilesRemoved"] == 2
+    assert ("bad log of the lake", "orders") in found(place)
+    mended(place, place.lake / "orders", *CHECK)
+    assert sum(pq.read_metadata(file).num_rows for file in _active(place, "orders")) == 15
+
+
+def test_a_foreign_file_in_a_table_of_current_state_is_named_no_longer(place: Place) -> None:
+    path = _state(place)
+    write_deltalake(path.parent, pq.read_table(path), mode="overwrite")
+    assert found(place) == [("bad log of the lake", path.parent.name)]
+    mended(place, path.parent, *CHECK)
+    assert _active(place, path.parent.name) == [path]
+
+
+@pytest.mark.parametrize(
+    ("table", "damage"),
+    [
+        *((table, "lost") for table in ("orders", "receipts", "the state")),
+        ("orders", "cut short"),
+        ("receipts", "a commit is gone"),
+    ],
+)
+def test_a_log_that_is_lost_or_damaged_is_made_again(place: Place, table: str, damage: str) -> None:
+    folder = _state(place).parent if table == "the state" else place.lake / table
+    log = folder / "_delta_log"
+    if damage == "lost":
+        shutil.rmtree(log)
+    elif damage == "cut short":
+        path = max(log.glob("*.json"))
+        path.write_bytes(path.read_bytes()[:-9])
+    else:
+        (log / f"{0:020}.json").unlink()
+    mended(place, log, *CHECK)
+    assert place.verify()[0] == 0
+
+
+def test_a_log_is_read_from_its_checkpoint_like_from_its_commits(place: Place) -> None:
+    log = place.lake / "orders" / "_delta_log"
+    DeltaTable(log.parent).create_checkpoint()
+    (log / f"{0:020}.json").unlink()
+    assert found(place) == []
+    path = orders(place)
+    statistics = json.loads(stored_statistics(place, "orders", path.name))
+    name(place, "orders", path, json.dumps({**statistics, "numRecords": 1}))
+    DeltaTable(log.parent).create_checkpoint()
+    assert found(place) == [("bad file of the lake", f"orders/{path.name}")]
+
+
+def test_rows_that_another_engine_deleted_by_a_vector_are_found_and_come_back(
+    place: Place,
+) -> None:
+    path, log = orders(place), place.lake / "orders" / "_delta_log"
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+    added = {
+        "path": path.name,
+        "partitionValues": {},
+        "size": path.stat().st_size,
+        "modificationTime": 1,
+        "dataChange": True,
+        "stats": stored_statistics(place, "orders", path.name),
+        "deletionVector": {**vector, "sizeInBytes": 40, "cardinality": 6},
+    }
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    removed = {"path": path.name, "deletionTimestamp": 1, "dataChange": True}
+    number = int(max(log.glob("*.json")).stem) + 1
+    actions = [{"protocol": protocol}, {"remove": removed}, {"add": added}]
+    (log / f"{number:020}.json").write_text("".join(f"{json.dumps(one)}\n" for one in actions))
+    assert ("bad log of the lake", "orders/_delta_log") in found(place)
+    mended(place, log, *CHECK)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_bit_that_flips_in_a_log_is_found_or_changes_nothing_for_its_readers(
+    place: Place, seed: int
+) -> None:
+    chance = random.Random(seed)
+    log = place.lake / "orders" / "_delta_log"
+    before = _seen(place)
+    for _ in range(8):
+        path = chance.choice(sorted(log.glob("*.json")))
+        whole = path.read_bytes()
+        flipped = bytearray(whole)
+        flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        path.write_bytes(flipped)
+        if not found(place, "--table", "orders"):
+            assert _seen(place) == before
+        path.write_bytes(whole)
+
+
+def _seen(place: Place) -> tuple[Any, ...]:
+    table = DeltaTable(place.lake / "orders")
+    actions = table.get_add_actions(flatten=True)
+    kept = [one for one in actions.schema.names if one != "modification_time"]
+    rows = [actions.column(one).to_pylist() for one in kept]
+    return table.version(), table.schema().to_json(), dict(zip(kept, rows, strict=True))
+
+
+# --- segments ------------------------------------------------------------------------------------
+
+
+def test_no_lake_is_a_finding_where_one_is_wanted_and_nothing_otherwise(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(place.lake)
+    said = place.verify()[1]
+    (row,) = (row for row in said["findings"] if row["problem"] == "not published")
+    assert "blocks 1-30 are published, and not in the lake (any table)" in row["what"]
+    place.run("lake", "publish")
+    assert place.verify()[0] == 0
+    shutil.rmtree(place.lake)
+    monkeypatch.setenv("STRATA_LAKE", "0")
+    place.run("publish")
+    assert place.verify()[0] == 0
+    assert place.json(*CHECK)[0] == 5  # who asks for it wants one
+
+
+def test_published_segments_that_a_table_lacks_are_found_and_added(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_segment(place.settings, 3)
+    load(place.site)
+    monkeypatch.setenv("STRATA_LAKE", "0")
+    place.run("publish")
+    assert "blocks 31-40 are published" in str(place.verify()[1]["findings"])
+    mended(place, place.lake, *CHECK)
+
+
+def test_segments_of_the_lake_that_are_not_published_are_found_and_published(
+    place: Place,
+) -> None:
+    before = place.archive.parent / "before"
+    shutil.copytree(place.chain, before, ignore=shutil.ignore_patterns("lake"))
+    make_segment(place.settings, 3)
+    load(place.site)
+    place.run("publish")
+    place.lake.rename(before / "lake")
+    shutil.rmtree(place.chain)
+    before.rename(place.chain)  # the ZIPs are those of an older backup
+    found_rows = place.json(*CHECK)[1]["findings"]
+    assert "blocks 31-40 are in the lake, and not published as ZIPs" in str(found_rows)
+    mended(place, place.chain)
+
+
+def test_receipts_that_are_not_those_of_the_zips_are_found_and_replaced(place: Place) -> None:
+    def change(rows: pa.Table) -> pa.Table:
+        texts = rows["sha256"].to_pylist()
+        at = rows["table_name"].to_pylist().index("orders")
+        texts[at] = "0" * 64
+        index = rows.column_names.index("sha256")
+        return rows.set_column(index, rows.schema.field(index), pa.array(texts))
+
+    committed(place, "receipts", change)
+    problems = {problem for problem, _ in found(place)}
+    assert problems == {"bad file of the lake", "disagreement"}
+    for command in advised(place.json(*CHECK)[1]):
+        place.run(*command[1:])
+    assert place.verify()[0] == 0
+
+
+def test_a_mirror_without_a_warehouse_is_checked_and_says_what_can_be_done(
+    place: Place, tmp_path: Path
+) -> None:
+    mirror = ("--warehouse", str(tmp_path / "none"))
+    assert found(place, *mirror) == []
+    flip(orders(place))
+    ((problem, _),) = found(place, *mirror)
+    (row,) = place.json(*CHECK, *mirror)[1]["findings"]
+    assert (problem, row["commands"]) == ("altered", [])
+    assert "with the warehouse of this chain" in row["remedy"]
+
+
+def test_what_is_not_there_is_not_sound(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert place.json(*CHECK, "--archive", str(tmp_path / "empty"))[0] == 5
+    assert place.json(*CHECK, "--archive", str(tmp_path / "typo"))[0] == 5
+    assert place.json(*CHECK, "--blocks", "1000-2000", "--table", "orders")[0] == 5
+
+
+# --- leftovers -----------------------------------------------------------------------------------
+
+
+def aged(path: Path, seconds: float) -> Path:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def test_what_no_version_names_is_a_finding_after_two_weeks_and_goes(place: Place) -> None:
+    orphan = place.lake / "orders" / "31-40.0123456789abcdef.parquet"
+    half = place.lake / "orders" / "_delta_log" / ".tmp-commit"
+    for path in (orphan, half):
+        path.write_bytes(b"x")
+        aged(path, 1.5 * WEEK)
+    assert found(place) == []
+    for path in (orphan, half):
+        aged(path, 3 * WEEK)
+    assert {where for _, where in found(place)} == {
+        str(path.relative_to(place.lake)) for path in (orphan, half)
+    }
+    mended(place, orphan, *CHECK)
+    assert not orphan.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["orders/copy of 1-20.parquet", "notes.txt", "junk/1-20.0123456789abcdef.parquet"]
+)
+def test_a_file_that_strata_never_writes_is_a_stranger_after_an_hour(
+    place: Place, name: str
+) -> None:
+    path = place.lake / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"x")
+    assert place.verify()[0] == 0
+    aged(path, 2 * 3600)
+    assert [row["where"] for row in place.verify()[1]["findings"]] == [str(path)]
+    mended(place, path)
+
+
+def test_what_was_corrected_or_merged_stays_for_readers_and_is_no_finding(place: Place) -> None:
+    write_deltalake(place.lake / "orders", pq.read_table(orders(place)), mode="append")
+    for command in advised(place.json(*CHECK)[1]):
+        place.run(*command[1:])
+    (foreign,) = place.lake.glob("orders/part-*.parquet")
+    aged(foreign, 3 * 3600)
+    assert place.verify()[0] == 0
+
+
+# --- buckets, and going on -----------------------------------------------------------------------
+
+
+def test_a_lake_in_a_bucket_is_read_and_corrected_likewise(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bucket_server() as server:
+        bucket = server.bucket()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        monkeypatch.setenv("STRATA_ARCHIVE", f"s3://{bucket}/exports")
+        place.run("publish")
+        assert place.json(*CHECK)[1]["findings"] == []
+        keys = [
+            item["Key"]
+            for table in ("orders", "receipts")
+            for item in server.client.list_objects_v2(
+                Bucket=bucket, Prefix=f"exports/{KIT_CHAIN}/lake/{table}/1-30."
+            )["Contents"]
+        ]
+        server.client.delete_object(Bucket=bucket, Key=keys[0])
+        server.client.put_object(Bucket=bucket, Key=keys[1], Body=b"PAR1")
+        said = place.json(*CHECK)[1]
+        places = {row["problem"]: row["where"] for row in said["findings"]}
+        assert places["missing"] == f"s3://{bucket}/{keys[0]}"
+        assert places["altered"] == f"s3://{bucket}/{keys[1]}"
+        for command in advised(said):
+            place.run(*command[1:])
+        assert place.json(*CHECK)[1]["findings"] == []
+
+
+def test_a_check_that_was_interrupted_goes_on_with_the_lake(place: Place) -> None:
+    proven = Proven()
+    first = Verification(proven=proven, progress=_interrupt_after(20))
+    with pytest.raises(KeyboardInterrupt):
+        list(verify_site(place.site, first))
+    second = Verification(proven=proven)
+    assert list(verify_site(place.site, second)) == []
+    files, csvs = second.counts[Kind.LAKE_FILES], second.counts[Kind.LAKE_CSVS]
+    # The first two are receipts, which are always read; what was read last was not kept yet.
+    assert files.earlier >= 17
+    assert files.read + files.earlier == files.expected
+    assert csvs.read + csvs.earlier == csvs.expected
+
+
+def _interrupt_after(number: int) -> Callable[[str, int, int], None]:
+    def progress(what: str, done: int, _total: int) -> None:
+        if what == Kind.LAKE_FILES and done == number:
+            raise KeyboardInterrupt
+
+    return progress

@@ -1,0 +1,213 @@
+"""A folder behind a web server, read as a store, while the web server and its network fail."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.fault_proxy import CUT_THE_ANSWER, RESET, FaultProxy, Request
+from tests.ports import free_ports
+from tests.web_kit import web_server
+from transforms.errors import BusyError, ConfigError
+from transforms.stores.http import HttpStore
+from transforms.stores.http_client import HttpOptions
+from transforms.stores.opening import open_reader
+
+SOON = HttpOptions(timeout_seconds=5, attempts=3, pause_seconds=0.01, most_seconds=0.02)
+CONTENT = bytes(range(256)) * 4000
+
+
+_opened: list[HttpStore] = []
+
+
+def opened(url: str, options: HttpOptions | None = None) -> HttpStore:
+    _opened.append(HttpStore(url, options))
+    return _opened[-1]
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    while _opened:
+        _opened.pop().close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "an object.zip").write_bytes(CONTENT)
+    return tmp_path
+
+
+@pytest.fixture(params=[True, False], ids=["ranges", "no ranges"])
+def url(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    with web_server(folder, ranges=request.param) as url:
+        yield url
+
+
+@pytest.fixture
+def door(folder: Path) -> Iterator[FaultProxy]:
+    """A proxy before a server with ranges."""
+    with web_server(folder) as url:
+        proxy = FaultProxy(url)
+        yield proxy
+        proxy.stop()
+
+
+KEY = "below/an object.zip"
+
+
+def test_an_object_and_parts_of_it_are_read_whether_or_not_the_server_knows_ranges(
+    url: str, tmp_path: Path
+) -> None:
+    store = opened(url, SOON)
+    assert store.read(KEY) == CONTENT
+    assert store.read(KEY, 1000, 10) == CONTENT[1000:1010]
+    assert store.read(KEY, len(CONTENT) - 5) == CONTENT[-5:]
+    assert store.read(KEY, len(CONTENT)) == store.read(KEY, 5, 0) == b""
+    body = store.open(KEY, 5)
+    assert b"".join(body.pieces) == CONTENT[body.start :]
+    assert body.size == len(CONTENT)
+    store.fetch(KEY, tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == CONTENT
+    store.close()
+
+
+def test_what_is_not_there_is_that(url: str) -> None:
+    store = opened(url, SOON)
+    with pytest.raises(FileNotFoundError, match="There is no such object"):
+        store.read("below/nothing")
+
+
+def test_an_object_that_was_replaced_is_not_continued(folder: Path) -> None:
+    with web_server(folder) as url:
+        store = opened(url, SOON)
+        version = store.open(KEY).version
+        (folder / KEY).write_bytes(CONTENT + b"!")
+        with pytest.raises(BusyError, match="was replaced while it was read"):
+            store.open(KEY, 10, version)
+
+
+def test_a_web_server_is_not_written_to_nor_listed(url: str) -> None:
+    store = open_reader(url)
+    with pytest.raises(ConfigError, match="is only read"):
+        store.put_if_match("x", b"", None, "text/plain")
+    with pytest.raises(ConfigError, match="is only read"):
+        store.delete("x")
+    with pytest.raises(ConfigError, match="cannot be listed"):
+        next(iter(store.list()))
+
+
+@pytest.mark.parametrize(
+    ("address", "what"),
+    [
+        ("http://", "names no web server"),
+        ("ftp://host/", "names no web server"),
+        ("http://host/archive?key=1", r"has a \? or # in it"),
+    ],
+)
+def test_an_address_that_is_none_is_said_to_be_none(address: str, what: str) -> None:
+    with pytest.raises(ConfigError, match=what):
+        opened(address)
+
+
+def test_what_fails_for_now_is_asked_for_again(door: FaultProxy) -> None:
+    door.faults = [("GET", "503 Busy"), ("GET", RESET), ("GET", CUT_THE_ANSWER)]
+    assert opened(door.url, SOON).read(KEY) == CONTENT
+    assert len(door.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "what"),
+    [
+        ("503 Busy", ConnectionError, "is not answered for now .503 Busy.: try again later"),
+        ("429 Slow", ConnectionError, "try again later"),
+        ("403 No", ConfigError, "is refused .403 No."),
+        ("401 No", ConfigError, "is refused .401 No."),
+        ("410 Gone", FileNotFoundError, "no such object"),
+        ("418 Teapot", OSError, "is answered with 418 Teapot"),
+    ],
+)
+def test_every_refusal_is_a_sentence(
+    door: FaultProxy, status: str, error: type[Exception], what: str
+) -> None:
+    def refuse(_: Request) -> str:
+        return status
+
+    door.on_request = refuse
+    with pytest.raises(error, match=what):
+        opened(door.url, SOON).read(KEY)
+
+
+def test_nobody_at_the_address_is_a_sentence() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(ConnectionError, match=r"no answer for http://127\.0\.0\.1"):
+        opened(f"http://127.0.0.1:{port}", SOON).read(KEY)
+
+
+def test_a_server_without_tls_is_no_https(url: str) -> None:
+    with pytest.raises(ConfigError, match="certificate or its TLS is not accepted"):
+        opened(url.replace("http:", "https:"), SOON).read(KEY)
+
+
+def test_a_proxy_of_the_environment_is_asked(
+    door: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+    with _answering(heard, 200, b"by way of it") as proxy:
+        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.setenv("no_proxy", "")
+        assert opened("http://archive.test", SOON).read("x/y") == b"by way of it"
+        assert heard == ["GET http://archive.test/x/y"]
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert opened(door.url, SOON).read(KEY) == CONTENT
+
+
+def test_who_asks_is_said_to_the_server_and_to_nobody_else() -> None:
+    heard: list[str] = []
+    with _answering(heard, 200, b"here") as url:
+        store = opened(url.replace("://", "://ann:s%20ecret@"), SOON)
+        assert store.read("x") == b"here"
+        assert heard == ["GET /x Basic YW5uOnMgZWNyZXQ="]
+        assert store.describe("x") == f"{url}/x"
+
+
+def test_redirects_are_followed_but_not_for_ever(folder: Path) -> None:
+    with web_server(folder) as url, _answering([], 302, b"", f"{url}/below/an%20object.zip") as to:
+        assert opened(to, SOON).read("x") == CONTENT
+    with _answering([], 302, b"", "/x") as url, pytest.raises(ConnectionError, match="leads from"):
+        opened(url, SOON).read("x")
+
+
+@contextmanager
+def _answering(heard: list[str], status: int, body: bytes, place: str = "") -> Iterator[str]:
+    """A server with one answer to everything, which notes what it is asked."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            account = self.headers.get("Authorization", "")
+            heard.append(f"GET {self.path} {account}".strip())
+            self.send_response(status)
+            if place:
+                self.send_header("Location", place)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,239 @@
+"""A folder that a web server shows, as a store that is only read.
+
+What fails for now (no connection, 429, 5xx) is asked for again, later and later, or when the server
+says (`Retry-After`). Proxies are those of the environment.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import quote, urlsplit
+
+import urllib3
+
+from transforms.errors import BusyError, ConfigError
+from transforms.files import new_file
+from transforms.objects import ObjectInfo
+from transforms.stores.http_client import LATER, HttpOptions, headers_of, open_pool
+from transforms.stores.http_errors import plain_errors
+from transforms.stores.store import PutResult, StoreAccess, checked_key
+from transforms.stores.streaming import Body
+
+_PIECE_BYTES = 256 * 1024
+_READINGS = 4
+_GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
+
+
+class HttpStore:
+    """What lies below `url`. Safe among threads."""
+
+    def __init__(self, url: str, options: HttpOptions | None = None) -> None:
+        """Raises `ConfigError` for an address that is none; nothing is asked for yet."""
+        chosen = options or HttpOptions()
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"{url!r} names no web server: write https://<host>/<path>")
+        if parts.query or parts.fragment:
+            raise ConfigError(f"{url!r} has a ? or # in it: give the address of a folder")
+        host = parts.netloc.rpartition("@")[2]
+        self._url = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+        self._headers = headers_of(url)
+        self._pool = open_pool(parts.scheme, host, chosen)
+
+    def open(self, key: str, start: int = 0, version: str = "") -> Body:
+        """The bytes of an object from `start`, or from 0 where the server gives no ranges.
+
+        With `version`, those of another one are a `BusyError`. Raises `FileNotFoundError`,
+        `ConfigError` (refused), `ConnectionError`. Pieces raise `ConnectionError` where they end
+        before they should.
+        """
+        asked = {"Range": f"bytes={start}-"} if start else {}
+        if version.startswith('"'):  # only a strong tag may be compared with
+            asked["If-Match"] = version
+        return self._body(key, asked, start)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Raises `ConfigError`: a web server says what a document is, not what there is."""
+        raise ConfigError(f"{self.describe(prefix)} cannot be listed: web servers give no lists")
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """Describe one object, or None where it is absent."""
+        answer = self._asked("HEAD", key, {})
+        answer.close()
+        if answer.status in _GONE:
+            return None
+        self._check(answer, key)
+        return _info(key, answer)
+
+    def read(
+        self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
+    ) -> bytes:
+        """Return `length` bytes from `start`; past the end there are none."""
+        if length == 0:
+            return b""
+        asked = {}
+        if start or length is not None:
+            asked["Range"] = f"bytes={start}-" + ("" if length is None else f"{start + length - 1}")
+        if version and version.startswith('"'):
+            asked["If-Match"] = version
+        for left in reversed(range(_READINGS)):
+            body = self._body(key, asked, start)
+            try:
+                with closing(body):
+                    data = b"".join(body.pieces)[start - body.start :]
+            except (
+                ConnectionError
+            ):  # only what has not begun to arrive is asked for again by itself
+                if not left:
+                    raise
+            else:
+                return data if length is None else data[:length]
+        raise AssertionError
+
+    def fetch(self, key: str, path: Path) -> None:
+        """Copy the whole object to `path`, which stays as it was if that fails."""
+        with new_file(path, durable=False) as file, closing(self.open(key)) as body:
+            file.writelines(body.pieces)
+
+    def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
+        """The SHA-256 of what arrives; see `transforms.objects.ObjectReader`."""
+        digest = hashlib.sha256()
+        with closing(self.open(info.key, version=info.version)) as body:
+            for piece in body.pieces:
+                digest.update(piece)
+                advance(len(piece))
+        return digest.hexdigest()
+
+    def describe(self, key: str = "") -> str:
+        """The address, without what says who asks."""
+        return f"{self._url}/{quote(key)}" if key else self._url
+
+    def path(self, key: str) -> None:
+        """None: it lies on another machine."""
+        checked_key(key)
+
+    def close(self) -> None:
+        """Close the connections that are open."""
+        self._pool.clear()
+
+    def delete(self, key: str) -> None:
+        """Raises `ConfigError`."""
+        self._refuse(key)
+
+    def access(self, key: str) -> StoreAccess:
+        """Raises `ConfigError`."""
+        self._refuse(key)
+
+    def put_if_absent(
+        self,
+        key: str,
+        source: Path | bytes,  # noqa: ARG002 - nothing is written
+        *,
+        content_type: str,  # noqa: ARG002
+        sha256: str,  # noqa: ARG002
+        immutable: bool,  # noqa: ARG002
+        take: bool = False,  # noqa: ARG002
+    ) -> PutResult:
+        """Raises `ConfigError`."""
+        self._refuse(key)
+
+    def put_if_match(
+        self,
+        key: str,
+        data: Path | bytes,  # noqa: ARG002
+        expected_version: str | None,  # noqa: ARG002
+        content_type: str,  # noqa: ARG002
+        *,
+        sha256: str | None = None,  # noqa: ARG002
+    ) -> str:
+        """Raises `ConfigError`."""
+        self._refuse(key)
+
+    def _refuse(self, key: str) -> NoReturn:
+        raise ConfigError(f"{self.describe(key)} is only read: give a folder or s3://<bucket>")
+
+    def _body(self, key: str, asked: dict[str, str], start: int) -> Body:
+        answer = self._asked("GET", key, asked)
+        if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            answer.close()
+            return Body(start, _total(answer), _version(answer), iter(()))
+        self._check(answer, key)
+        begins, size = 0, _length(answer)
+        if answer.status == HTTPStatus.PARTIAL_CONTENT:
+            begins, size = _begin(answer), _total(answer)
+            if begins != start:
+                answer.close()
+                raise ConnectionError(
+                    f"{self.describe(key)}: bytes from {start} on were asked for, and those from "
+                    f"{begins} arrived: see what stands between"
+                )
+        return Body(begins, size, _version(answer), self._pieces(answer, key), answer.close)
+
+    def _pieces(self, answer: urllib3.BaseHTTPResponse, key: str) -> Iterator[bytes]:
+        with plain_errors(self.describe(key)):
+            yield from answer.stream(_PIECE_BYTES, decode_content=False)
+
+    def _asked(self, method: str, key: str, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
+        with plain_errors(self.describe(key)):
+            return self._pool.request(
+                method,
+                f"{self._url}/{quote(checked_key(key))}",
+                headers={**self._headers, **headers},
+                preload_content=False,
+                decode_content=False,
+            )
+
+    def _check(self, answer: urllib3.BaseHTTPResponse, key: str) -> None:
+        status, place = answer.status, self.describe(key)
+        if status in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+            return
+        answer.close()
+        said = f"{status} {answer.reason or ''}".strip()
+        if status in _GONE:
+            raise FileNotFoundError(errno.ENOENT, "There is no such object", place)
+        if status == HTTPStatus.PRECONDITION_FAILED:
+            raise BusyError(f"{place} was replaced while it was read: read it again")
+        if status in _REFUSED:
+            raise ConfigError(
+                f"{place} is refused ({said}): give an address that may be read, with "
+                "https://<user>:<password>@<host> if it takes them"
+            )
+        if status in LATER:
+            raise ConnectionError(f"{place} is not answered for now ({said}): try again later")
+        raise OSError(errno.EIO, f"{place} is answered with {said}: see whether that is right")
+
+
+def _info(key: str, answer: urllib3.BaseHTTPResponse) -> ObjectInfo:
+    written = answer.headers.get("Last-Modified", "")
+    try:
+        modified = parsedate_to_datetime(written).timestamp() if written else 0.0
+    except ValueError:
+        modified = 0.0
+    return ObjectInfo(key, _length(answer) or 0, _version(answer), modified)
+
+
+def _version(answer: urllib3.BaseHTTPResponse) -> str:
+    return answer.headers.get("ETag", "") or answer.headers.get("Last-Modified", "")
+
+
+def _length(answer: urllib3.BaseHTTPResponse) -> int | None:
+    text = answer.headers.get("Content-Length", "")
+    return int(text) if text.isdecimal() else None
+
+
+def _begin(answer: urllib3.BaseHTTPResponse) -> int:
+    text = answer.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
+    return int(text) if text.isdecimal() else -1
+
+
+def _total(answer: urllib3.BaseHTTPResponse) -> int | None:
+    text = answer.headers.get("Content-Range", "").rpartition("/")[2]
+    return int(text) if text.isdecimal() else None
