@@ -138,6 +138,15 @@ def dagster_home(environment: Mapping[str, str] | None = None) -> Path:
     return Path(read.get("DAGSTER_HOME") or "dagster_home").expanduser().absolute()
 
 
+def signing_password(environment: Mapping[str, str] | None = None) -> str:
+    """What the signing key is locked with: `STRATA_SIGNING_PASSWORD`.
+
+    It is no setting, as settings are shown in Dagster's web interface.
+    """
+    read = os.environ if environment is None else environment
+    return read.get("STRATA_SIGNING_PASSWORD", "")
+
+
 def set_for_library(variable: str, value: str, *, unless_set: bool = False) -> None:
     """Set a variable that a library reads by itself, for this process and those it starts."""
     if not (unless_set and variable in os.environ):

@@ -11,6 +11,9 @@ from exporters.names import NameStyle
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 
+_PATHS = ("cache", "signing_key")
+"""The settings that are paths, or None; Dagster has them as text, or empty."""
+
 
 class StrataResource(dg.ConfigurableResource[Site]):
     """The settings as Dagster configuration; `pipelines.settings.Settings` says what they mean."""
@@ -30,18 +33,18 @@ class StrataResource(dg.ConfigurableResource[Site]):
     load_memory_mb: int
     lake: bool
     keep_runs_days: int
+    signing_key: str
 
     @classmethod
     def of(cls, settings: Settings) -> StrataResource:
         """The resource that hands out these settings."""
         values = {field.name: getattr(settings, field.name) for field in fields(settings)}
-        plain = {"cache": str(settings.cache or ""), "name_style": settings.name_style.value}
+        plain = {name: str(values[name] or "") for name in _PATHS}
+        plain["name_style"] = settings.name_style.value
         return cls(**{**values, **plain})
 
     def create_resource(self, context: dg.InitResourceContext) -> Site:  # noqa: ARG002
         """Open the site; nothing is read yet."""
         values = {field.name: getattr(self, field.name) for field in fields(Settings)}
-        cache = Path(self.cache) if self.cache else None
-        return Site(
-            Settings(**{**values, "cache": cache, "name_style": NameStyle(self.name_style)})
-        )
+        paths = {name: Path(values[name]) if values[name] else None for name in _PATHS}
+        return Site(Settings(**{**values, **paths, "name_style": NameStyle(self.name_style)}))

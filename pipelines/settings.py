@@ -7,6 +7,10 @@ of each are said here once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from exporters.settings import EMBEDDED_SOURCE, Locations, Natural, Positive, Switch
 from transforms.duck import MEMORY_MB
@@ -23,7 +27,8 @@ class Settings(Locations):
     network's ids; `load_memory_mb` is what DuckDB may hold in memory for a load or a merge, in MB
     (a segment that takes more is quarantined); `lake` lets what is published go into the lake of
     Delta tables beside the ZIPs, too; `keep_runs_days` the days for which Dagster keeps
-    runs that have ended, with their logs (0: for ever).
+    runs that have ended, with their logs (0: for ever); `signing_key` the file of a secret key of
+    minisign's, which published documents are signed with (None: they are not).
     """
 
     window: Natural = 0
@@ -34,6 +39,7 @@ class Settings(Locations):
     load_memory_mb: Positive = MEMORY_MB
     lake: Switch = True
     keep_runs_days: Natural = 7
+    signing_key: Annotated[Path, Field(description="the path of a file")] | None = None
 
     @property
     def embedded(self) -> bool:

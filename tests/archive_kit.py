@@ -6,6 +6,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from exporters.archive.archive import Archive
@@ -30,6 +31,16 @@ def schema(table: str, version: int = 1) -> TableSchema:
     return known.schema
 
 
+def block_time(height: int) -> str:
+    """The time of a block as the archive writes it."""
+    return f"{pg_time(height)[:-3].replace(' ', 'T')}.000000Z"
+
+
+def pg_time(height: int) -> str:
+    """The time of a block, one second apart, as a segment writes it."""
+    return f"{datetime(2023, 1, 1, tzinfo=UTC) + timedelta(seconds=height):%Y-%m-%d %H:%M:%S}+00"
+
+
 def part_request(
     folder: Path,
     table: str,
@@ -44,6 +55,8 @@ def part_request(
     blocks, columns = BlockRange(first, last), schema(table, version)
     empty = "," * (len(columns.columns) - 1)
     lines = [f'"{salt} {number}, of\n""{table}"""{empty}\n' for number in range(rows)]
+    if table == "blocks" and rows:  # of which the archive says when they were made
+        lines = [f"{pg_time(first)}{empty}\n", *lines[1:-1], f"{pg_time(last)}{empty}\n"][:rows]
     body = "".join(lines).encode()
     path = folder / (salt or "plain") / zip_name(CHAIN, table, blocks)
     name = csv_name(CHAIN, table, version, blocks)

@@ -20,15 +20,18 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DOCUMENTS = [
     str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md")))
 ]
-FOLDERS = ("api", "dagster_home", "docs", "exporters", "pipelines", "tests", "transforms")
+FOLDERS = (
+    *("api", "dagster_home", "docs", "exporters", "pipelines", "strata", "tests", "transforms"),
+)
 NAMED_PLACE = re.compile(rf"(?<![\w/.<>-])(?:(?:{'|'.join(FOLDERS)})/[\w/.*-]*\w|[\w*/]+\.py\b)")
-PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+INSIDE = ("api", "exporters", "pipelines", "transforms")
 
 
 def shipped(package: str) -> set[str]:
-    """The files of a package, links followed, as paths from the project's folder."""
+    """The files of a package, links followed, as paths in a wheel."""
+    above = "" if package == "strata" else "strata"
     return {
-        str(path.relative_to(ROOT))
+        str(Path(above, path.relative_to(ROOT)))
         for path in (ROOT / package).rglob("*")
         if path.is_file() and path.parent.name != "__pycache__"
     }
@@ -38,9 +41,9 @@ def test_the_wheel_holds_every_file_of_the_packages_and_their_types(tmp_path: Pa
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == set().union(*map(shipped, PACKAGES))
-    assert {f"{package}/py.typed" for package in PACKAGES} <= names
-    assert {"api/core/protos.binpb", "transforms/tables/registry.json"} <= names
+    assert names == set().union(*map(shipped, (*INSIDE, "strata")))
+    assert {"strata/py.typed", *(f"strata/{package}/py.typed" for package in INSIDE)} <= names
+    assert {f"strata/{one}" for one in ("api/core/protos.binpb", "cli.py")} <= names
 
 
 def test_the_version_stands_in_one_place_and_is_shown_as_it_is() -> None:

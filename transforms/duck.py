@@ -1,4 +1,4 @@
-"""Opening DuckDB and quoting for it: the one place that knows the client and quotes SQL.
+"""Opening DuckDB: the one place that knows the client.
 
 What the operating system says leaves every connection as the `OSError` it is, a file that another
 program has locked as `BusyError`, and a query that Ctrl-C stopped as `KeyboardInterrupt`.
@@ -6,8 +6,7 @@ program has locked as `BusyError`, and a query that Ctrl-C stopped as `KeyboardI
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +15,9 @@ import duckdb
 from transforms import interrupts
 from transforms.duck_errors import machine_error
 from transforms.errors import BusyError, ConfigError
-
-_PATTERN = re.compile(r"([*?\[])")
+from transforms.quoting import quote_files as quote_files
+from transforms.quoting import quote_name as quote_name
+from transforms.quoting import quote_text as quote_text
 
 Connection = duckdb.DuckDBPyConnection
 Error = duckdb.Error
@@ -42,22 +42,6 @@ def check_folder(folder: Path) -> None:
         raise ConfigError(
             f"{folder} has a {odd} in its path and DuckDB opens no files there: name another folder"
         )
-
-
-def quote_name(name: str) -> str:
-    """Quote an identifier for SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def quote_text(text: str | Path) -> str:
-    """Quote a string literal for SQL."""
-    return "'" + str(text).replace("'", "''") + "'"
-
-
-def quote_files(paths: Iterable[Path]) -> str:
-    """Quote a list of files to read for SQL, so that no part of a path is taken for a pattern."""
-    plain = (_PATTERN.sub(r"[\1]", str(path)) for path in paths)
-    return "[" + ", ".join(quote_text(path) for path in plain) + "]"
 
 
 @contextmanager

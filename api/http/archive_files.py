@@ -26,6 +26,9 @@ _TYPES = {
     "json": "application/json",
     "html": "text/html; charset=utf-8",
     "sha256": "text/plain; charset=utf-8",
+    "xml": "application/atom+xml",
+    "minisig": "text/plain; charset=utf-8",
+    "SHA256SUMS": "text/plain; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
 _UNKNOWN_TYPE = "application/octet-stream"
@@ -106,5 +109,6 @@ def _content(store: Store, found: ObjectInfo) -> FileContent:
             yield block
 
     tag = hashlib.sha256(found.version.encode()).hexdigest()[:32]
-    kind = _TYPES.get(found.key.rpartition(".")[2], _UNKNOWN_TYPE)
+    name = found.key.rpartition("/")[2]
+    kind = _TYPES.get(name.rpartition(".")[2], _UNKNOWN_TYPE)
     return FileContent(found.size, f'"{tag}"', kind, read)

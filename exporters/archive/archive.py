@@ -8,6 +8,10 @@
 <chain id>/index/<first block>.html      its ZIPs as a page
 <chain id>/index/blocks-<first>.html     the shards of a million blocks as a page
 <chain id>/index.html                    the chain's page
+<chain id>/schema.json, schema.html      what tables and columns mean
+<chain id>/latest.json, feed.xml         what is newest; what was published and replaced
+<chain id>/*.minisig                     signatures of SHA256SUMS and index.json, where asked for
+<chain id>/SHA256SUMS                    hashes of the documents and of the shards' hash files
 <chain id>/ledger.json, ledger.copy.json which files were replaced, and why
 chains.json, index.html                  the chains of the store
 """
@@ -24,6 +28,7 @@ from functools import lru_cache, partial
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex, parse_index
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_entries
+from exporters.signing.signatures import Signer
 from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
 from transforms.blocks import BlockRange
 from transforms.errors import BusyError, IntegrityError
@@ -40,10 +45,11 @@ _READERS = 16
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The archive of `chain_id` in `store`."""
+    """The archive of `chain_id` in `store`; whoever publishes to it signs with `signer`, if any."""
 
     store: Store
     chain_id: str
+    signer: Signer | None = None
 
     def key(self, path: str) -> str:
         """The object's key for a path below the chain's folder."""

@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 
 from exporters.archive.archive import Archive, update
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
+from exporters.archive.feed import FEED, MOST_ENTRIES, feed_xml
+from exporters.archive.hash_lists import SUMS, sums_text
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, RECEIPTS
-from exporters.archive.ledger import Replacement, replacements
+from exporters.archive.latest import LATEST, latest_json
+from exporters.archive.ledger import LEDGER, LEDGER_COPY, Replacement, replacements
 from exporters.archive.page import (
     chain_page,
     group_number,
@@ -25,8 +28,11 @@ from exporters.archive.page import (
     home_page,
     shard_page,
 )
+from exporters.archive.recent import newest_segments
 from exporters.archive.schema import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
-from exporters.archive.shards import shard_at, shard_path
+from exporters.archive.shards import hashes_path, shard_at, shard_path
+from exporters.archive.signing import SIGNATURES, signature
+from exporters.signing.signatures import ENDING, Signer
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
@@ -34,6 +40,7 @@ HOME = "index.html"
 INDEX = "index.json"
 
 _HTML, _JSON, _TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
+_ATOM = "application/atom+xml"
 _log = logging.getLogger(__name__)
 
 
@@ -89,25 +96,31 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[Document]:
         yield _group(archive, group)
     yield Document(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
     yield Document(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
+    yield Document(archive.key(LATEST), _JSON, lambda old: _latest(archive, old))
+    yield Document(archive.key(FEED), _ATOM, lambda old: _feed(archive, old))
     yield Document(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
+    yield Document(archive.key(SUMS), _TEXT, lambda _: _sums(archive))
+    if archive.signer is not None:
+        for name in SIGNATURES:
+            yield _signature(archive, archive.signer, name)
     yield Document(CHAINS, _JSON, lambda old: _chains(archive, old))
     yield Document(HOME, _HTML, lambda _: _home_page(archive.store))
 
 
 def _of_shard(archive: Archive, number: int) -> Iterator[Document]:
-    path = archive.key(shard_path(number)).removesuffix(".json")
-    yield Document(f"{path}.sha256", _TEXT, lambda _: _hashes(archive, number))
-    yield Document(f"{path}.html", _HTML, lambda _: shard_page(archive.shard(number)))
+    hashes, page = hashes_path(number), shard_path(number).replace(".json", ".html")
+    yield Document(archive.key(hashes), _TEXT, lambda _: archive.shard(number).hashes())
+    yield Document(archive.key(page), _HTML, lambda _: shard_page(archive.shard(number)))
+
+
+def _signature(archive: Archive, signer: Signer, name: str) -> Document:
+    key = archive.key(f"{name}{ENDING}")
+    return Document(key, _TEXT, lambda old: signature(archive, signer, name, old))
 
 
 def _group(archive: Archive, group: int) -> Document:
     key = archive.key(group_path(group))
     return Document(key, _HTML, lambda _: group_page(archive.index(), group))
-
-
-def _hashes(archive: Archive, number: int) -> bytes:
-    entries = archive.shard(number).entries
-    return "".join(f"{entry.sha256}  {entry.path}\n" for entry in entries).encode()
 
 
 def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:
@@ -119,6 +132,8 @@ def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes
     if index is None or index.chain_id != archive.chain_id:
         # The first one, or one that was lost: the shards are the truth.
         index, numbers = ArchiveIndex(archive.chain_id), stored_shards(archive)
+    # What an earlier release wrote does not say what the lists of hashes hash to.
+    numbers = {*numbers, *(number for number, _, hashes in index.hashes() if not hashes)}
     index = index.including(_summaries(archive, numbers))
     return index_bytes(replace(index, has_lake=_has_lake(archive)))
 
@@ -138,6 +153,42 @@ def _summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummar
             yield ShardSummary.of(archive.parse_shard(number, data), data)
         except IntegrityError as error:
             _log.warning("%s; the index does not have what it names", error)
+
+
+def _latest(archive: Archive, old: bytes | None) -> bytes:
+    data = archive.read(INDEX) or b""
+    index = archive.index()
+    names = {"feed": FEED, "page": "index.html", "schema": SCHEMA, "sums": SUMS}
+    try:
+        newest = next(iter(newest_segments(archive, index, 1)), None)
+    except IntegrityError as error:
+        if old is not None:
+            return _left(old, LATEST, error)
+        newest = None
+    return latest_json(index, data, newest, names)
+
+
+def _feed(archive: Archive, old: bytes | None) -> bytes:
+    try:
+        segments = newest_segments(archive, archive.index(), MOST_ENTRIES)
+        replaced = replacements(archive)
+    except IntegrityError as error:
+        if old is not None:
+            return _left(old, FEED, error)
+        segments, replaced = [], ()
+    return feed_xml(archive.chain_id, segments, replaced)
+
+
+def _left(old: bytes, name: str, error: IntegrityError) -> bytes:
+    """A document as it is, where what it follows from is damaged: that is made again first."""
+    _log.warning("%s; until then %s stays as it is", error, name)
+    return old
+
+
+def _sums(archive: Archive) -> bytes:
+    named = (INDEX, SCHEMA, LATEST, FEED, LEDGER, LEDGER_COPY)
+    found = ((name, archive.read(name)) for name in named)
+    return sums_text(archive.index(), {name: data for name, data in found if data is not None})
 
 
 def _chain_page(archive: Archive) -> bytes:

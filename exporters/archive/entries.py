@@ -77,6 +77,12 @@ class Entry:
         return sum(member.rows for member in self.members)
 
     @property
+    def times(self) -> tuple[str, str] | None:
+        """When its first and last block were made, where its CSVs say so: those of `blocks`."""
+        known = [member.times for member in self.members if member.times is not None]
+        return (known[0][0], known[-1][1]) if known else None
+
+    @property
     def is_window(self) -> bool:
         """Whether it repeats the rows of several single-segment ZIPs."""
         return len(self.segments) > 1

@@ -50,6 +50,7 @@ _COUNTS = ("zips", "rows", "bytes", "windows", "window_bytes")
 # Of a shard's line what lists of shards need: to read all of it takes ten times as long.
 _SUMS = re.compile(",".join(rf'"{name}":(\d+)' for name in _COUNTS))
 _SHA256 = re.compile('"sha256":"([0-9a-f]{64})"')
+_HASHES_SHA256 = re.compile('"hashes_sha256":"([0-9a-f]{64})"')
 _IDS, _DECODER = '"ids":', json.JSONDecoder()
 _LINE_START = re.compile(r'\{"path":"index/(\d+)\.json",')
 
@@ -59,7 +60,8 @@ class ShardSummary:
     """A shard as the index knows it: its file's size in bytes and hash, and its sums per table.
 
     `ids` are the unbroken runs of its segments in the network's chain of ids, `times` those of its
-    first and last block, where its ZIPs of blocks say them.
+    first and last block, where its ZIPs of blocks say them; `hashes_sha256` is the hash of the file
+    with its ZIPs' hashes, empty in an index of before.
     """
 
     number: int
@@ -68,6 +70,7 @@ class ShardSummary:
     tables: Mapping[str, TableSums]
     ids: tuple[IdRun, ...] = ()
     times: tuple[str, str] | None = None
+    hashes_sha256: str = ""
 
     @classmethod
     def of(cls, shard: Shard, data: bytes) -> ShardSummary:
@@ -77,10 +80,9 @@ class ShardSummary:
             tables.setdefault(entry.table, []).append(entry)
         sums = {table: sums_of(tables[table]) for table in sorted(tables)}
         ids = entries_chain(shard.entries).runs
-        times = _spanned(
-            member.times for entry in tables.get("blocks", ()) for member in entry.members
-        )
-        return cls(shard.number, len(data), hashlib.sha256(data).hexdigest(), sums, ids, times)
+        times = _spanned(entry.times for entry in tables.get("blocks", ()))
+        sha256, hashes = (hashlib.sha256(text).hexdigest() for text in (data, shard.hashes()))
+        return cls(shard.number, len(data), sha256, sums, ids, times, hashes)
 
     @property
     def blocks(self) -> BlockRange:
@@ -99,7 +101,9 @@ class ShardSummary:
             for table, sums in tables.items()
         }
         found = {"path": shard_path(self.number), **range_json(self.blocks)}
-        facts = {"bytes": self.size, "sha256": self.sha256, **usual, "tables": own}
+        facts = {"bytes": self.size, "sha256": self.sha256}
+        facts |= {"hashes_sha256": self.hashes_sha256} if self.hashes_sha256 else {}
+        facts |= {**usual, "tables": own}
         ids = {"ids": [id_run_json(run) for run in self.ids]} if self.ids else {}
         return dumps(found | facts | ids | times_json(self.times))
 
@@ -110,8 +114,8 @@ class ShardSummary:
         usual = {name: found[name] for name in _RUNS if name in found}
         tables = {table: _sums_of(usual | sums) for table, sums in found["tables"].items()}
         ids = tuple(map(id_run_of, found.get("ids", ())))
-        number, times = found["from"] // SHARD_BLOCKS, times_of(found)
-        return cls(number, found["bytes"], found["sha256"], tables, ids, times)
+        about = (found["from"] // SHARD_BLOCKS, found["bytes"], found["sha256"])
+        return cls(*about, tables, ids, times_of(found), found.get("hashes_sha256", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ class ShardTotals:
     number: int
     sha256: str
     totals: Totals
+    times: tuple[str, str] | None = None
 
     @classmethod
     def parse(cls, number: int, line: str) -> ShardTotals:
@@ -134,7 +139,8 @@ class ShardTotals:
             sha256 = found["sha256"]
         counts = [sum(map(int, each)) for each in zip(*sums, strict=True)] or [0] * len(_COUNTS)
         zips, rows, size, windows, window_bytes = counts
-        return cls(number, sha256, Totals(zips + windows, rows, size + window_bytes))
+        held = Totals(zips + windows, rows, size + window_bytes)
+        return cls(number, sha256, held, _times_in(line))
 
     @property
     def blocks(self) -> BlockRange:
@@ -183,6 +189,13 @@ class ArchiveIndex:
         for number in self.lines if numbers is None else numbers:
             if number in self.lines:
                 yield ShardTotals.parse(number, self.lines[number])
+
+    def hashes(self) -> Iterator[tuple[int, str, str]]:
+        """Yield number and hash of each shard, and of its list of hashes (empty: not known)."""
+        for number, line in self.lines.items():
+            found = [pattern.search(line) for pattern in (_SHA256, _HASHES_SHA256)]
+            sha256, hashes = (one[1] if one else "" for one in found)
+            yield number, sha256 or json.loads(line)["sha256"], hashes
 
     @cached_property
     def ids(self) -> IdChain:

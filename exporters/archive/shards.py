@@ -100,6 +100,10 @@ class Shard:
         }
         return written(document)
 
+    def hashes(self) -> bytes:
+        """The hashes of its ZIPs, for `sha256sum -c` in the chain's folder."""
+        return "".join(f"{entry.sha256}  {entry.path}\n" for entry in self.entries).encode()
+
     @classmethod
     def parse(cls, data: bytes, place: str) -> Shard:
         """Read a shard; `place` names it in errors.
@@ -180,6 +184,11 @@ def shard_blocks(number: int) -> BlockRange:
 def shard_path(number: int) -> str:
     """Where a shard lies below the chain's folder: it sorts as text like the blocks do."""
     return f"index/{number * SHARD_BLOCKS:09d}.json"
+
+
+def hashes_path(number: int) -> str:
+    """Where the hashes of a shard's ZIPs lie below the chain's folder."""
+    return shard_path(number).replace(".json", ".sha256")
 
 
 def shard_at(path: str) -> int | None:

@@ -9,7 +9,7 @@ from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from exporters.archive.figures import blocks_text, size_text
+from exporters.archive.figures import blocks_text, size_text, times_text
 
 
 def render(package: str, template: str, **values: object) -> bytes:
@@ -29,4 +29,5 @@ def _environment(package: str) -> Environment:
         auto_reload=False,
     )
     environment.filters |= {"blocks": blocks_text, "number": "{:,}".format, "size": size_text}
+    environment.filters["times"] = times_text
     return environment

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,23 +20,12 @@ from exporters.exports.published import published_copy, published_parts
 from exporters.exports.splice import layout_spans
 from exporters.fetching.downloads import Downloads
 from exporters.fetching.folder import FetchFolder
+from exporters.fetching.progress import JOBS, Progress, no_progress
 from exporters.fetching.range_plan import Choice, RangePlan, choose, plan_range
 from exporters.zips.layout import Layout
 from transforms.errors import IntegrityError
 from transforms.files import file_version, new_file
 from transforms.stores.store import content_sha256
-
-JOBS = 8
-"""How many ZIPs are fetched at a time."""
-
-Advance = Callable[[int], None]
-Progress = Callable[[str, int | None], AbstractContextManager[Advance]]
-"""Opens the progress of something: its name, how many bytes it has (None: not known)."""
-
-
-def no_progress(_label: str, _total: int | None) -> AbstractContextManager[Advance]:
-    """Nobody watches."""
-    return nullcontext(lambda _bytes: None)
 
 
 @dataclass(frozen=True, slots=True)

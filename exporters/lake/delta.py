@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -247,7 +247,7 @@ class DeltaLog:
         log = self._store.path(f"{self._key}/_delta_log/_")
         if log is not None:
             for path in (*log.parent.glob(f"{version:020}.*"), log.with_name("_last_checkpoint")):
-                if path.exists():
+                with suppress(FileNotFoundError):
                     sync_file(path)
             sync_file(log.parent)
 

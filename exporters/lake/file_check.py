@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.receipt_file import read_receipt_rows, receipt_statistics
@@ -18,8 +19,8 @@ from transforms.duck import Connection
 from transforms.errors import IntegrityError
 from transforms.lake.columns import OWN_COLUMNS, LakeColumn, lake_columns
 from transforms.lake.files import LakeFile, opened_file
-from transforms.lake.statistics import Statistics
-from transforms.tables.registry import HISTORY_TABLES
+from transforms.lake.statistics import Statistics, fitted
+from transforms.tables.registry import HISTORY_TABLES, fold_case
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.shapes import shapes_of
 
@@ -84,7 +85,7 @@ class FileCheck:
         shape = shapes_of(self.receipts).get(self.version.table)
         spelling = self.version.spelling
         columns = [
-            replace(column, name=spelling.get(column.name.lower(), column.name))
+            replace(column, name=spelling.get(fold_case(column.name), column.name))
             for column in (shape.column_list() if shape else ())
         ]
         return lake_columns(self.version.table, columns)
@@ -99,7 +100,14 @@ class FileCheck:
     def _logged(self, found: Statistics) -> Iterator[str]:
         """Hold rows and statistics against the log: by a wrong one readers pass over rows."""
         text = self.version.stored.statistics.get(self.held.file.name, "")
-        wanted, logged = json.loads(found.text), _parsed(text)
+        described = self.version.snapshot.statistics_of
+        wanted, logged = json.loads(fitted(found.text, described)), _parsed(text)
+        if not found.rows:  # it may be older than columns that were described since
+            wanted["nullCount"] = {
+                name: count
+                for name, count in wanted["nullCount"].items()
+                if name in logged.get("nullCount", {})
+            }
         for part, values in wanted.items():
             if logged.get(part) != values:
                 yield f"its table's log says {part} {logged.get(part)}, it has {values}"
@@ -117,7 +125,7 @@ class FileCheck:
         yield from self._logged(receipt_statistics(rows))
 
 
-def _parsed(text: str) -> dict[str, object]:
+def _parsed(text: str) -> dict[str, Any]:
     try:
         return dict(json.loads(text))
     except (ValueError, TypeError):

@@ -90,14 +90,20 @@ def _expired(lake: Lake, table: str, kept_hours: int) -> list[str]:
     # What was left by a killed publisher may have been taken up while it was listed.
     newest = LakeTable(lake, table).version()
     named = {file.name for file in newest.snapshot.files} if newest else set()
-    return [lake.path(table, name) for name in ours if name not in named]
+    # The log names what was removed long after it is gone.
+    there = {info.key for info in lake.archive.store.list(lake.key(table, ""))}
+    return [
+        lake.path(table, name)
+        for name in ours
+        if name not in named and lake.key(table, name) in there
+    ]
 
 
 def tables_there(lake: Lake) -> list[str]:
     """The tables of the lake, by the names of its objects."""
     start = len(lake.folder)
     keys = (info.key[start:] for info in lake.archive.store.list(lake.folder))
-    return sorted({key.partition("/")[0] for key in keys})
+    return sorted({key.partition("/")[0] for key in keys if "/" in key})
 
 
 def _unfinished(lake: Lake, table: str, kept_hours: int) -> list[str]:

@@ -58,7 +58,12 @@ def fetched(lake: Lake, table: str, held: HeldFile, copy: Path) -> None:
     try:
         lake.archive.store.fetch(lake.key(table, held.file.name), copy)
     except FileNotFoundError as error:
-        raise IntegrityError(f"{place} is gone, and its table names it") from error
+        raise IntegrityError(
+            f"{place} is gone, and its table names it: strata lake verify says what mends it"
+        ) from error
     sha256 = content_sha256(copy)
     if FileName.of(held.blocks, sha256) != held.name:
-        raise IntegrityError(f"{place} hashes to {sha256}, which is not what its name says")
+        raise IntegrityError(
+            f"{place} hashes to {sha256}, which is not what its name says: strata lake verify says "
+            "what mends it"
+        )

@@ -26,11 +26,13 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 class StoredLog:
     """What a log says of files, by name.
 
-    `statistics` are the JSON texts of those that were added; `removed` is when others were removed,
-    in seconds since 1970, as far as the log still says it.
+    `statistics` are the JSON texts of those that were added; `cut` are those of which rows count as
+    deleted; `removed` is when others were removed, in seconds since 1970, as far as the log still
+    says it.
     """
 
     statistics: dict[str, str] = field(default_factory=dict)
+    cut: set[str] = field(default_factory=set)
     removed: dict[str, float] = field(default_factory=dict)
 
     def apply(self, action: dict[str, Any]) -> None:
@@ -39,9 +41,12 @@ class StoredLog:
             name = unquote(added["path"])
             self.removed.pop(name, None)
             self.statistics[name] = added.get("stats") or ""
+            vector = added.get("deletionVector") or {}
+            (self.cut.add if vector.get("storageType") else self.cut.discard)(name)
         if gone := action.get("remove"):
             name = unquote(gone["path"])
             self.statistics.pop(name, None)
+            self.cut.discard(name)
             self.removed[name] = (gone.get("deletionTimestamp") or 0) / 1000
 
 
@@ -66,7 +71,8 @@ def read_stored(store: Store, folder: str, version: int) -> StoredLog:
 def _checkpoint(store: Store, key: str) -> Iterator[dict[str, Any]]:
     try:
         with pq.ParquetFile(io.BytesIO(store.read(key))) as file:
-            columns = [f"add.{name}" for name in ("path", "stats")]
+            added = ("path", "stats", "deletionVector.storageType")
+            columns = [f"add.{name}" for name in added]
             columns += [f"remove.{name}" for name in ("path", "deletionTimestamp")]
             rows: list[dict[str, Any]] = file.read(columns, use_threads=False).to_pylist()
     except (pa.ArrowException, ValueError) as error:

@@ -120,6 +120,8 @@ def publish_zips(
     is damaged is made again from its ZIPs, with the help of `recovery`. The index and the pages are
     written once, at the end. Errors of the machine end the run as they are: run it again.
     """
+    if archive.signer is not None:
+        _ = archive.signer.key  # one that cannot be used is said before anything is written
     report = PublishReport()
     pending = iter(requests)
     put = partial(_publish_one, archive, correction, scratch)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import PurePosixPath
 
 from exporters.archive.archive import Archive, read_small
 from exporters.archive.chain_list import CHAINS, chains
 from exporters.archive.documents import HOME, Document, documents
 from exporters.archive.ledger import LEDGER, LEDGER_COPY, right_ledger
+from exporters.archive.signing import SIGNATURES
+from exporters.signing.signatures import ENDING
 from exporters.verifying.right_store import RightStore
 from transforms.errors import IntegrityError
 from transforms.verifying.counts import Counts, Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
 
-_KINDS = {"json": Kind.DOCUMENTS, "html": Kind.PAGES, "sha256": Kind.HASH_FILES}
+_KINDS = {
+    "json": Kind.DOCUMENTS,
+    "xml": Kind.DOCUMENTS,
+    "html": Kind.PAGES,
+    "sha256": Kind.HASH_FILES,
+    "": Kind.HASH_FILES,
+}
 _NEITHER = Remedy((), f"put {LEDGER} or {LEDGER_COPY} back from a backup: nothing else says this")
 
 
@@ -40,6 +49,7 @@ def document_findings(
 def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
     """The keys of all documents, besides the shards."""
     yield from (archive.key(name) for name in (LEDGER, LEDGER_COPY))
+    yield from (archive.key(f"{name}{ENDING}") for name in SIGNATURES)
     yield from (document.key for document in documents(archive, numbers))
 
 
@@ -47,7 +57,7 @@ def _document(
     archive: Archive, right: RightStore, document: Document, counts: Counts, remedy: Remedy
 ) -> Iterator[Finding]:
     place = archive.store.describe(document.key)
-    kind = _KINDS[document.key.rpartition(".")[2]]
+    kind = _KINDS[PurePosixPath(document.key).suffix[1:]]
     counts.expect(kind)
     try:
         stored = read_small(archive.store, document.key)

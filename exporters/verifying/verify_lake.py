@@ -7,8 +7,10 @@ published segment must be in every table.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -114,7 +116,7 @@ class LakeCheck:
             if version is None:
                 yield Finding(Problem.MISSING, place, "the table has no log", self._publish())
             else:
-                version.stored  # noqa: B018 - reads the log's own files
+                _check_whole(version)
                 counts.read(Kind.DOCUMENTS)
         except IntegrityError as error:
             counts.expect(Kind.DOCUMENTS)
@@ -249,6 +251,8 @@ class LakeCheck:
         if self.state is None or receipts is None:
             return
         newest = self.state.blocks
+        if self.expected.numbers() and not self.expected.is_due(newest):
+            return
         if not any(_holds(file.blocks, newest) for file in receipts.ours):
             return  # the segment itself lacks
         lacking = []
@@ -278,6 +282,24 @@ class LakeCheck:
 
     def _replace(self, table: str, blocks: BlockRange | None) -> Remedy:
         return replace_in_lake(table, blocks) if self.can_publish else LAKE_RESTORE
+
+
+def _check_whole(version: Version) -> None:
+    """Read the log's own files. Raises `IntegrityError` where one is damaged, or hides rows."""
+    if cut := sorted(version.stored.cut):
+        raise IntegrityError(
+            f"it says that rows of {cut[0]} are deleted, by a vector, which Strata never writes"
+        )
+    described: set[str] = set()
+    for text in version.stored.statistics.values():
+        with suppress(ValueError, TypeError, LookupError):  # found where the file is read
+            described.update(json.loads(text)["nullCount"])
+    listed = version.snapshot.statistics_of
+    if not (version.foreign or described & version.snapshot.columns.keys() <= listed):
+        raise IntegrityError(
+            f"its property for statistics lists {', '.join(sorted(listed)) or 'nothing'}, and the "
+            f"files have them of {', '.join(sorted(described))}"
+        )
 
 
 def _holds(whole: BlockRange, part: BlockRange) -> bool:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from exporters.archive.figures import size_text
+from exporters.archive.archive import Archive
+from exporters.archive.chain_list import chains
+from exporters.fetching.mirror import mirror
 from exporters.fetching.places import choose_chain, opened_archive
-from exporters.fetching.range_fetch import JOBS, RangeFetch, fetch_range
+from exporters.fetching.progress import JOBS
+from exporters.fetching.range_fetch import fetch_range
 from pipelines.commands.display import Screen
+from pipelines.commands.fetch_report import show_mirrors, show_range
 from pipelines.commands.options import json_option
 
 
 @click.command("fetch", short_help="Fetch published ZIPs from an archive, proven and joined.")
 @click.argument("archive")
-@click.option("--chain", metavar="ID", help="The chain [the only one of the archive].")
+@click.option("--all", "is_whole", is_flag=True, help="Fetch everything: a mirror of the archive.")
+@click.option("--chain", metavar="ID", help="The chain [the only one; with --all every one].")
 @click.option("--table", help="The table of a range.")
 @click.option("--from", "first", type=int, metavar="BLOCK", help="First block [that of the table].")
 @click.option("--to", "last", type=int, metavar="BLOCK", help="Last block [that of the table].")
@@ -36,6 +40,7 @@ from pipelines.commands.options import json_option
 @json_option
 def command(
     archive: str,
+    is_whole: bool,
     chain: str | None,
     table: str | None,
     first: int | None,
@@ -50,71 +55,35 @@ def command(
     below --out, each is held against the hash in the index, and they are joined into the ZIP that
     `strata export` would give. FROM must be the first block of a segment, TO the last block of one.
 
+    With --all, --out becomes a mirror: an archive with every ZIP, hash file and document, that can
+    be verified, served and fetched from. Run again, it gets only what is new or was replaced.
+
     Run it again to go on where it stopped: what is there is not fetched again.
     """
-    if table is None:
-        raise click.UsageError("give --table TABLE")
     screen = Screen(as_json)
+    if is_whole and (table or first is not None or last is not None):
+        raise click.UsageError("--all fetches everything: leave --table, --from and --to out")
+    if not is_whole and table is None:
+        raise click.UsageError("give --table TABLE, or --all")
+    with opened_archive(archive) as store:
+        if is_whole:
+            names = chains(store) if chain is None else (chain,)
+            sources = [choose_chain(store, name) for name in names]
+            found = [mirror(one, out, jobs=jobs, progress=screen.progress) for one in sources]
+            show_mirrors(screen, found)
+        elif table:
+            asked = (table, first, last)
+            _fetch_range(screen, choose_chain(store, chain), asked, out, jobs)
+
+
+def _fetch_range(
+    screen: Screen, source: Archive, asked: tuple[str, int | None, int | None], out: Path, jobs: int
+) -> None:
     warnings: list[str] = []
 
     def warn(text: str) -> None:
         warnings.append(text)
         screen.message(f"warning: {text}")
 
-    with opened_archive(archive) as store:
-        source = choose_chain(store, chain)
-        found = fetch_range(
-            source, table, first, last, out, jobs=jobs, progress=screen.progress, warn=warn
-        )
-    _show(screen, found)
-    screen.document({**_facts(found), "warnings": warnings})
-
-
-def _show(screen: Screen, found: RangeFetch) -> None:
-    screen.table(
-        "",
-        ("ZIP", "bytes", "fetched", "SHA-256"),
-        (
-            (one.entry.path.rpartition("/")[2], one.entry.bytes, one.fetched, one.entry.sha256)
-            for one in found.zips
-        ),
-    )
-    fetched = f"{size_text(found.fetched_bytes)} fetched in {found.seconds:.1f} s"
-    there = "was there already" if found.was_there else fetched
-    screen.show(f"{found.path}: {found.layout.size:,} bytes, {there}")
-    screen.show(f"SHA-256 {found.sha256}")
-
-
-def _facts(found: RangeFetch) -> dict[str, Any]:
-    plan = found.plan.export
-    return {
-        "chain_id": plan.chain_id,
-        "table": plan.table,
-        "from": plan.blocks.first,
-        "to": plan.blocks.last,
-        "path": str(found.path),
-        "bytes": found.layout.size,
-        "sha256": found.sha256,
-        "was_there": found.was_there,
-        "fetched_bytes": found.fetched_bytes,
-        "seconds": round(found.seconds, 3),
-        "members": [
-            {
-                "name": member.name,
-                "schema_version": member.version,
-                "blocks": str(member.blocks),
-                "rows": member.rows,
-                "csv_bytes": member.csv_bytes,
-            }
-            for member in found.layout.members
-        ],
-        "zips": [
-            {
-                "path": one.entry.path,
-                "bytes": one.entry.bytes,
-                "sha256": one.entry.sha256,
-                "fetched_bytes": one.fetched,
-            }
-            for one in found.zips
-        ],
-    }
+    found = fetch_range(source, *asked, out, jobs=jobs, progress=screen.progress, warn=warn)
+    show_range(screen, found, warnings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import NoReturn
 
 import click
 
@@ -26,15 +27,18 @@ class _Commands(click.Group):
         return [*COMMANDS, *sorted(entry_points(group=PLUGINS).names)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name in COMMANDS:
-            found = import_module(f"pipelines.commands.{cmd_name}").command
-        else:
-            plugins = entry_points(group=PLUGINS, name=cmd_name)
-            if not plugins:
-                return None
-            (plugin,) = plugins
-            found = plugin.load()
-            leave_signals()  # a server has its own way to stop
+        try:
+            if cmd_name in COMMANDS:
+                found = import_module(f"pipelines.commands.{cmd_name}").command
+            else:
+                plugins = entry_points(group=PLUGINS, name=cmd_name)
+                if not plugins:
+                    return None
+                (plugin,) = plugins
+                found = plugin.load()
+                leave_signals()  # a server has its own way to stop
+        except ModuleNotFoundError as error:
+            return _not_installed(cmd_name, error)
         assert isinstance(found, click.Command)
         return found
 
@@ -43,6 +47,17 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise click.Abort from error  # for the former click prints a line of its own
+
+
+def _not_installed(name: str, error: ModuleNotFoundError) -> click.Command:
+    """A command whose packages are not all installed: it says which, and is listed."""
+
+    def refuse() -> NoReturn:
+        raise error
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    help_text = f"Not installed: it needs {error.name}."
+    return click.Command(name, anything, refuse, short_help=help_text, add_help_option=False)
 
 
 @click.group(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from exporters.signing.keys import read_public_key
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
 from pipelines.commands.found import Found, blocks_in_scope, show_findings
@@ -33,6 +34,9 @@ from transforms.verifying.verification import Scope, Verification
 @click.option(
     "--again", is_flag=True, help="Begin anew, whatever an interrupted call proved before."
 )
+@click.option(
+    "--key", metavar="PUB", help="The documents must be signed by this public key: a file, or RW..."
+)
 @warehouse_option
 @archive_option
 @json_option
@@ -42,6 +46,7 @@ def command(
     quick: bool,
     minutes: float | None,
     again: bool,
+    key: str | None,
     warehouse: str | None,
     archive: str | None,
     as_json: bool,
@@ -58,13 +63,14 @@ def command(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     scope = Scope(tuple(sorted(set(tables))), blocks_in_scope(blocks))
+    public_key = read_public_key(key) if key else None
     found = Found()
     with screen.counts("verifying") as count, proven_before(site, scope) as proven:
         if again:
             proven.clear()
         seconds = None if minutes is None else minutes * 60
         check = Verification(scope, quick, seconds, proven, count)
-        for finding in verify_site(site, check):
+        for finding in verify_site(site, check, public_key):
             found.add(finding)
     show_findings(screen, check, found, {"warehouse": warehouse, "archive": archive})
     return DAMAGED if found.count else OK

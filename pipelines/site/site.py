@@ -12,6 +12,8 @@ from exporters.archive.archive import Archive
 from exporters.exports.damages import Warn
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.names import NameStyle
+from exporters.settings import signing_password
+from exporters.signing.signatures import Signer
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
 from transforms.blocks import BlockRange
@@ -75,7 +77,13 @@ class Site:
 
     def archive(self, chain_id: str) -> Archive:
         """The archive of a chain."""
-        return Archive(self.store, chain_id)
+        return Archive(self.store, chain_id, self.signer)
+
+    @cached_property
+    def signer(self) -> Signer | None:
+        """What signs what is published; None where no key is set."""
+        key = self.settings.signing_key
+        return Signer(key, signing_password()) if key else None
 
     def loaded_catalog(self) -> Catalog:
         """The warehouse's catalog. Raises `ConfigError` where nothing is loaded."""

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from exporters.archive.archive import Archive
@@ -13,8 +14,10 @@ from exporters.archive.chain_list import chains
 from exporters.archive.documents import INDEX
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
+from exporters.signing.keys import PublicKey
 from exporters.verifying.expected import Expected, ExpectedOfHolding, NothingExpected
 from exporters.verifying.listing import Listing
+from exporters.verifying.signatures import signature_findings
 from exporters.verifying.strangers import stranger_findings
 from exporters.verifying.verify import ArchiveCheck
 from pipelines.site.ids import id_report
@@ -47,15 +50,18 @@ def proven_before(site: Site, scope: Scope) -> Iterator[Proven]:
         proven.close()
 
 
-def verify_site(site: Site, verification: Verification | None = None) -> Iterator[Finding]:
+def verify_site(
+    site: Site, verification: Verification | None = None, public_key: PublicKey | None = None
+) -> Iterator[Finding]:
     """Yield what is wrong; nothing, if all is well, and then everything in scope was read.
 
+    With `public_key`, each chain's documents must be signed by it.
     Memory stays bounded. Nothing is changed but what `verification` keeps of what was proven, which
     is forgotten at the end. Errors of the machine pass through.
     """
     check = verification or Verification()
     count = 0
-    for finding in _findings(site, check):
+    for finding in chain(_findings(site, check), _unsigned(site, check, public_key)):
         count += 1
         yield finding
     if not count and not check.was_stopped:
@@ -82,6 +88,18 @@ def _findings(site: Site, check: Verification) -> Iterator[Finding]:
             yield Finding(Problem.NOTHING, site.store.describe(), str(error), remedy)
             return
         yield from _archives(site, check, warehouse.holding, held, listing, scratch)
+
+
+def _unsigned(site: Site, check: Verification, public_key: PublicKey | None) -> Iterator[Finding]:
+    """What is not signed by the key, of the chains that there are."""
+    if public_key is None or check.was_stopped:
+        return
+    try:
+        held = _chains(site, "", None)
+    except ConfigError:  # that there is no archive was found
+        return
+    for chain_id in held:
+        yield from signature_findings(site.archive(chain_id), public_key, check.counts)
 
 
 @contextmanager

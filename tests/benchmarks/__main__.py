@@ -1,4 +1,4 @@
-"""`make bench`: every measurement in one run: load, splice, commits, plans, merging, Dagster."""
+"""`make bench`: all in one run: load, lake, splice, commits, plans, merging, Dagster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from tests.benchmarks import (
     commits,
     dagster_cost,
     exports,
+    lake,
     load,
     merge_simulation,
     merges,
@@ -15,6 +16,8 @@ from tests.benchmarks import (
 if __name__ == "__main__":
     print("Load with proof and parts\n")
     print(load.table(load.run()))
+    print("\nThe lake\n")
+    lake.main()
     print("\nSpliced range export\n")
     splice.main()
     print("\nCommitting to the log of a large warehouse\n")

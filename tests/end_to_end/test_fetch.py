@@ -101,6 +101,22 @@ def test_fetch_takes_the_address_of_strata_serve(site: Path, tmp_path: Path) -> 
         assert fetched(f"{served.url}/archive/", tmp_path / "two")["sha256"] == right
 
 
+def test_a_mirror_is_fetched_verified_and_fetched_from(site: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mirror"
+    with web_server(site / "archive") as url:
+        first = client("fetch", url, "--all", "--out", out, "--json")
+        again = client("fetch", url, "--all", "--out", out)
+    assert first.returncode == again.returncode == 0, first.stderr + again.stderr
+    (chain,) = json.loads(first.stdout)["chains"]
+    assert chain["zips"] == len(chain["fetched"]) == 30
+    (heading, row) = again.stdout.strip().splitlines()
+    assert heading.split() == ["chain", "ZIPs", "bytes", "fetched", *heading.split()[4:]]
+    assert row.split()[:6] == [KIT_CHAIN, "30", f"{chain['bytes']:,}", "0", "0", "0"]
+    strata(site, "verify", "--archive", str(out))
+    right = content_sha256(site / "exports" / NAME)
+    assert fetched(str(out), tmp_path / "range")["sha256"] == right
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[BucketServer]:
     with bucket_server() as server:

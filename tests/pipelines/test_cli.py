@@ -21,6 +21,7 @@ from pipelines.cli import main
 from pipelines.commands import display
 from pipelines.commands.group import COMMANDS
 from pipelines.settings import Settings
+from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
 from transforms.tables.registry import HISTORY_TABLES
@@ -407,7 +408,9 @@ def test_verify_says_how_far_it_is_where_it_takes_long(
 
     (tables,) = {line.rpartition(" of ")[2] for line in lines if " tables: " in line}
     assert f"verifying tables: {tables} of {tables}" in lines
-    assert lines[-1] == "verifying ZIPs: 30 of 30"
+    assert "verifying ZIPs: 30 of 30" in lines
+    whole = lines[-1].removeprefix("verifying files of the lake: ").split(" of ")
+    assert whole[0] == whole[1]
 
 
 def test_verify_leaves_with_5_where_something_is_gone(strata: Strata, settings: Settings) -> None:
@@ -523,3 +526,25 @@ def test_a_terminal_gets_colour_and_a_pipe_gets_plain_text(published: Settings) 
     assert b"\x1b[" in seen
     assert b"\x1b[" not in piped.stdout
     assert piped.stdout.split() == [b"height", b"1"]
+
+
+def test_an_archive_is_signed_where_a_key_is_set_and_verify_asks_for_it(
+    strata: Strata, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_segment(settings, 0)
+    assert strata("load").code == 0
+    assert strata("publish").code == 0
+    unsigned = strata("verify", "--key", PUBLIC_KEY, "--json")
+    assert unsigned.code == 5
+    assert {row["problem"] for row in unsigned.json["findings"]} == {"bad signature"}
+    (tmp_path / "strata.key").write_text(SECRET_KEY)
+    monkeypatch.setenv("STRATA_SIGNING_KEY", str(tmp_path / "strata.key"))
+    assert strata("publish").code == 0
+    assert strata("verify", "--key", PUBLIC_KEY).code == 0
+    assert strata("verify").code == 0
+    index = Path(settings.archive, KIT_CHAIN, "index.json.minisig")
+    index.write_bytes(index.read_bytes().replace(b"up to block", b"UP to block"))
+    altered = strata("verify", "--key", PUBLIC_KEY)
+    assert altered.code == 5
+    assert "is not what was signed" in " ".join(altered.out.split())
+    assert strata("verify", "--key", "nonsense").code not in (0, 5)

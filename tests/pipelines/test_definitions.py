@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,7 @@ def test_the_export_job_writes_the_zip_of_its_configuration(loaded: Site, tmp_pa
 
 
 def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> None:
+    loaded = Site(replace(loaded.settings, lake=False))
     publish_segments(loaded, blocks(0, 1))
     sound = execute(loaded, "verify")
     assert sound.success

@@ -50,6 +50,7 @@ class WrittenFile:
 
 def write_file(
     con: Connection,
+    proof: Connection,
     table: str,
     receipts: Sequence[Receipt],
     scratch: Path,
@@ -57,10 +58,11 @@ def write_file(
 ) -> WrittenFile:
     """Write a table over the segments of its receipts, which follow each other, and prove it.
 
-    `con` has the table as volumes store it (`stored_tables`). Without receipts, where no segment
-    has the table, the file has no rows and only our own columns. `spelling` is how names of columns
-    are written, by their lower case, where others were written so before: readers of Parquet do not
-    fold case. Raises `IntegrityError` where the file does not render to what the receipts say.
+    `con` has the table as volumes store it (`stored_tables`), `proof` reads what was written: to
+    open one takes longer than a small table. Without receipts, where no segment has the table, the
+    file has no rows and only our own columns. `spelling` is how names of columns are written, by
+    their lower case, where others were written so before: readers of Parquet do not fold case.
+    Raises `IntegrityError` where the file does not render to what the receipts say.
     """
     shape = shapes_of(receipts).get(table)
     columns = [
@@ -69,7 +71,7 @@ def write_file(
     ]
     path = scratch / f"{table}.parquet"
     con.execute(f"copy ({_rows(table, columns, receipts)}) to {quote_text(path)} ({_OPTIONS})")
-    with opened_file(path, scratch, receipts) as file:
+    with opened_file(path, scratch, receipts, proof) as file:
         for receipt, digest in file.digests():
             if digest != receipt.sha256:
                 raise IntegrityError(
@@ -161,6 +163,14 @@ class LakeFile:
         relation = self._con.sql(f"select * from {self._source}")  # noqa: S608 - quoted
         found = dict(zip(relation.columns, map(str, relation.types), strict=True))
         wanted = {column.name: _duck_type(column.type) for column in columns} | _OWN_TYPES
+        for name in sorted(found.keys() & wanted.keys()):
+            if found[name] != wanted[name]:
+                raise IntegrityError(
+                    f"{self._path.name} of the lake: column {name} is {found[name]} there, and "
+                    f"{wanted[name]} in its newest segment: where a column was retyped, readers "
+                    "would see other values, so nothing is added to this table; publish without "
+                    "the lake (STRATA_LAKE=0)"
+                )
         if found != wanted:
             other = sorted(set(found.items()) ^ set(wanted.items()))
             raise IntegrityError(f"{self._path.name} has other columns than its table: {other}")

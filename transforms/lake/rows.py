@@ -9,8 +9,9 @@ from pathlib import Path
 from threading import Lock
 
 from transforms.blocks import BlockRange
-from transforms.duck import Connection
+from transforms.duck import Connection, working_connection
 from transforms.lake.files import WrittenFile, write_file
+from transforms.scratch import scratch_folder
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 
@@ -24,6 +25,7 @@ class LakeRows:
 
     receipts: Sequence[Receipt]
     _con: Connection
+    _proof: Connection
     _writing: Lock = field(default_factory=Lock)
 
     def of(self, table: str, blocks: BlockRange) -> list[Receipt]:
@@ -41,12 +43,17 @@ class LakeRows:
     ) -> WrittenFile:
         """Write a table over these blocks, which are those of segments; see `write_file`."""
         with self._writing:
-            return write_file(self._con, table, self.of(table, blocks), scratch, spelling)
+            receipts = self.of(table, blocks)
+            return write_file(self._con, self._proof, table, receipts, scratch, spelling)
 
 
 @contextmanager
 def lake_rows(warehouse: Warehouse, receipts: Sequence[Receipt]) -> Iterator[LakeRows]:
     """Open the rows of the segments of these receipts, at least one, ascending."""
     hull = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.last)
-    with warehouse.stored_tables(hull) as con:
-        yield LakeRows(receipts, con)
+    with (
+        warehouse.stored_tables(hull) as con,
+        scratch_folder(warehouse.backing.scratch) as scratch,
+        working_connection(scratch) as proof,
+    ):
+        yield LakeRows(receipts, con, proof)

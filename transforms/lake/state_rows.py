@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from transforms.blocks import BlockRange
-from transforms.duck import Connection, Error, read_only_connection
+from transforms.duck import Connection, Error, read_only_connection, working_connection
 from transforms.errors import IntegrityError
 from transforms.lake.files import WrittenFile, write_file
 from transforms.scratch import scratch_folder
@@ -26,12 +26,14 @@ class StateRows:
     blocks: BlockRange
     receipts: Mapping[str, Receipt]
     _con: Connection
+    _proof: Connection
     _writing: Lock = field(default_factory=Lock)
 
     def write(self, table: str, scratch: Path, spelling: Mapping[str, str]) -> WrittenFile:
         """Write a table whole; see `write_file`."""
         with self._writing:
-            return write_file(self._con, table, [self.receipts[table]], scratch, spelling)
+            receipts = [self.receipts[table]]
+            return write_file(self._con, self._proof, table, receipts, scratch, spelling)
 
 
 def loaded_state(backing: Backing) -> tuple[BlockRange, Mapping[str, Receipt]] | None:
@@ -69,6 +71,7 @@ def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
         files.hold([volume.file]),
         scratch_folder(warehouse.backing.scratch) as scratch,
         read_only_connection(files.path(volume.file), threads=1, scratch=scratch) as con,
+        working_connection(scratch) as proof,
     ):
         receipts = read_receipts(con, "from strata.receipts", {})
-        yield StateRows(volume.blocks, {receipt.table: receipt for receipt in receipts}, con)
+        yield StateRows(volume.blocks, {receipt.table: receipt for receipt in receipts}, con, proof)

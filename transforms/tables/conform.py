@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from transforms.duck import quote_name, quote_text
+from transforms.quoting import quote_name, quote_text
 from transforms.tables.dialect import select_list
 from transforms.tables.registry import Column
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from transforms.duck import quote_files, quote_name, quote_text
+from transforms.quoting import quote_files, quote_name, quote_text
 
 # DuckDB's own default. Longer rows are legal (jsonb), so a load that meets one raises it.
 DEFAULT_MAX_LINE_BYTES = 2_000_000

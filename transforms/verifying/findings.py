@@ -37,6 +37,8 @@ class Problem(Enum):
     """A file of the lake that is whole, and not what its table's log or the receipts say."""
     BAD_LAKE_LOG = "bad log of the lake"
     """A log that cannot be read, or names what Strata did not write."""
+    BAD_SIGNATURE = "bad signature"
+    """A document that is not signed by the key that was named."""
     ORPHAN = "orphan"
     """A file that no document names."""
     NOT_PUBLISHED = "not published"

@@ -73,6 +73,14 @@ def opened(address: str) -> None:
         pass
 
 
+def arrived(door: FaultProxy, out: Path) -> Path:
+    """Where the bytes of orders over 14-20 lie until all have arrived."""
+    with opened_archive(door.url) as store:
+        entries = choose_chain(store, None).shard(0).entries
+    (entry,) = (e for e in entries if e.path.endswith("orders-14-20.zip"))
+    return FetchFolder(out).scratch / f"{entry.sha256}.part"
+
+
 def zips_asked(door: FaultProxy) -> list[str]:
     return [one for one in door.requests if one.endswith(".zip")]
 
@@ -197,12 +205,8 @@ def test_a_bit_that_flips_on_the_way_is_found_and_the_zip_fetched_again(
 def test_bytes_from_before_that_are_of_another_zip_do_no_harm(
     door: FaultProxy, right: bytes, out: Path
 ) -> None:
-    with opened_archive(door.url) as store:
-        entries = choose_chain(store, None).shard(0).entries
-    (entry,) = (e for e in entries if e.path.endswith("orders-14-20.zip"))
-    scratch = FetchFolder(out).scratch
-    scratch.mkdir(parents=True)
-    (scratch / f"{entry.sha256}.part").write_bytes(b"x" * 1000)
+    FetchFolder(out).scratch.mkdir(parents=True)
+    arrived(door, out).write_bytes(b"x" * 1000)
     assert fetch(door.url, out).path.read_bytes() == right
 
 
@@ -335,9 +339,8 @@ def test_who_was_killed_goes_on_with_what_had_arrived(
         assert process.poll() is None
     process.kill()
     process.wait()
-    (partial,) = (out / ".strata-scratch/fetch").glob("*.part")
-    held = partial.stat().st_size
     door.released.set()
+    held = arrived(door, out).stat().st_size
     asked: list[str] = []
     door.on_request = lambda request: asked.append(request.header("range"))
 

@@ -269,18 +269,20 @@ class PyarrowFilters:
         return ~found if asked.negated else found
 
 
-def _sql(asked: Filter, literal: Callable[[Value], str]) -> str:
+def _sql(asked: Filter, literal: Callable[[Value], str], *, lists: bool = True) -> str:
     joint = " and " if asked.is_and else " or "
-    return joint.join(f"({_sql_one(one, literal)})" for one in asked.comparisons)
+    return joint.join(f"({_sql_one(one, literal, lists)})" for one in asked.comparisons)
 
 
-def _sql_one(asked: Comparison, literal: Callable[[Value], str]) -> str:
+def _sql_one(asked: Comparison, literal: Callable[[Value], str], lists: bool) -> str:
     values = [literal(value) for value in asked.values]
     text = f'"{asked.column}" '
     if asked.operator == "is null":
         text += "is null"
     elif asked.operator == "between":
         text += f"between {values[0]} and {values[1]}"
+    elif asked.operator == "in" and not lists:
+        text = " or ".join(f"{text}= {value}" for value in values)
     elif asked.operator == "in":
         text += f"in ({', '.join(values)})"
     else:
@@ -316,7 +318,8 @@ class DeltaSqlFilters:
         self._builder = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(table)))
 
     def keys(self, asked: Filter) -> list[Key]:
-        where = _sql(asked, self._literal)
+        # `not in (a) or not in (b)` finds rows with NULL, too: DataFusion takes it for true.
+        where = _sql(asked, self._literal, lists=False)
         batches = self._builder.execute(f"select _segment, _row from t where {where}")
         found = pa.table(batches.read_all())
         return sorted(zip(found["_segment"].to_pylist(), found["_row"].to_pylist(), strict=True))

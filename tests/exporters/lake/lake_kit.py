@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import ZipFile
@@ -13,10 +13,11 @@ from pipelines.site.lake import publish_missing
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.hostile_tables import exact_segment
-from tests.lake_readers import CsvReceipt
+from tests.lake_readers import CsvReceipt, PyarrowLake, active_files
 from tests.pg_csv import Cell
 from tests.pipelines.kit import load
 from tests.segments_kit import build_segment, columns, table_rows
+from transforms.blocks import BlockRange
 from transforms.tables.registry import HISTORY_TABLES, known_table, known_tables
 
 __all__ = ["HISTORY_TABLES", "LakeSite"]
@@ -60,6 +61,30 @@ class LakeSite:
         with ZipFile(Path(self.site.settings.archive, self.chain, receipt.table, name)) as archive:
             (member,) = archive.namelist()
             return archive.read(member)
+
+    def files(self, table: str) -> list[str]:
+        """The names of a table's files, ascending by block."""
+        names = [path.name for path in active_files(self.folder / table)]
+        return sorted(names, key=lambda name: int(name.partition("-")[0]))
+
+    def spans(self, table: str) -> list[str]:
+        """The blocks that each file of a table is about, ascending."""
+        return [name.partition(".")[0] for name in self.files(table)]
+
+    def versions(self) -> dict[str, int]:
+        """The newest version of each table."""
+        logs = (path / "_delta_log" for path in self.folder.iterdir())
+        return {log.parent.name: len(list(log.glob("*.json"))) - 1 for log in logs}
+
+    def check(self, *segments: BlockRange) -> None:
+        """Hold every table of these segments, and of no others, against the published ZIPs."""
+        read = PyarrowLake(self.folder)
+        receipts = read.receipts()
+        wanted = {(table, one.first) for table in HISTORY_TABLES for one in segments}
+        assert len(receipts) == len(wanted)
+        assert {(one.table, one.first) for one in receipts} == wanted
+        for receipt in receipts:
+            assert read.csv(receipt) == self.zipped(receipt), (receipt.table, receipt.first)
 
 
 def lake_site(folder: Path, source: Path, *, batch: int = 3) -> LakeSite:
@@ -180,11 +205,11 @@ def odd_history(folder: Path) -> Path:
     """Seven segments with whatever loads and is hard to hold; returns their folder."""
     folder.mkdir(parents=True, exist_ok=True)
     exact_segment(folder, first=1, last=10)
-    _segment(
+    write_segment(
         folder, 11, {table: odd_rows(table, 11) for table in HISTORY_TABLES if table != "blocks"}
     )
     cells: Sequence[Cell] = (None, "", "x", 'a "quoted"\r\ncell', "\\x00", "1.50")
-    _segment(
+    write_segment(
         folder,
         21,
         {
@@ -193,7 +218,7 @@ def odd_history(folder: Path) -> Path:
         },
     )
     others = [name.swapcase() for name in ODD_NAMES]
-    _segment(
+    write_segment(
         folder,
         31,
         {
@@ -202,20 +227,25 @@ def odd_history(folder: Path) -> Path:
         },
     )
     lacking = [name for name in columns("deposits") if name not in ("amount", "status")]
-    _segment(folder, 41, {"deposits": (lacking, [[None] * len(lacking)])})
-    _segment(folder, 51, {}, version=6)
+    write_segment(folder, 41, {"deposits": (lacking, [[None] * len(lacking)])})
+    write_segment(folder, 51, {}, version=6)
     newer = {
         table: odd_rows(table, 61, 123) for table in ("orders", "trades", "rewards", "positions")
     }
-    _segment(folder, 61, newer, version=123)
+    write_segment(folder, 61, newer, version=123)
     return folder
 
 
-def _segment(
+def write_segment(
     folder: Path,
     first: int,
     tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[Cell]]]],
     version: int = 1,
-) -> None:
-    states = {table for table in known_tables(version) if table not in HISTORY_TABLES}
-    build_segment(folder, first=first, last=first + 9, version=version, tables=tables, omit=states)
+    *,
+    states: Collection[str] = (),
+) -> Path:
+    """Ten blocks; of the current state only the tables that are asked for."""
+    omit = {*known_tables(version)} - {*HISTORY_TABLES, *states}
+    return build_segment(
+        folder, first=first, last=first + 9, version=version, tables=tables, omit=omit
+    )

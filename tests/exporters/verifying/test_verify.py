@@ -73,9 +73,9 @@ def test_a_sound_archive_has_no_findings_and_every_zip_is_read(archive: Archive)
     assert {kind: count.read for kind, count in check.counts.rows()} == {
         Kind.ZIPS: 7,
         Kind.CSVS: 7,
-        Kind.DOCUMENTS: 4,
+        Kind.DOCUMENTS: 6,
         Kind.PAGES: 5,
-        Kind.HASH_FILES: 8,
+        Kind.HASH_FILES: 9,
         Kind.BYTES: sum(entry.bytes for entry in archive.shard(0).entries),
     }
     assert list(check.counts.unread()) == []
@@ -189,7 +189,15 @@ def test_a_window_that_is_not_its_segments_joined_is_found_and_replaced(
     assert found(archive) == []
 
 
-DOCUMENTS = ["index.json", "index.html", "index/000000000.sha256", "index/000000000.html"]
+DOCUMENTS = [
+    "SHA256SUMS",
+    "feed.xml",
+    "latest.json",
+    "index.json",
+    "index.html",
+    "index/000000000.sha256",
+    "index/000000000.html",
+]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)

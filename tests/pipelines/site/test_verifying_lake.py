@@ -20,9 +20,14 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
 
 from pipelines.site.site import Site
+from pipelines.site.verifying import verify_site
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed
-from tests.segments_kit import table_rows
+from tests.s3_kit import bucket_server
+from tests.segments_kit import KIT_CHAIN, table_rows
+from transforms.verifying.counts import Kind
+from transforms.verifying.proven import Proven
+from transforms.verifying.verification import Verification
 
 CHECK = ("lake", "verify")
 WEEK = 7 * 24 * 3600.0
@@ -283,6 +288,42 @@ def test_a_log_that_is_lost_or_damaged_is_made_again(place: Place, table: str, d
     assert place.verify()[0] == 0
 
 
+def test_a_log_is_read_from_its_checkpoint_like_from_its_commits(place: Place) -> None:
+    log = place.lake / "orders" / "_delta_log"
+    DeltaTable(log.parent).create_checkpoint()
+    (log / f"{0:020}.json").unlink()
+    assert found(place) == []
+    path = orders(place)
+    statistics = json.loads(stored_statistics(place, "orders", path.name))
+    name(place, "orders", path, json.dumps({**statistics, "numRecords": 1}))
+    DeltaTable(log.parent).create_checkpoint()
+    assert found(place) == [("bad file of the lake", f"orders/{path.name}")]
+
+
+def test_rows_that_another_engine_deleted_by_a_vector_are_found_and_come_back(
+    place: Place,
+) -> None:
+    path, log = orders(place), place.lake / "orders" / "_delta_log"
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+    added = {
+        "path": path.name,
+        "partitionValues": {},
+        "size": path.stat().st_size,
+        "modificationTime": 1,
+        "dataChange": True,
+        "stats": stored_statistics(place, "orders", path.name),
+        "deletionVector": {**vector, "sizeInBytes": 40, "cardinality": 6},
+    }
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    removed = {"path": path.name, "deletionTimestamp": 1, "dataChange": True}
+    number = int(max(log.glob("*.json")).stem) + 1
+    actions = [{"protocol": protocol}, {"remove": removed}, {"add": added}]
+    (log / f"{number:020}.json").write_text("".join(f"{json.dumps(one)}\n" for one in actions))
+    assert ("bad log of the lake", "orders/_delta_log") in found(place)
+    mended(place, log, *CHECK)
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_a_bit_that_flips_in_a_log_is_found_or_changes_nothing_for_its_readers(
     place: Place, seed: int
@@ -342,12 +383,16 @@ def test_published_segments_that_a_table_lacks_are_found_and_added(
 def test_segments_of_the_lake_that_are_not_published_are_found_and_published(
     place: Place,
 ) -> None:
+    before = place.archive.parent / "before"
+    shutil.copytree(place.chain, before, ignore=shutil.ignore_patterns("lake"))
     make_segment(place.settings, 3)
     load(place.site)
-    place.run("lake", "publish")
-    (row,) = place.json(*CHECK)[1]["findings"]
-    assert "blocks 31-40 are in the lake, and not published as ZIPs" in row["what"]
-    assert len(place.verify()[1]["findings"]) == 1
+    place.run("publish")
+    place.lake.rename(before / "lake")
+    shutil.rmtree(place.chain)
+    before.rename(place.chain)  # the ZIPs are those of an older backup
+    found_rows = place.json(*CHECK)[1]["findings"]
+    assert "blocks 31-40 are in the lake, and not published as ZIPs" in str(found_rows)
     mended(place, place.chain)
 
 
@@ -433,3 +478,55 @@ def test_what_was_corrected_or_merged_stays_for_readers_and_is_no_finding(place:
     (foreign,) = place.lake.glob("orders/part-*.parquet")
     aged(foreign, 3 * 3600)
     assert place.verify()[0] == 0
+
+
+# --- buckets, and going on -----------------------------------------------------------------------
+
+
+def test_a_lake_in_a_bucket_is_read_and_corrected_likewise(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bucket_server() as server:
+        bucket = server.bucket()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        monkeypatch.setenv("STRATA_ARCHIVE", f"s3://{bucket}/exports")
+        place.run("publish")
+        assert place.json(*CHECK)[1]["findings"] == []
+        keys = [
+            item["Key"]
+            for table in ("orders", "receipts")
+            for item in server.client.list_objects_v2(
+                Bucket=bucket, Prefix=f"exports/{KIT_CHAIN}/lake/{table}/1-30."
+            )["Contents"]
+        ]
+        server.client.delete_object(Bucket=bucket, Key=keys[0])
+        server.client.put_object(Bucket=bucket, Key=keys[1], Body=b"PAR1")
+        said = place.json(*CHECK)[1]
+        places = {row["problem"]: row["where"] for row in said["findings"]}
+        assert places["missing"] == f"s3://{bucket}/{keys[0]}"
+        assert places["altered"] == f"s3://{bucket}/{keys[1]}"
+        for command in advised(said):
+            place.run(*command[1:])
+        assert place.json(*CHECK)[1]["findings"] == []
+
+
+def test_a_check_that_was_interrupted_goes_on_with_the_lake(place: Place) -> None:
+    proven = Proven()
+    first = Verification(proven=proven, progress=_interrupt_after(20))
+    with pytest.raises(KeyboardInterrupt):
+        list(verify_site(place.site, first))
+    second = Verification(proven=proven)
+    assert list(verify_site(place.site, second)) == []
+    files, csvs = second.counts[Kind.LAKE_FILES], second.counts[Kind.LAKE_CSVS]
+    # The first two are receipts, which are always read; what was read last was not kept yet.
+    assert files.earlier >= 17
+    assert files.read + files.earlier == files.expected
+    assert csvs.read + csvs.earlier == csvs.expected
+
+
+def _interrupt_after(number: int) -> Callable[[str, int, int], None]:
+    def progress(what: str, done: int, _total: int) -> None:
+        if what == Kind.LAKE_FILES and done == number:
+            raise KeyboardInterrupt
+
+    return progress

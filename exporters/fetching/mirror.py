@@ -1,0 +1,240 @@
+"""A whole archive, fetched: a mirror, which is an archive itself.
+
+ZIPs and their hash files are fetched, the ledger and the shards of the index are copied to the
+byte, and what follows from these (the index, pages, lists) is made anew, as any publisher would:
+each shard after its ZIPs, everything else after the shards. So whoever is killed leaves a smaller
+archive and never a wrong one. A ZIP that was replaced, which the ledger says, takes the place of
+the old one just before its shard.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from exporters.archive.archive import Archive, update
+from exporters.archive.documents import refresh
+from exporters.archive.entries import Entry
+from exporters.archive.hash_file import put_hash_file
+from exporters.archive.ledger import LEDGER, LEDGER_COPY, Replacement, replacements, right_ledger
+from exporters.archive.shards import Shard, shard_path
+from exporters.exports.copies import DamagedCopyError, no_other_copy
+from exporters.exports.published import published_copy
+from exporters.fetching.downloads import Downloads
+from exporters.fetching.folder import FetchFolder
+from exporters.fetching.progress import JOBS, Progress, no_progress
+from transforms.errors import ConfigError, IntegrityError
+from transforms.files import commit_file, new_file
+
+_JSON = "application/json"
+# Documents are brought up to date when that has cost less than so much of the time since then.
+_REFRESH_SHARE = 0.05
+_MOST_PENDING = 64
+_UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedZip:
+    """A ZIP that was another one before, and why, by the ledger (None: it does not say)."""
+
+    entry: Entry
+    old_sha256: str
+    event: Replacement | None
+
+
+@dataclass(slots=True)
+class Mirrored:
+    """What came of it: `fetched` are paths below the chain's folder.
+
+    `failures` are the ZIPs that the archive lacks, or has other ones of than its index says; the
+    shards that have them were left as they were.
+    """
+
+    chain_id: str
+    zips: int = 0
+    bytes: int = 0
+    fetched: list[str] = field(default_factory=list)
+    fetched_bytes: int = 0
+    replaced: list[ReplacedZip] = field(default_factory=list)
+    failures: list[DamagedCopyError] = field(default_factory=list)
+    documents: int = 0
+    seconds: float = 0.0
+
+
+def mirror(
+    source: Archive, out: Path, *, jobs: int = JOBS, progress: Progress = no_progress
+) -> Mirrored:
+    """Make the archive in the folder `out` what `source` is; run again, only what is new comes.
+
+    Raises `IntegrityError` where a document of the archive is damaged, `BusyError` where another
+    process fetches into the folder; and errors of the machine.
+    """
+    held = source.store.path("index.html")
+    if held is not None and held.parent.resolve() == out.resolve():
+        raise ConfigError(f"{out} is the archive itself: name another folder with --out")
+    with FetchFolder(out).opened() as folder:
+        return _Mirror(source, folder, jobs, progress).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """A shard whose ZIPs are all there; those in `replaced` wait to take the place of others."""
+
+    number: int
+    data: bytes
+    replaced: Sequence[ReplacedZip]
+
+
+@dataclass(slots=True)
+class _Mirror:
+    source: Archive
+    folder: FetchFolder
+    jobs: int
+    progress: Progress
+    _finished: list[_Finished] = field(default_factory=list)
+    _refreshed: float = 0.0
+    _refresh_seconds: float = 0.0
+
+    def run(self) -> Mirrored:
+        begun, found = time.monotonic(), Mirrored(self.source.chain_id)
+        index = self.source.index()
+        total = sum(sums.bytes + sums.window_bytes for sums in index.tables.values())
+        with self.progress("fetching", total) as advance:
+            downloads = Downloads(self.source, self.folder.scratch, advance)
+            try:
+                for number in index.lines:
+                    self._shard(number, downloads, found)
+                    if self._is_time():
+                        self._commit(found)
+            except BaseException:
+                if self._finished:  # whatever went wrong, up to here it is an archive
+                    self._commit(found)
+                raise
+        self._ledger()
+        self._commit(found)
+        found.seconds = time.monotonic() - begun
+        return found
+
+    @property
+    def _local(self) -> Archive:
+        return Archive(self.folder.store, self.source.chain_id)
+
+    def _shard(self, number: int, downloads: Downloads, found: Mirrored) -> None:
+        path = shard_path(number)
+        data = self.source.read(path)
+        if data is None:
+            place = self.source.place(path)
+            raise IntegrityError(f"{place} is not there, but the index names it: tell its keeper")
+        entries = self.source.parse_shard(number, data).entries
+        before = {entry.path: entry for entry in self._held_shard(number).entries}
+        lacking = list(self._lacking(entries, downloads, found))
+        old = [e for e in lacking if e.path in before and before[e.path].sha256 != e.sha256]
+        if old:
+            self._ledger()  # before the ZIPs that it tells of
+        failures = downloads.on_each(
+            lambda entry: self._fetch(entry, old, downloads), lacking, self.jobs
+        )
+        if any(failures):
+            found.failures.extend(failure for failure in failures if failure)
+            return
+        replaced = [ReplacedZip(one, before[one.path].sha256, None) for one in old]
+        if data != self._local.read(path):
+            self._finished.append(_Finished(number, data, replaced))
+
+    def _is_time(self) -> bool:
+        since = time.monotonic() - self._refreshed
+        is_cheap = self._refresh_seconds < since * _REFRESH_SHARE
+        return bool(self._finished) and (is_cheap or len(self._finished) >= _MOST_PENDING)
+
+    def _commit(self, found: Mirrored) -> None:
+        """Write the shards whose ZIPs are there, and what follows from them."""
+        begun = time.monotonic()
+        for shard in self._finished:
+            self._remember(shard.number)
+            found.replaced.extend(self._replace(shard.replaced))
+            key, data = self._local.key(shard_path(shard.number)), shard.data
+            update(self.folder.store, key, partial(_always, data), _JSON)
+        self._finished.clear()
+        found.documents += refresh(self._local, self._unfinished())
+        self._unfinished_file.unlink(missing_ok=True)
+        self._refreshed = time.monotonic()
+        self._refresh_seconds = self._refreshed - begun
+
+    def _held_shard(self, number: int) -> Shard:
+        try:
+            return self._local.shard(number)
+        except IntegrityError:  # it is written anew
+            return Shard(self.source.chain_id, number)
+
+    def _lacking(
+        self, entries: Iterable[Entry], downloads: Downloads, found: Mirrored
+    ) -> Iterator[Entry]:
+        """The ZIPs that are not there as the index says; those that are count as done."""
+        for entry in entries:
+            found.zips += 1
+            found.bytes += entry.bytes
+            try:
+                published_copy(self._local, entry, self.folder.proofs, no_other_copy).prove()
+            except DamagedCopyError:
+                found.fetched.append(entry.path)
+                found.fetched_bytes += entry.bytes - downloads.held(entry)
+                downloads.advance(downloads.held(entry))
+                yield entry
+            else:
+                downloads.advance(entry.bytes)
+                if self._local.store.head(self._local.key(f"{entry.path}.sha256")) is None:
+                    put_hash_file(self._local, entry)
+
+    def _fetch(
+        self, entry: Entry, old: Sequence[Entry], downloads: Downloads
+    ) -> DamagedCopyError | None:
+        try:
+            if entry in old:
+                downloads.fetch(entry, self._waiting(entry))
+            else:
+                self.folder.take(downloads, self.source.chain_id, entry)
+                put_hash_file(self._local, entry)
+        except DamagedCopyError as damage:
+            return damage
+        return None
+
+    def _waiting(self, entry: Entry) -> Path:
+        """Where a ZIP that takes the place of another waits for its shard."""
+        return self.folder.scratch / f"{entry.sha256}.zip"
+
+    def _replace(self, waiting: Iterable[ReplacedZip]) -> Iterator[ReplacedZip]:
+        """Put ZIPs in the place of others; gives them with what the ledger says of it."""
+        told = {(event.path, event.new_sha256): event for event in replacements(self._local)}
+        for one in waiting:
+            path = one.entry.path
+            commit_file(self._waiting(one.entry), self.folder.store.path(self._local.key(path)))
+            put_hash_file(self._local, one.entry)
+            yield replace(one, event=told.get((path, one.entry.sha256)))
+
+    def _ledger(self) -> None:
+        """Have the ledger that the archive has, in both copies."""
+        wanted = right_ledger(self.source)
+        if wanted is not None:
+            for name in (LEDGER_COPY, LEDGER):
+                update(self.folder.store, self._local.key(name), partial(_always, wanted), _JSON)
+
+    def _remember(self, number: int) -> None:
+        """Write down that documents do not follow from a shard yet, in case of a kill."""
+        numbers = {*self._unfinished(), number}
+        with new_file(self._unfinished_file) as file:
+            file.write("".join(f"{one}\n" for one in sorted(numbers)).encode())
+
+    @property
+    def _unfinished_file(self) -> Path:
+        return self.folder.scratch / f"{_UNFINISHED}-{self.source.chain_id}"
+
+    def _unfinished(self) -> list[int]:
+        path = self._unfinished_file
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def _always(data: bytes, _before: bytes | None) -> bytes:
+    return data

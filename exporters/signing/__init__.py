@@ -1,0 +1,1 @@
+"""Signatures of published documents, in the format of minisign; nothing of the server's."""

@@ -1,0 +1,1 @@
+"""Strata: a trading network's history in notebooks and programs."""

@@ -1,0 +1,249 @@
+"""A mirror: an archive that follows another one, whatever happens on the way."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from exporters.archive.archive import Archive
+from exporters.archive.ledger import LEDGER, replacements
+from exporters.exports.proofs import Proofs
+from exporters.fetching.mirror import Mirrored, mirror
+from exporters.fetching.places import choose_chain, opened_archive
+from exporters.fetching.range_fetch import fetch_range
+from exporters.publishing.publish import publish_zips
+from exporters.publishing.replace import Correction
+from exporters.publishing.windows import window_request, windows_over
+from exporters.verifying.verify import verify_archive
+from tests.archive_kit import CHAIN, THREE, contents, part_request, segment_requests
+from tests.exporters.fetching.archives import make_archive
+from tests.fault_proxy import STALL, FaultProxy, Request
+from tests.web_kit import web_server
+from transforms.blocks import BlockRange
+from transforms.errors import ConfigError
+from transforms.stores.folder import FolderStore
+
+TYPO = Correction("a wrong price in block 12", datetime(2026, 1, 31, 12, tzinfo=UTC))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of several shards."""
+    folder = tmp_path_factory.mktemp("model")
+    archive = make_archive(folder)
+    for first in (20_001, 40_001, 60_001):
+        requests = segment_requests(folder, first, first + 9, THREE)
+        publish_zips(Archive(FolderStore(archive), CHAIN), requests)
+    return archive
+
+
+@pytest.fixture
+def archive(model: Path, tmp_path: Path) -> Archive:
+    return Archive(FolderStore(shutil.copytree(model, tmp_path / "source")), CHAIN)
+
+
+@pytest.fixture
+def door(archive: Archive, tmp_path: Path) -> Iterator[FaultProxy]:
+    with web_server(tmp_path / "source") as url:
+        proxy = FaultProxy(url)
+        yield proxy
+        proxy.stop()
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "mirror"
+
+
+def mirrored(address: str, out: Path) -> Mirrored:
+    with opened_archive(address) as store:
+        return mirror(choose_chain(store, None), out, jobs=3)
+
+
+def findings(out: Path) -> list[str]:
+    local = Archive(FolderStore(out), CHAIN)
+    return [f"{one.place}: {one.what}" for one in verify_archive(local)]
+
+
+def zips_asked(door: FaultProxy) -> list[str]:
+    return [one for one in door.requests if one.endswith(".zip")]
+
+
+def test_a_mirror_is_what_the_archive_is_and_sound(
+    door: FaultProxy, archive: Archive, out: Path
+) -> None:
+    found = mirrored(door.url, out)
+    assert contents(FolderStore(out)) == contents(archive.store)
+    assert findings(out) == []
+    names = [info.key for info in archive.store.list() if info.key.endswith(".zip")]
+    assert found.zips == len(found.fetched) == len(zips_asked(door)) == len(names)
+    assert found.fetched_bytes == found.bytes
+
+
+def test_a_range_is_fetched_from_a_mirror(model: Path, out: Path, tmp_path: Path) -> None:
+    mirrored(str(model), out)
+    ranges = [
+        fetch_range(Archive(FolderStore(place), CHAIN), "orders", 1, 30, tmp_path / place.name)
+        for place in (model, out)
+    ]
+    assert ranges[0].sha256 == ranges[1].sha256
+
+
+def test_run_again_it_fetches_only_what_is_new(
+    door: FaultProxy, archive: Archive, out: Path, tmp_path: Path
+) -> None:
+    mirrored(door.url, out)
+    door.requests.clear()
+    again = mirrored(door.url, out)
+    assert (again.fetched, again.documents, zips_asked(door)) == ([], 0, [])
+
+    publish_zips(archive, segment_requests(tmp_path, 60_011, 60_020, THREE))
+    third = mirrored(door.url, out)
+
+    assert len(third.fetched) == len(zips_asked(door)) == 3
+    assert contents(FolderStore(out)) == contents(archive.store)
+
+
+def test_what_was_lost_or_damaged_in_a_mirror_is_fetched_again(
+    door: FaultProxy, archive: Archive, out: Path
+) -> None:
+    mirrored(door.url, out)
+    lost, damaged = (out / f"{CHAIN}/trades/{CHAIN}-trades-{x}.zip" for x in ("1-10", "14-20"))
+    lost.unlink()
+    damaged.write_bytes(b"damaged")
+    lost.with_name(f"{lost.name}.sha256").unlink()
+    (out / CHAIN / "index" / "000020000.json").write_text("{}")
+    (out / CHAIN / "index.html").unlink()
+
+    assert len(mirrored(door.url, out).fetched) == 2
+
+    assert contents(FolderStore(out)) == contents(archive.store)
+
+
+def replace_orders(archive: Archive, folder: Path) -> None:
+    """Put other orders over 11-13 there, and the window that holds them, as the manual says."""
+    corrected = part_request(folder, "orders", 11, 13, salt="corrected")
+    report = publish_zips(archive, [corrected], correction=TYPO)
+    assert not report.failed
+    windows = [
+        window_request(archive, w, Proofs())
+        for w in windows_over(archive, "orders", BlockRange(11, 13))
+    ]
+    publish_zips(archive, windows, correction=TYPO)
+
+
+def test_a_file_that_was_replaced_is_fetched_again_and_said(
+    door: FaultProxy, archive: Archive, out: Path, tmp_path: Path
+) -> None:
+    mirrored(door.url, out)
+    replace_orders(archive, tmp_path)
+
+    found = mirrored(door.url, out)
+
+    assert [one.entry.path.rpartition("/")[2] for one in found.replaced] == [
+        f"{CHAIN}-orders-1-13.zip",
+        f"{CHAIN}-orders-11-13.zip",
+    ]
+    assert {one.event.reason for one in found.replaced if one.event} == {TYPO.reason}
+    assert contents(FolderStore(out)) == contents(archive.store)
+    assert len(replacements(Archive(FolderStore(out), CHAIN))) == 2
+    assert findings(out) == []
+
+
+def refuse_from(number: int, request: Request) -> str:
+    return "403 No" if request.number >= number else ""
+
+
+def test_wherever_it_ends_there_is_a_smaller_archive_and_the_next_run_goes_on(
+    door: FaultProxy, archive: Archive, out: Path
+) -> None:
+    mirrored(door.url, out)
+    count = len(door.requests)
+    for last in range(3, count, 15):
+        shutil.rmtree(out)
+        begin = len(door.requests)
+        door.on_request = partial(refuse_from, begin + last)
+        with pytest.raises(ConfigError, match="is refused"):
+            mirrored(door.url, out)
+        if (out / "chains.json").exists():
+            assert findings(out) == [], last
+    door.on_request = lambda _: ""
+    assert mirrored(door.url, out).zips == 70
+    assert contents(FolderStore(out)) == contents(archive.store)
+
+
+_MIRROR = """
+import sys
+from pathlib import Path
+from tests.exporters.fetching.test_mirror import mirrored
+mirrored(sys.argv[1], Path(sys.argv[2]))
+"""
+
+
+def test_a_mirror_that_is_killed_is_a_smaller_archive(
+    door: FaultProxy, archive: Archive, out: Path
+) -> None:
+    reached = threading.Event()
+
+    def stall(request: Request) -> str:
+        if "trades-40001" not in request.path:
+            return ""
+        reached.set()
+        return STALL
+
+    door.on_request = stall
+    with subprocess.Popen([sys.executable, "-c", _MIRROR, door.url, str(out)]) as process:
+        assert reached.wait(60)
+        process.kill()
+    assert findings(out) == []
+    door.released.set()
+    door.on_request = lambda _: ""
+    mirrored(door.url, out)
+    assert contents(FolderStore(out)) == contents(archive.store)
+
+
+def test_where_it_ends_amid_replacing_it_is_still_an_archive(
+    door: FaultProxy, archive: Archive, out: Path, tmp_path: Path
+) -> None:
+    mirrored(door.url, out)
+    before = shutil.copytree(out, tmp_path / "before")
+    replace_orders(archive, tmp_path)
+
+    def refuse(request: Request) -> str:
+        return "403 No" if request.path.endswith("orders-11-13.zip") else ""
+
+    door.on_request = refuse
+    with pytest.raises(ConfigError, match="is refused"):
+        mirrored(door.url, out)
+    assert [one for one in findings(out) if LEDGER not in one and "index.html" not in one] == []
+    zips = {k: v for k, v in contents(FolderStore(out)).items() if k.endswith(".zip")}
+    assert zips.items() <= contents(FolderStore(before)).items()
+    door.on_request = lambda _: ""
+    mirrored(door.url, out)
+    assert contents(FolderStore(out)) == contents(archive.store)
+
+
+def test_a_zip_that_the_archive_lacks_keeps_only_its_shard_back(
+    door: FaultProxy, archive: Archive, out: Path
+) -> None:
+    place = archive.store.path(f"{CHAIN}/trades/{CHAIN}-trades-20001-20010.zip")
+    assert place is not None
+    place.unlink()
+    found = mirrored(door.url, out)
+    (failure,) = found.failures
+    assert "trades-20001-20010.zip is not there, but the index names it" in str(failure)
+    assert findings(out) == []
+    assert list(Archive(FolderStore(out), CHAIN).index().lines) == [0, 2, 3]
+
+
+def test_an_archive_is_no_mirror_of_itself(archive: Archive, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is the archive itself"):
+        mirror(archive, tmp_path / "source")

@@ -1,0 +1,67 @@
+"""A publisher among several: batches cut at random, each put upon the newest version of a table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+from pathlib import Path
+
+from exporters.archive.archive import Archive
+from exporters.lake.delta import AddedFile
+from exporters.lake.lake import FileName, Lake
+from exporters.lake.tables import LakeTable
+from exporters.lake.trying import versions
+from transforms.blocks import BlockRange, contiguous_runs
+from transforms.stores.opening import open_store
+from transforms.stores.store import LostRaceError
+
+BLOCKS = 2
+CHAIN = "net-1"
+
+
+def segments(count: int) -> list[BlockRange]:
+    """So many segments, from block 1 on."""
+    return [BlockRange(n * BLOCKS + 1, (n + 1) * BLOCKS) for n in range(count)]
+
+
+def lake_at(place: str) -> Lake:
+    """The lake of an archive."""
+    return Lake(Archive(open_store(place), CHAIN))
+
+
+def publish(
+    place: str, environment: dict[str, str], seed: int, commits: int, count: int, told: Path
+) -> None:
+    """Commit so often; `told` is where the names of the committed files and the races stand."""
+    os.environ.update(environment)
+    dice, table = random.Random(seed), LakeTable(lake_at(place), "orders")
+    named: list[str] = []
+    lost = 0
+    for _ in range(commits):
+        start = dice.randrange(count)
+        wanted = segments(count)[start : start + dice.randint(1, 3)]
+        for version in versions(table):
+            assert version is not None
+            missing = version.lacks(wanted)
+            if not missing:
+                start = dice.randrange(count)
+                wanted = segments(count)[start : start + dice.randint(1, 3)]
+                continue
+            added = [_file(run) for run in contiguous_runs(missing)]
+            try:
+                table.commit(version, added, ())
+            except LostRaceError:
+                lost += 1
+                continue
+            named += [file.name for file in added]
+            break
+    told.write_text(json.dumps({"named": named, "lost": lost}))
+
+
+def _file(blocks: BlockRange) -> AddedFile:
+    name = FileName.of(blocks, hashlib.sha256(str(blocks).encode()).hexdigest())
+    ends = {"_segment": blocks.first}
+    statistics = {"numRecords": 1, "minValues": ends, "maxValues": ends, "nullCount": {}}
+    return AddedFile(str(name), 10, json.dumps(statistics))

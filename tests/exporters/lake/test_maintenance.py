@@ -1,0 +1,256 @@
+"""What a lake holds is kept few, new and right: merging, sweeping, current state, corrections."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from exporters.lake.lake import Lake
+from exporters.lake.loaded import rows_over
+from exporters.lake.maintenance import merge_lake, sweep_lake
+from exporters.publishing.replace import Correction
+from pipelines.site.lake import replace_in_lake
+from pipelines.site.publishing import replace_published
+from tests.exporters.lake.lake_kit import HISTORY_TABLES, LakeSite, lake_site, write_segment
+from tests.lake_readers import log_actions
+from tests.pipelines.kit import blocks
+from tests.segments_kit import table_rows
+from transforms.warehouse.merge_plan import MergeLimits
+
+ALL = blocks(0, 1, 2, 3)
+_SMALL = MergeLimits(100_000, 3)
+WHY = Correction("the node had dumped another row", datetime(2026, 1, 2, tzinfo=UTC))
+
+
+def _source(folder: Path, *, reference: str = "as it was") -> Path:
+    """Four segments, each with orders and one party more than the one before."""
+    for number in range(4):
+        first = number * 10 + 1
+        cells = {"reference": reference if number == 2 else "same", "expires_at": "infinity"}
+        tables = {
+            "orders": table_rows("orders", cells, {"price": "9" * 78}, first=first),
+            "parties": table_rows("parties", *[{}] * (number + 1), first=first),
+        }
+        write_segment(folder, first, tables, states=["parties"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
+    """Four segments, each in files of its own."""
+    folder = tmp_path_factory.mktemp("loaded")
+    made = lake_site(folder, _source(folder / "source"), batch=1)
+    made.load()
+    made.publish_zips()
+    assert not made.publish().refused
+    return made
+
+
+@pytest.fixture(scope="module")
+def corrected(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
+    """The same blocks with another row of orders in the third segment."""
+    folder = tmp_path_factory.mktemp("corrected")
+    made = lake_site(folder, _source(folder / "source", reference="as it is"), batch=1)
+    made.load()
+    return made
+
+
+@pytest.fixture
+def lake(loaded: LakeSite, tmp_path: Path) -> LakeSite:
+    """The same once more, to be changed."""
+    archive = shutil.copytree(loaded.site.settings.archive, tmp_path / "archive")
+    return loaded.elsewhere(archive, batch=1)
+
+
+def _merge(lake: LakeSite) -> int:
+    place = Lake(lake.site.archive(lake.chain))
+    opened = partial(rows_over, place, lake.site.warehouse, lake.site.scratch())
+    return merge_lake(place, opened, lake.site.scratch(), _SMALL)
+
+
+def _sweep(lake: LakeSite) -> list[str]:
+    return sweep_lake(Lake(lake.site.archive(lake.chain)))
+
+
+def _rows(lake: LakeSite, table: str, version: int | None = None) -> pl.DataFrame:
+    frame = pl.scan_delta(str(lake.folder / table), version=version).drop("_raw", strict=False)
+    return frame.sort("_segment", maintain_order=True).collect()
+
+
+def test_merging_leaves_fewer_files_in_one_version_and_the_same_rows(lake: LakeSite) -> None:
+    tables = (*HISTORY_TABLES, "receipts")
+    before, rows = lake.versions(), {table: _rows(lake, table) for table in tables}
+
+    fewer = _merge(lake)
+
+    after = lake.versions()
+    merged = {table for table in tables if after[table] > before[table]}
+    assert {"receipts", "orders", "blocks"} <= merged
+    assert fewer == sum(4 - len(lake.files(table)) for table in tables)
+    for table in tables:
+        assert _rows(lake, table).equals(rows[table])
+        assert _rows(lake, table, before[table]).equals(rows[table])  # who reads it goes on
+    for table in merged:
+        assert after[table] == before[table] + 1
+        changed = [
+            action[kind]["dataChange"]
+            for action in log_actions(lake.folder / table)
+            for kind in ("add", "remove")
+            if kind in action
+        ]
+        assert changed == [True] * 4 + [False] * 5
+    assert _merge(lake) == 0
+    lake.check(*ALL)
+    assert lake.publish().added == ()
+
+
+def test_a_warehouse_with_other_rows_merges_nothing_that_has_them(
+    lake: LakeSite, corrected: LakeSite
+) -> None:
+    before = lake.versions()
+    other = corrected.elsewhere(Path(lake.site.settings.archive))
+
+    assert _merge(other) == 0
+
+    assert lake.versions() == before
+
+
+def _age(lake: LakeSite, table: str) -> None:
+    """Let everything in a table be of eight days ago, its log too."""
+    old = time.time() - 8 * 24 * 3600
+    for path in (lake.folder / table).rglob("*"):
+        if path.suffix == ".json":
+            text = re.sub(
+                r'"(deletionTimestamp|timestamp|modificationTime)":\d+',
+                lambda found: f'"{found[1]}":{int(old * 1000)}',
+                path.read_text(),
+            )
+            path.chmod(0o644)
+            path.write_text(text)
+        os.utime(path, (old, old))
+
+
+def test_what_was_merged_is_removed_a_week_later_and_not_before(lake: LakeSite) -> None:
+    old = lake.files("orders")
+    _merge(lake)
+    new = lake.files("orders")
+    assert len(new) < len(old)
+    assert _sweep(lake) == []
+
+    _age(lake, "orders")
+
+    gone = {f"lake/orders/{name}" for name in set(old) - set(new)}
+    assert set(_sweep(lake)) == gone
+    there = {path.name for path in (lake.folder / "orders").glob("*.parquet")}
+    assert there == set(new)
+    assert _sweep(lake) == []
+    lake.check(*ALL)
+
+
+def test_files_that_nobody_names_are_removed_a_week_later_if_they_are_ours(lake: LakeSite) -> None:
+    trades = lake.folder / "trades"
+    ours = trades / "41-50.0123456789abcdef.parquet"
+    theirs = (trades / "notes.parquet", trades / "readme.txt")
+    for path in (ours, *theirs):
+        path.write_bytes(b"left over")
+    assert _sweep(lake) == []
+
+    _age(lake, "trades")
+
+    assert _sweep(lake) == ["lake/trades/41-50.0123456789abcdef.parquet"]
+    assert not ours.exists()
+    assert all(path.exists() for path in theirs)
+    lake.check(*ALL)
+
+
+def test_current_state_is_that_of_the_newest_segment_whoever_publishes_then(
+    lake: LakeSite, tmp_path: Path
+) -> None:
+    assert lake.spans("parties") == ["31-40"]
+    assert len(_rows(lake, "parties")) == 4
+    older = lake_site(tmp_path / "older", tmp_path / "few", batch=1)
+    write_segment(tmp_path / "few", 1, {"parties": table_rows("parties", {})}, states=["parties"])
+    older.load()
+    before = lake.versions()
+
+    replace(older, site=older.elsewhere(Path(lake.site.settings.archive)).site).publish()
+
+    assert lake.versions() == before
+    assert len(_rows(lake, "parties")) == 4
+
+
+def test_newer_current_state_takes_the_place_of_the_older_in_one_version(tmp_path: Path) -> None:
+    lake = lake_site(tmp_path, tmp_path / "source", batch=1)
+    for number in range(2):
+        first = number * 10 + 1
+        parties = table_rows("parties", *[{}] * (number + 1), first=first)
+        write_segment(tmp_path / "source", first, {"parties": parties}, states=["parties"])
+        lake.load()
+        lake.publish_zips()
+        lake.publish()
+
+    assert lake.spans("parties") == ["11-20"]
+    assert lake.versions()["parties"] == 2
+    assert [len(_rows(lake, "parties", version)) for version in (1, 2)] == [1, 2]
+
+
+def test_a_correction_replaces_the_file_and_is_in_the_ledger(
+    lake: LakeSite, corrected: LakeSite
+) -> None:
+    other = corrected.elsewhere(Path(lake.site.settings.archive), batch=1)
+    before, versions = lake.files("orders"), lake.versions()
+    replace_published(other.site, ALL[2:], ["orders"], WHY)
+
+    report = replace_in_lake(other.site, ALL, ["orders"], WHY)
+
+    assert (report.refused, report.replaced) == ((), 2)  # orders, and the receipts
+    after = lake.files("orders")
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, True, False, True]
+    changed = {table for table, number in lake.versions().items() if number != versions[table]}
+    assert changed == {"orders", "receipts"}
+    ledger = json.loads((lake.folder.parent / "ledger.json").read_bytes())["replaced"]
+    of_lake = [row for row in ledger if row["path"].startswith("lake/")]
+    assert {row["path"].split("/")[1] for row in of_lake} == {"orders", "receipts"}
+    assert {row["reason"] for row in of_lake} == {WHY.reason}
+    assert f"lake/orders/{before[2]}" in {row["path"] for row in of_lake}
+    other.check(*ALL)
+    references = _rows(lake, "orders", versions["orders"])["reference"]
+    assert "as it was" in references.to_list()  # the version of before stays readable
+    assert replace_in_lake(other.site, ALL, ["orders"], WHY).replaced == 0
+
+
+def test_a_file_that_was_damaged_is_put_back_under_its_name(lake: LakeSite) -> None:
+    (path, *_) = sorted((lake.folder / "trades").glob("1-10.*.parquet"))
+    good = path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(bytes([*good[:100], good[100] ^ 1, *good[101:]]))
+
+    report = replace_in_lake(lake.site, ALL[:1], ["trades"], WHY)
+
+    assert (report.refused, report.replaced) == ((), 1)
+    assert path.read_bytes() == good
+    (row,) = json.loads((lake.folder.parent / "ledger.json").read_bytes())["replaced"]
+    assert (row["path"], row["reason"]) == (f"lake/trades/{path.name}", WHY.reason)
+    lake.check(*ALL)
+
+
+def test_a_file_that_was_removed_comes_back(lake: LakeSite) -> None:
+    (path, *_) = sorted((lake.folder / "orders").glob("11-20.*.parquet"))
+    good = path.read_bytes()
+    path.unlink()
+
+    report = replace_in_lake(lake.site, ALL[1:2], ["orders"], WHY)
+
+    assert (report.refused, report.replaced) == ((), 1)
+    assert path.read_bytes() == good
+    lake.check(*ALL)

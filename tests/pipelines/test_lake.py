@@ -1,0 +1,179 @@
+"""The lake as Dagster and the command line make it, show it and leave it alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from deltalake import DeltaTable
+
+from pipelines.instance import open_instance
+from pipelines.running import FinishedRun, run_everything
+from pipelines.settings import Settings
+from pipelines.site.site import Site
+from tests.lake_readers import PyarrowLake
+from tests.pipelines.kit import blocks, make_segment, site_settings
+from tests.segments_kit import KIT_CHAIN, entry_bytes
+from transforms.tables.registry import HISTORY_TABLES
+
+STRATA = Path(sys.executable).parent / "strata"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `strata run` made of two segments."""
+
+    settings: Settings
+    home: Path
+    segments: list[Path]
+    runs: list[FinishedRun]
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.settings.archive, KIT_CHAIN)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    folder = tmp_path_factory.mktemp("ran")
+    settings = replace(site_settings(folder), lake=True)
+    segments = [make_segment(settings, number) for number in range(2)]
+    runs: list[FinishedRun] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAGSTER_HOME", "put back after the tests")
+        run_everything(Site(settings), folder / "home", runs.append)
+        yield Run(settings, folder / "home", segments, runs)
+
+
+def strata(settings: Settings, *arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "STRATA_SOURCE": settings.source,
+        "STRATA_WAREHOUSE": settings.warehouse,
+        "STRATA_ARCHIVE": settings.archive,
+        **given,
+    }
+    return subprocess.run([STRATA, *arguments], env=environment, capture_output=True, text=True)
+
+
+def _check(folder: Path, segments: list[Path]) -> None:
+    """The lake renders every table of these segments of ten blocks."""
+    read = PyarrowLake(folder / "lake")
+    receipts = read.receipts()
+    assert len(receipts) == len(segments) * len(HISTORY_TABLES)
+    for receipt in receipts:
+        assert read.csv(receipt) == entry_bytes(segments[receipt.first // 10], receipt.table)
+
+
+def test_a_run_publishes_to_the_lake_what_it_loads(ran: Run) -> None:
+    assert [one.failure for one in ran.runs] == [""] * len(ran.runs)
+    _check(ran.folder, ran.segments)
+
+
+def test_dagster_shows_every_segment_of_every_table_with_its_file(ran: Run) -> None:
+    with open_instance(ran.home) as instance:
+        for table in HISTORY_TABLES:
+            key = dg.AssetKey(["lake", table])
+            assert instance.get_materialized_partitions(key) == {one.key for one in blocks(0, 1)}
+        found = instance.fetch_materializations(dg.AssetKey(["lake", "blocks"]), limit=10).records
+    (path,) = (ran.folder / "lake" / "blocks").glob("*.parquet")
+    for record in found:
+        assert record.asset_materialization is not None
+        metadata = record.asset_materialization.metadata
+        assert metadata["file"].value == path.name
+        assert metadata["rows"].value == 20
+        assert metadata["bytes"].value == path.stat().st_size
+
+
+def test_index_and_page_name_the_lake(ran: Run) -> None:
+    index = json.loads((ran.folder / "index.json").read_bytes())
+    assert index["lake"] == {"format": "delta", "path": "lake"}
+    assert "lake/receipts" in (ran.folder / "index.html").read_text()
+
+
+def test_status_lists_every_table_for_people_and_programs(ran: Run) -> None:
+    shown = strata(ran.settings, "lake", "status")
+    facts = strata(ran.settings, "lake", "status", "--json")
+
+    assert (shown.returncode, shown.stderr, facts.stderr) == (0, "", "")
+    tables: dict[str, Any] = {row["table"]: row for row in json.loads(facts.stdout)["tables"]}
+    assert {*HISTORY_TABLES, "receipts"} <= tables.keys()
+    for table, row in tables.items():
+        assert table in shown.stdout
+        held = DeltaTable(str(ran.folder / "lake" / table))
+        assert (row["version"], row["files"]) == (held.version(), len(held.file_uris()))
+        assert row["lacking"] == []
+    assert tables["blocks"]["rows"] == 20
+    assert tables["blocks"]["blocks"] == ["1-20"]
+
+
+def test_publishing_says_what_was_added_and_then_that_nothing_is_lacking(
+    ran: Run, tmp_path: Path
+) -> None:
+    settings = replace(ran.settings, archive=str(tmp_path / "archive"))
+    assert strata(settings, "publish", STRATA_LAKE="0").returncode == 0
+    empty = strata(settings, "lake", "status")
+    assert empty.stdout == "There is no lake yet: strata lake publish makes it.\n"
+
+    first = strata(settings, "lake", "publish", "--json")
+    again = strata(settings, "lake", "publish")
+
+    facts = json.loads(first.stdout)
+    assert (first.returncode, facts["refused"], facts["replaced"], facts["removed"]) == (
+        0,
+        [],
+        0,
+        [],
+    )
+    added = {row["table"]: row for row in facts["added"]}
+    assert {*HISTORY_TABLES, "receipts"} <= added.keys()
+    assert (added["blocks"]["blocks"], added["blocks"]["rows"]) == ("1-20", 20)
+    assert (again.returncode, again.stdout) == (0, "The lake has all that is loaded.\n")
+    _check(tmp_path / "archive" / KIT_CHAIN, ran.segments)
+
+
+def test_whoever_wants_no_lake_has_none(ran: Run, tmp_path: Path) -> None:
+    settings = replace(ran.settings, archive=str(tmp_path / "archive"))
+
+    assert strata(settings, "publish", STRATA_LAKE="0").returncode == 0
+
+    chain = tmp_path / "archive" / KIT_CHAIN
+    assert (chain / "index.json").exists()
+    assert not (chain / "lake").exists()
+    assert "lake" not in json.loads((chain / "index.json").read_bytes())
+    assert "lake/" not in (chain / "index.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["ünï-日本 #b% s", "a?b"])
+def test_a_lake_lies_in_any_folder(ran: Run, tmp_path: Path, name: str) -> None:
+    site = Site(replace(ran.settings, archive=str(tmp_path / name / "archive")))
+
+    for arguments in (("publish",), ("lake", "publish"), ("lake", "verify")):
+        answer = strata(site.settings, *arguments, STRATA_LAKE="1")
+        assert (answer.returncode, answer.stderr) == (0, ""), (arguments, answer)
+
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    chain = tmp_path / name / "archive" / KIT_CHAIN
+    _check(chain, ran.segments)
+    held = DeltaTable(str(chain / "lake" / "blocks"))
+    assert held.to_pyarrow_dataset().count_rows() == 20
+
+
+def test_a_folder_in_which_deltalake_opens_nothing_is_refused_before_anything_is_written(
+    ran: Run, tmp_path: Path
+) -> None:
+    settings = replace(ran.settings, archive=str(tmp_path / "a%20b"))
+
+    answer = strata(settings, "lake", "publish")
+
+    assert answer.returncode == 2
+    assert "has '%20' in it and deltalake opens no tables there" in answer.stderr
+    assert not list(tmp_path.iterdir())
