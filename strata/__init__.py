@@ -62,21 +62,24 @@ def read_export(place: str | Path) -> Export:
 def fetch(
     archive: str | Path,
     table: str,
-    first: int | None = None,
-    last: int | None = None,
+    first: int | str | None = None,
+    last: int | str | None = None,
     *,
     out: str | Path = ".",
     chain: str | None = None,
 ) -> Path:
-    """Fetch a table over blocks `first` to `last`, both included, as `strata fetch` does.
+    """Fetch a table from `first` to `last`, both included, as `strata fetch` does.
 
-    `archive` is a folder, `s3://` or `https://`; without ends the range goes as far as the table.
-    Returns the path of the ZIP in the folder `out`. Raises `RangeError` where the range is not
-    aligned or not held, `ConfigError` where there is no archive, `IntegrityError` where what is
+    These are blocks, or dates or times in UTC as text; the range snaps outwards to whole segments,
+    and without ends goes as far as the table. `archive` is a folder, `s3://` or `https://`. Returns
+    the path of the ZIP in the folder `out`. Raises `RangeError` where nothing of the range is there
+    or not all of it, `ConfigError` where there is no archive, `IntegrityError` where what is
     there is damaged.
 
-    >>> fetch("strata-data/archive", "trades", 1, 2000, out="got").name
+    >>> fetch("strata-data/archive", "trades", 5, 1500, out="got").name
     'sample-chain-001-trades-1-2000.zip'
+    >>> fetch("strata-data/archive", "trades", "2023-06-01", "2023-06-01", out="got").name
+    'sample-chain-001-trades-1-7000.zip'
     """
     from strata.fetching import fetch_table
 

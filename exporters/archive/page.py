@@ -87,18 +87,16 @@ def _group_blocks(group: int) -> BlockRange:
 
 def shard_page(shard: Shard) -> bytes:
     """The page of one shard: every ZIP with its rows, size and hash."""
-    return _render("shard.html", shard=shard)
+    times = {entry.blocks: entry.times for entry in shard.entries if entry.table == "blocks"}
+    return _render("shard.html", shard=shard, times=times)
 
 
-def _chain(index: ArchiveIndex) -> tuple[str, Completeness, list[str], Totals]:
+def _chain(
+    index: ArchiveIndex,
+) -> tuple[str, Completeness, tuple[str, str] | None, Totals]:
     """Its id, how far it goes, when its first and last block were made, and what it holds."""
     tables = index.tables
-    return index.chain_id, completeness(tables), _times(index), totals(tables.values())
-
-
-def _times(index: ArchiveIndex) -> list[str]:
-    """When the first and the last block were made, as far as known."""
-    return [f"{time[:10]} {time[11:16]} UTC" for time in index.times or ()]
+    return index.chain_id, completeness(tables), index.times, totals(tables.values())
 
 
 def _coverage(extent: Completeness, sums: TableSums) -> tuple[int, list[Mark]]:

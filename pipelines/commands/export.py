@@ -23,7 +23,7 @@ from pipelines.commands.options import (
 )
 from pipelines.site.site import Site
 from transforms.warehouse.holdings import CatalogHoldings
-from transforms.warehouse.range_choice import Choice, choose_between
+from transforms.warehouse.range_choice import Choice, TimedWarehouse, choose_between
 
 
 @click.command("export", short_help="Write one table over a range of blocks as a ZIP.")
@@ -108,7 +108,7 @@ def _choice(
 ) -> Choice | None:
     """The range that --from and --to choose; None where FROM and TO were given."""
     if blocks == (None, None) and (start or end):
-        return choose_between(site.warehouse, start, end)
+        return choose_between(TimedWarehouse(site.warehouse), start, end)
     if None in blocks or start or end:
         raise click.UsageError("give two blocks, FROM TO, or else --from and --to")
     return None

@@ -6,6 +6,7 @@ import csv
 import doctest
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -138,15 +139,40 @@ def test_polars_joins_two_tables_of_one_history(opened: History) -> None:
     assert joined.item() == len(opened.table("trades"))
 
 
-def test_pandas_gets_exact_types_or_says_what_to_install(opened: History) -> None:
-    try:
-        import pandas  # noqa: F401
-    except ModuleNotFoundError:
-        with pytest.raises(ModuleNotFoundError, match="pip install pandas"):
-            opened.table("trades").pandas()
-    else:
-        frame = opened.table("trades").pandas()
-        assert str(frame.dtypes["price"]) == "decimal128(38, 0)[pyarrow]"
+def test_without_pandas_it_is_said_what_to_install(opened: History) -> None:
+    with pytest.raises(ModuleNotFoundError, match="pip install pandas"):
+        opened.table("trades").pandas()
+
+
+_PANDAS = """
+import json, sys
+sys.path.append(sys.argv[1])
+import strata
+with strata.open() as history:
+    frame = history.table("balances").pandas()
+kinds = {name: str(frame.dtypes[name]) for name in ("balance", "vega_time", "account_id")}
+print(json.dumps({"kinds": kinds, "largest": str(frame["balance"].max())}))
+"""
+
+
+def test_with_pandas_amounts_are_decimals_and_times_have_utc(opened: History) -> None:
+    folder = ROOT / ".venv" / "pandas"
+    if not folder.is_dir():
+        pytest.fail("pandas is not there: run `make pandas`")
+    # Apart from this process: with pandas there, other libraries do other things.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", _PANDAS, folder], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kinds"] == {
+        "balance": "decimal128(38, 0)[pyarrow]",
+        "vega_time": "timestamp[us, tz=UTC][pyarrow]",
+        "account_id": "string[pyarrow]",
+    }
+    ((largest,),) = opened.sql("select max(balance)::varchar from balances").relation().fetchall()
+    assert found["largest"] == largest
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class ArchiveView:
     def began(self, blocks: BlockRange) -> str:
         """When a segment began, as far as it is published."""
         entry = self.files.get(blocks, {}).get("blocks")
-        times = entry.members[0].times if entry else None
+        times = entry.times if entry else None
         return _minute(times[0]) if times else ""
 
 

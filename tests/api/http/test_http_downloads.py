@@ -11,6 +11,7 @@ import subprocess
 from base64 import b64decode
 from io import BytesIO
 from pathlib import Path
+from urllib.parse import urlencode
 from zipfile import BadZipFile, ZipFile
 
 import httpx2
@@ -24,7 +25,10 @@ from tests.api.site_kit import CHAIN, SECOND, Site
 from tests.segments_kit import expected_member, table_rows
 from tests.transforms.warehouse_kit import history_segment
 from transforms.blocks import BlockRange
+from transforms.bounds import rfc3339
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.range_choice import TimedWarehouse, choose_between
 
 _PATH = "/api/v2/networkhistory/export"
 _ALL = f"{_PATH}?fromBlock=1&toBlock=50&table=TABLE_ORDERS"
@@ -68,6 +72,23 @@ def test_a_range_of_segments_is_one_zip_with_the_very_rows_of_the_source(
         assert archive.namelist() == [f"{CHAIN}-orders-1-1-50.csv"]
         assert archive.read(archive.namelist()[0]) == _orders(built_site)
     zip_readers.check(path)
+
+
+def test_a_range_may_be_given_by_times_and_snaps_to_segments(
+    served: Served, built_site: Site
+) -> None:
+    held = TimedWarehouse(open_warehouse(built_site.locations.warehouse))
+    first, last = (rfc3339(at) for at in choose_between(held, "15", "25").times if at is not None)
+
+    for start, end in (("5", "33"), (first, last), (last, None), (None, first)):
+        wanted = choose_between(held, start, end).blocks
+        asked = {"table": "TABLE_ORDERS", "from": start or "", "to": end or ""}
+        answer = _fetch(served, f"{_PATH}?{urlencode(asked)}")
+        named = f"attachment;filename={CHAIN}-orders-{wanted}.zip"
+        assert answer.headers["content-disposition"] == named, asked
+    for wrong in ("from=soon", "from=2001-01-01&to=2001-01-02", "from=5&toBlock=10", "from=9&to=5"):
+        answer = _fetch(served, f"{_PATH}?{wrong}&table=TABLE_ORDERS")
+        assert answer.status_code == 400, wrong
 
 
 def _sha256(answer: httpx2.Response) -> str | None:

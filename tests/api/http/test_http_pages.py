@@ -105,8 +105,12 @@ def test_every_page_says_whose_it_is_and_what_for(client: httpx2.Client) -> None
 def test_the_archives_page_says_when_its_blocks_were_made(client: httpx2.Client) -> None:
     index = client.get(f"/archive/{CHAIN}/index.json").json()
     page, files = client.get("/"), client.get(f"/archive/{CHAIN}/index.html")
-    home = client.get("/archive/index.html")
     for time in (index["first_time"], index["last_time"]):
         shown = f"{time[:10]} {time[11:16]} UTC"
-        for one in (page, files, home):
+        for one in (page, files):
             assert shown in Page(one.content).text
+    times = " to ".join(index[name][:19].replace("T", " ") for name in ("first_time", "last_time"))
+    for path in ("index.html", f"{CHAIN}/index.html"):
+        assert times in Page(client.get(f"/archive/{path}").content).text
+    shard = Page(client.get(f"/archive/{CHAIN}/index/000000000.html").content).text
+    assert shard.count(f"1 to 20{times[:19]} to ") == len(index["tables"])
