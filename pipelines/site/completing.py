@@ -23,6 +23,7 @@ from exporters.publishing.publish import (
     publish_zips,
 )
 from exporters.publishing.request import PublishRequest
+from exporters.publishing.timing import time_shard
 from exporters.publishing.windows import window_of, window_request
 from pipelines.site.publishing import part_request, site_recovery
 from pipelines.site.site import Site
@@ -87,7 +88,8 @@ def complete_archive(
     for entry in unhashed:
         put_hash_file(archive, entry)
     failed += map(_altered, found.altered)
-    changed = {*found.stale, *named}
+    timed = {number for number in found.untimed if time_shard(archive, number)}
+    changed = {*found.stale, *named, *timed}
     numbers = {*found.shards, *changed} if contents else changed
     # The ledger first: SHA256SUMS says what it hashes to.
     written = mend_ledger(archive) + refresh(archive, sorted(numbers))
@@ -98,7 +100,7 @@ def complete_archive(
         hash_files=len(unhashed),
         named=len(unnamed),
         shards=len(found.lost),
-        documents=written + len(found.unsealed),
+        documents=written + len({*found.unsealed, *timed}),
         failed=tuple(failed),
         unpublished=tuple(_unpublished(loaded, found, entries)),
     )

@@ -118,6 +118,31 @@ def test_documents_of_the_first_release_are_given_their_hashes(site: Site) -> No
     assert contents(site.store) == before
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_entries_of_an_earlier_release_are_given_their_times(site: Site, whole: bool) -> None:
+    before = contents(site.store)
+    put(site, SHARD, without_times(before[SHARD]))
+    assert complete(site, whole=whole).failed == ()
+    assert contents(site.store) == before
+    assert complete(site, whole=whole).is_nothing
+
+
+def test_a_zip_that_cannot_be_read_keeps_the_others_from_nothing(site: Site) -> None:
+    key = f"{KIT_CHAIN}/blocks/{KIT_CHAIN}-blocks-11-20.zip"
+    put(site, SHARD, without_times(site.store.read(SHARD)))
+    put(site, key, bytes(len(site.store.read(key))))
+    complete(site)
+    entries = site.archive(KIT_CHAIN).entries("blocks", ALL[1])
+    assert [entry.times is None for entry in entries] == [False, True]
+
+
+def without_times(shard: bytes) -> bytes:
+    """A shard as an earlier release wrote it."""
+    times = re.compile(rb',"first_time":"[^"]+","last_time":"[^"]+"')
+    assert times.search(shard)
+    return resealed(times.sub(b"", shard))
+
+
 def test_all_of_a_table_and_its_names_may_be_lost(site: Site) -> None:
     before = contents(site.store)
     for key in before:
