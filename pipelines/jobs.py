@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
+from exporters.exports.hashed_file import write_hashed
 from pipelines.assets import keys
 from pipelines.old_runs import remove_old_runs
 from pipelines.retries import retried_if_transient
@@ -94,11 +95,12 @@ def write_export(
         asked = (config.table, config.from_block, config.to_block)
         layout = site.export(*asked, None, warn).layout
         path = Path(config.out) / layout.name
-        layout.write(path)
+        sha256 = write_hashed(layout, path)
     context.add_output_metadata(
         {
             "path": dg.MetadataValue.path(path),
             "bytes": layout.size,
+            "sha256": sha256,
             "members": [member.name for member in layout.members],
             "rows": sum(member.rows for member in layout.members),
             "warnings": warnings,

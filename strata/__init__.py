@@ -1,1 +1,100 @@
-"""Strata: a trading network's history in notebooks and programs."""
+"""Strata in notebooks and programs: ask a warehouse, read published ZIPs, fetch them.
+
+    import strata
+
+    history = strata.open("strata-data/warehouse")
+    history.table("orders", blocks=(1, 5000)).polars()
+    strata.read_export("sample-chain-001-orders-1-7000.zip").arrow()
+    strata.fetch("https://example.org/archive", "orders", out="got")
+
+Nothing is rounded: amounts are decimals and never floats, times are UTC, NULL is not the empty
+string, and a cell that fits no type is NULL with its text in the row's `_raw`. It takes what
+`pip install 'strata[notebook]'` brings, `fetch` and `mirror` only what `strata` itself does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# What these need is imported when they are called: the command `strata` starts with this module.
+if TYPE_CHECKING:
+    from strata.exports import Export
+    from strata.fetching import Mirrored
+    from strata.history import History
+
+__all__ = ["fetch", "mirror", "open", "read_export"]
+
+
+def open(warehouse: str | Path | None = None) -> History:
+    """Open a warehouse, a folder or `s3://` address, to read from; close it, or use `with`.
+
+    Without one it is that of `STRATA_WAREHOUSE`, else `strata-data/warehouse`. What is opened stays
+    as it is, whatever is loaded meanwhile. Raises `ConfigError` where nothing is loaded there.
+
+    >>> with open() as history:
+    ...     orders = history.table("orders", blocks=(1, 5000))
+    ...     print(len(orders), orders.arrow().schema.field("price").type)
+    3106 decimal128(38, 0)
+    """
+    from strata.history import open_history
+
+    return open_history(warehouse)
+
+
+def read_export(place: str | Path) -> Export:
+    """Read a published ZIP from a path, `https://` or `s3://` address, with exact types.
+
+    CSVs of several schemas become one table with the columns of all, NULL where a CSV has none.
+    Close it, or use `with`. Raises `ConfigError` where it is no published ZIP, `IntegrityError`
+    where it is damaged, `FileNotFoundError`.
+
+    >>> path = fetch("strata-data/archive", "deposits", out="got")
+    >>> with read_export(path) as export:
+    ...     print(export.table, len(export), export.columns[:2])
+    deposits 364 ['id', 'status']
+    """
+    from strata.exports import open_export
+
+    return open_export(place)
+
+
+def fetch(
+    archive: str | Path,
+    table: str,
+    first: int | str | None = None,
+    last: int | str | None = None,
+    *,
+    out: str | Path = ".",
+    chain: str | None = None,
+) -> Path:
+    """Fetch a table from `first` to `last`, both included, as `strata fetch` does.
+
+    These are blocks, or dates or times in UTC as text; the range snaps outwards to whole segments,
+    and without ends goes as far as the table. `archive` is a folder, `s3://` or `https://`. Returns
+    the path of the ZIP in the folder `out`. Raises `RangeError` where nothing of the range is there
+    or not all of it, `ConfigError` where there is no archive, `IntegrityError` where what is
+    there is damaged.
+
+    >>> fetch("strata-data/archive", "trades", 5, 1500, out="got").name
+    'sample-chain-001-trades-1-2000.zip'
+    >>> fetch("strata-data/archive", "trades", "2023-06-01", "2023-06-01", out="got").name
+    'sample-chain-001-trades-1-7000.zip'
+    """
+    from strata.fetching import fetch_table
+
+    return fetch_table(str(archive), table, first, last, Path(out), chain)
+
+
+def mirror(archive: str | Path, out: str | Path, *, chain: str | None = None) -> list[Mirrored]:
+    """Make the folder `out` a mirror of an archive; run again, only what is new comes.
+
+    Returns what came of each chain; its `failures` are ZIPs that the archive does not have as its
+    index says.
+
+    >>> [(one.chain_id, one.zips, one.failures) for one in mirror("strata-data/archive", "mirror")]
+    [('sample-chain-001', 120, [])]
+    """
+    from strata.fetching import fetch_all
+
+    return fetch_all(str(archive), Path(out), chain)

@@ -108,11 +108,12 @@ def _opened(
         duckdb.connect(":memory:", config=config) as con,
         interrupts.interruptible(con.interrupt),
     ):
-        _set_up(con)
+        set_up(con)
         yield con
 
 
-def _set_up(con: Connection) -> None:
+def set_up(con: Connection) -> None:
+    """Settings that every connection has, also each cursor, which takes none of them over."""
     con.execute("set TimeZone = 'UTC'")
     con.execute("set preserve_insertion_order = true")
     con.execute("set enable_progress_bar = false")

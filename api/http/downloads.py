@@ -2,10 +2,14 @@
 
 The ZIP is spliced, so its length, its tag and every byte of it are known before the first one is
 sent: a client can resume, ask whether anything changed, and know a cut download from a whole one.
+Its SHA-256 is in the head where it is known (see `api.http.digests`).
 """
 
 from __future__ import annotations
 
+from functools import partial
+
+from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from api.core.errors import ApiError, CancelledError, MalformedParameterError
@@ -13,6 +17,7 @@ from api.core.query_runner import QueryRunner
 from api.core.slots import Slots
 from api.http.answers import envelope, failure, method_not_allowed
 from api.http.connection import client_key, departure
+from api.http.digests import Digests, is_wanted
 from api.http.file_answers import FileContent, FileSender
 from api.http.query_strings import parse_query
 from api.http.request_parameters import read_export
@@ -31,6 +36,7 @@ class Download:
         self._exports = exports
         self._sender = sender
         self._slots = slots
+        self._digests = Digests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; an error before the first byte has its own status."""
@@ -43,7 +49,10 @@ class Download:
             with self._slots.taken(client_key(scope)):
                 query = self._exports.of(request)
                 layout, _ = await self._runner.run(query, self._runner.seconds, departure(receive))
-                await self._sender.send(_content(layout), scope, receive, send)
+                asked = Headers(scope=scope).get("want-repr-digest")
+                if scope["method"] == "HEAD" and is_wanted(asked):
+                    await self._digests.find(layout, self._sender.executor, receive)
+                await self._sender.send(self._content(layout), scope, receive, send)
         except IntegrityError:
             self._runner.metrics.damaged.inc()
             raise
@@ -54,7 +63,8 @@ class Download:
         except ApiError as error:
             await envelope(error)(scope, receive, send)
 
-
-def _content(layout: Layout) -> FileContent:
-    named = (b"content-disposition", f"attachment;filename={layout.name}".encode())
-    return FileContent(layout.size, layout.etag, "application/zip", layout.read, (named,))
+    def _content(self, layout: Layout) -> FileContent:
+        named = (b"content-disposition", f"attachment;filename={layout.name}".encode())
+        headers = (named, *self._digests.header(layout))
+        read = partial(self._digests.read, layout)
+        return FileContent(layout.size, layout.etag, "application/zip", read, headers)

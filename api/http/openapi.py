@@ -78,8 +78,10 @@ def _paths() -> Schema:
 
 def _history() -> Schema:
     export = (
-        Parameter("fromBlock", INT64, "First block of a segment.", required=True),
-        Parameter("toBlock", INT64, "Last block of a segment, inclusive.", required=True),
+        Parameter("fromBlock", INT64, "First block of a segment."),
+        Parameter("toBlock", INT64, "Last block of a segment, inclusive."),
+        Parameter("from", TEXT, "Instead of fromBlock: a date, a time or a block in a segment."),
+        Parameter("to", TEXT, "Instead of toBlock, inclusive: the range snaps to whole segments."),
         Parameter("table", {"type": "string", "enum": _TABLES}, "What to export.", required=True),
     )
     zipped = {
@@ -87,7 +89,8 @@ def _history() -> Schema:
     }
     answers = {
         "200": {
-            "description": "The ZIP; Range, If-Range and If-None-Match work.",
+            "description": "The ZIP; Range, If-Range and If-None-Match work. Repr-Digest has its "
+            "SHA-256 where that is known, and always for HEAD with Want-Repr-Digest: sha-256=1.",
             "content": zipped,
         },
         "206": {"description": "The range asked for.", "content": zipped},

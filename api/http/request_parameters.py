@@ -39,6 +39,8 @@ _SEGMENTS: Fields = {"to_block": Scalar.INT64}
 _EXPORT: Fields = {
     "from_block": Scalar.INT64,
     "to_block": Scalar.INT64,
+    "from": Scalar.TEXT,
+    "to": Scalar.TEXT,
     "table": Choice({f"TABLE_{name.upper()}": number for number, name in enumerate(TABLES)}),
 }
 
@@ -94,7 +96,11 @@ def read_export(query: QueryPairs) -> ExportNetworkHistory:
     """Read a request. Raises `MalformedParameterError`."""
     read = read_parameters(query, _EXPORT)
     return ExportNetworkHistory(
-        read.get("from_block", 0), read.get("to_block", 0), read.get("table", 0)
+        read.get("from_block", 0),
+        read.get("to_block", 0),
+        read.get("table", 0),
+        read.get("from", ""),
+        read.get("to", ""),
     )
 
 

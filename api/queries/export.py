@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from api.core.errors import InvalidArgumentError, NotFoundError, Reason
 from api.core.query_runner import Query
@@ -15,9 +16,13 @@ from exporters.exports.plan import InvalidExportError, NotHeldError
 from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
 from transforms.blocks import BlockRange
+from transforms.errors import RangeError
 from transforms.segments.names import SegmentName
+from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.holdings import receipts_sql, table_receipts
+from transforms.warehouse.range_choice import choose_between
 from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.shapes import Volume
 
 _PROVE_BYTES = 64 * 2**20
 """How much of a ZIP is proven before its first byte is sent; a longer one starts in seconds too."""
@@ -55,6 +60,39 @@ class SnapshotHoldings:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotTimes:
+    """The segments of a snapshot, for `transforms.warehouse.range_choice`."""
+
+    reading: Reading
+
+    @property
+    def catalog(self) -> Catalog:
+        """See `TimedSegments.catalog`."""
+        return self.reading.snapshot.catalog
+
+    def rows(self, volume: Volume, sql: str, values: list[int]) -> Sequence[tuple[Any, ...]]:
+        """See `TimedSegments.rows`."""
+        if "blocks" not in volume.shapes:
+            return ()
+        blocks = f"{self.reading.snapshot.files[volume.key]}.main.blocks"
+        return self.reading.rows(sql.format(blocks=blocks), values)
+
+
+def _chosen(reading: Reading, request: ExportNetworkHistory) -> tuple[int, int]:
+    """The first and last block that a request means. Raises `InvalidArgumentError`."""
+    if not (request.start or request.end):
+        return request.first, request.last
+    if request.first or request.last:
+        what = "give fromBlock and toBlock, or from and to, and not both"
+        raise InvalidArgumentError(Reason.NO_SEGMENTS, what)
+    try:
+        chosen = choose_between(SnapshotTimes(reading), request.start, request.end).blocks
+    except RangeError as error:
+        raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
+    return chosen.first, chosen.last
+
+
+@dataclass(frozen=True, slots=True)
 class ExportQuery:
     """How exports are laid out; `warn` gets a sentence for each damaged copy of a part."""
 
@@ -75,12 +113,12 @@ class ExportQuery:
         """
         if not request.table:
             raise InvalidArgumentError(Reason.NO_TABLE, "empty table name")
+        blocks = _chosen(reading, request)
         try:
             return self.exporter.export(
                 SnapshotHoldings(reading),
                 TABLES[request.table],
-                request.first,
-                request.last,
+                *blocks,
                 prove_bytes=_PROVE_BYTES,
                 warn=self.warn,
                 check=cancellation.check,

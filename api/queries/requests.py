@@ -108,8 +108,14 @@ class ListSegments:
 
 @dataclass(frozen=True, slots=True)
 class ExportNetworkHistory:
-    """One table over a range of blocks; table 0 is none."""
+    """One table over a range of blocks; table 0 is none.
+
+    Instead of the blocks, `start` and `end` may say the range as people write it, with dates or
+    times: it snaps outwards to segments.
+    """
 
     first: int = 0
     last: int = 0
     table: int = 0
+    start: str = ""
+    end: str = ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
-from exporters.archive.entries import Entry
+from exporters.archive.entries import Json, range_of, times_of
 from exporters.archive.index import ArchiveIndex
-from exporters.archive.shards import Shard, shard_path
+from exporters.archive.json_text import parsed
+from exporters.archive.shards import SHARD_BLOCKS, shard_path
 from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError
 
@@ -19,8 +19,8 @@ _MOST_SHARDS = 8  # that many are read at most, however few segments each has
 class PublishedSegment:
     """A segment by its single ZIPs: how many there are, and their rows and bytes together.
 
-    `times` are those of its first and last block, empty or None where not known; `shard` is the
-    path of the shard that has them.
+    `times` are those of its first and last block, which the ZIP of blocks has; `shard` is the path
+    of the shard that has them.
     """
 
     blocks: BlockRange
@@ -38,29 +38,39 @@ def newest_segments(archive: Archive, index: ArchiveIndex, most: int) -> list[Pu
     """
     found: list[PublishedSegment] = []
     for number in sorted(index.lines, reverse=True)[:_MOST_SHARDS]:
-        data = archive.read(shard_path(number))
-        if data is None:
-            raise IntegrityError(
-                f"{archive.place(shard_path(number))} is gone: strata publish makes it again"
-            )
-        found += reversed(list(_segments(archive.parse_shard(number, data))))
+        found += reversed(_segments(archive, number))
         if len(found) >= most:
             break
     return found[:most]
 
 
-def _segments(shard: Shard) -> Iterator[PublishedSegment]:
-    """The segments of a shard, ascending."""
-    held: dict[BlockRange, list[Entry]] = {}
-    for entry in shard.entries:
-        if not entry.is_window:
-            held.setdefault(entry.blocks, []).append(entry)
-    for blocks, entries in sorted(held.items()):
-        yield PublishedSegment(
-            blocks,
-            next((entry.times for entry in entries if entry.times), None),
-            len(entries),
-            sum(entry.rows for entry in entries),
-            sum(entry.bytes for entry in entries),
-            shard_path(shard.number),
-        )
+def _segments(archive: Archive, number: int) -> list[PublishedSegment]:
+    """The segments of a shard, ascending; of its entries no more is made than is needed here."""
+    path = shard_path(number)
+    place = archive.place(path)
+    data = archive.read(path)
+    if data is None:
+        raise IntegrityError(f"{place} is gone: strata publish makes it again")
+
+    def read(found: Json) -> list[PublishedSegment]:
+        if (found["chain_id"], found["from"]) != (archive.chain_id, number * SHARD_BLOCKS):
+            raise ValueError("it is another shard")
+        held: dict[BlockRange, list[Json]] = {}
+        for entry in found["zips"]:
+            if len(entry["segments"]) == 1:
+                held.setdefault(range_of(entry), []).append(entry)
+        return [_segment(blocks, entries, path) for blocks, entries in sorted(held.items())]
+
+    return parsed(data, place, read)
+
+
+def _segment(blocks: BlockRange, entries: list[Json], shard: str) -> PublishedSegment:
+    times = (times_of(member) for entry in entries for member in entry["members"])
+    return PublishedSegment(
+        blocks,
+        next(filter(None, times), None),
+        len(entries),
+        sum(entry["rows"] for entry in entries),
+        sum(entry["bytes"] for entry in entries),
+        shard,
+    )

@@ -95,6 +95,7 @@ class _Mirror:
     jobs: int
     progress: Progress
     _finished: list[_Finished] = field(default_factory=list)
+    _told: bytes | None = None
     _refreshed: float = 0.0
     _refresh_seconds: float = 0.0
 
@@ -113,7 +114,7 @@ class _Mirror:
                 if self._finished:  # whatever went wrong, up to here it is an archive
                     self._commit(found)
                 raise
-        self._ledger()
+        self._told = right_ledger(self.source)
         self._commit(found)
         found.seconds = time.monotonic() - begun
         return found
@@ -133,7 +134,7 @@ class _Mirror:
         lacking = list(self._lacking(entries, downloads, found))
         old = [e for e in lacking if e.path in before and before[e.path].sha256 != e.sha256]
         if old:
-            self._ledger()  # before the ZIPs that it tells of
+            self._told = right_ledger(self.source)
         failures = downloads.on_each(
             lambda entry: self._fetch(entry, old, downloads), lacking, self.jobs
         )
@@ -152,6 +153,7 @@ class _Mirror:
     def _commit(self, found: Mirrored) -> None:
         """Write the shards whose ZIPs are there, and what follows from them."""
         begun = time.monotonic()
+        self._write_ledger()  # before the ZIPs that it tells of
         for shard in self._finished:
             self._remember(shard.number)
             found.replaced.extend(self._replace(shard.replaced))
@@ -214,12 +216,12 @@ class _Mirror:
             put_hash_file(self._local, one.entry)
             yield replace(one, event=told.get((path, one.entry.sha256)))
 
-    def _ledger(self) -> None:
+    def _write_ledger(self) -> None:
         """Have the ledger that the archive has, in both copies."""
-        wanted = right_ledger(self.source)
-        if wanted is not None:
+        if self._told is not None:
             for name in (LEDGER_COPY, LEDGER):
-                update(self.folder.store, self._local.key(name), partial(_always, wanted), _JSON)
+                key = self._local.key(name)
+                update(self.folder.store, key, partial(_always, self._told), _JSON)
 
     def _remember(self, number: int) -> None:
         """Write down that documents do not follow from a shard yet, in case of a kill."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
@@ -22,6 +23,7 @@ from exporters.exports.plan import (
 )
 from exporters.names import NameStyle, zip_name
 from transforms.blocks import BlockRange, contiguous_runs
+from transforms.errors import IntegrityError
 from transforms.segments.names import SegmentName
 
 _READERS = 16
@@ -60,7 +62,7 @@ def plan_range(archive: Archive, table: str, first: int | None, last: int | None
     check_table(table)
     index = archive.index()
     blocks = _blocks(index, table, first, last)
-    entries = tuple(_entries(archive, index, table, blocks))
+    entries = tuple(overlapping(archive, index, table, blocks))
     inside = [e for e in entries if _is_inside(e.blocks, blocks)]
     # Where the range is not aligned, those that reach over its ends say what would be right.
     held = _segments(archive.chain_id, entries)
@@ -114,21 +116,23 @@ def _blocks(index: ArchiveIndex, table: str, first: int | None, last: int | None
     return asked
 
 
-def _entries(
+def overlapping(
     archive: Archive, index: ArchiveIndex, table: str, blocks: BlockRange
 ) -> Iterator[Entry]:
     """The published ZIPs of a table that hold any of these blocks; shards are read in parallel."""
-
-    def read(number: int) -> Sequence[Entry]:
-        path = shard_path(number)
-        data = archive.read(path)
-        if data is None:
-            raise NotHeldError(f"{archive.place(path)} is not there, but the index names it")
-        return table_entries(data, table, archive.place(path), archive.chain_id, number)
-
     with ThreadPoolExecutor(_READERS) as pool:
+        read = partial(table_shard, archive, table)
         for entries in pool.map(read, index.reaching(blocks)):
             yield from (entry for entry in entries if entry.blocks.overlaps(blocks))
+
+
+def table_shard(archive: Archive, table: str, number: int) -> Sequence[Entry]:
+    """The published ZIPs of a table in a shard. Raises `IntegrityError` where it is gone."""
+    place = archive.place(shard_path(number))
+    data = archive.read(shard_path(number))
+    if data is None:
+        raise IntegrityError(f"{place} is not there, but the index names it: tell its keeper")
+    return table_entries(data, table, place, archive.chain_id, number)
 
 
 def _segments(chain_id: str, entries: Iterable[Entry]) -> Iterator[HeldSegment]:

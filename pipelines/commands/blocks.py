@@ -7,7 +7,7 @@ import click
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, range_options, warehouse_option
 from transforms.bounds import rfc3339
-from transforms.warehouse.range_choice import choose_between, segment_times
+from transforms.warehouse.range_choice import TimedWarehouse, choose_between, segment_times
 
 
 @click.command("blocks", short_help="Show blocks and times of loaded segments.")
@@ -23,7 +23,7 @@ def command(
     A range snaps outwards to whole segments; what was chosen is what the other commands take.
     """
     screen = Screen(as_json)
-    held = open_site(warehouse=warehouse).warehouse
+    held = TimedWarehouse(open_site(warehouse=warehouse).warehouse)
     choice = choose_between(held, start, end)
     screen.show(str(choice))
     facts = choice.facts()

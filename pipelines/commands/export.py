@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from exporters.archive.figures import size_text
+from exporters.exports.hashed_file import write_hashed
 from exporters.exports.range_export import RangeExport
 from exporters.names import NameStyle
 from exporters.zips.layout import Layout
@@ -22,7 +23,7 @@ from pipelines.commands.options import (
 )
 from pipelines.site.site import Site
 from transforms.warehouse.holdings import CatalogHoldings
-from transforms.warehouse.range_choice import Choice, choose_between
+from transforms.warehouse.range_choice import Choice, TimedWarehouse, choose_between
 
 
 @click.command("export", short_help="Write one table over a range of blocks as a ZIP.")
@@ -68,7 +69,8 @@ def command(
 
     FROM must be the first block of a segment, TO the last block of one. With --from and --to, which
     may be times, it takes all segments that these touch, and says which. Published ZIPs are joined
-    as they lie, so this takes as long as copying them.
+    as they lie, so this takes as long as copying them. Beside the ZIP lies its SHA-256, for
+    sha256sum -c.
     """
     if out is None and not dry_run:
         raise click.UsageError("give --out FOLDER, or --dry-run to see what it would be")
@@ -94,10 +96,11 @@ def command(
         else:
             with screen.progress("checking") as advance:
                 export = site.with_progress(advance).export(table, first, last, style, warn)
-        path = _write(screen, export.layout, None if dry_run else out)
-        _show(screen, export, path)
+        path, sha256 = _write(screen, export.layout, None if dry_run else out)
+        _show(screen, export, path, sha256)
     chosen = {} if choice is None else {"chosen": choice.facts()}
-    screen.document({**_facts(export, path), **chosen, "warnings": warnings})
+    facts = {**_facts(export, path), "sha256": sha256, **chosen, "warnings": warnings}
+    screen.document(facts)
 
 
 def _choice(
@@ -105,23 +108,22 @@ def _choice(
 ) -> Choice | None:
     """The range that --from and --to choose; None where FROM and TO were given."""
     if blocks == (None, None) and (start or end):
-        return choose_between(site.warehouse, start, end)
+        return choose_between(TimedWarehouse(site.warehouse), start, end)
     if None in blocks or start or end:
         raise click.UsageError("give two blocks, FROM TO, or else --from and --to")
     return None
 
 
-def _write(screen: Screen, layout: Layout, folder: Path | None) -> Path | None:
-    """Write the ZIP into a folder, and return its path."""
+def _write(screen: Screen, layout: Layout, folder: Path | None) -> tuple[Path | None, str | None]:
+    """Write the ZIP into a folder with its hash beside it; returns its path and its SHA-256."""
     if folder is None:
-        return None
+        return None, None
     path = folder / layout.name
     with screen.progress("writing", layout.size) as advance:
-        layout.write(path, progress=advance)
-    return path
+        return path, write_hashed(layout, path, advance)
 
 
-def _show(screen: Screen, export: RangeExport, path: Path | None) -> None:
+def _show(screen: Screen, export: RangeExport, path: Path | None, sha256: str | None) -> None:
     layout = export.layout
     screen.table(
         layout.name,
@@ -133,6 +135,8 @@ def _show(screen: Screen, export: RangeExport, path: Path | None) -> None:
     )
     size = f"{layout.size:,} bytes ({size_text(layout.size)})"
     screen.show(f"{path}: {size}" if path else f"{layout.name} would have {size}")
+    if sha256:
+        screen.show(f"SHA-256 {sha256}, also in {layout.name}.sha256")
 
 
 def _facts(export: RangeExport, path: Path | None) -> dict[str, Any]:

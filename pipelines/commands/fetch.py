@@ -11,10 +11,12 @@ from exporters.archive.chain_list import chains
 from exporters.fetching.mirror import mirror
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.progress import JOBS
+from exporters.fetching.range_choice import choose_blocks
 from exporters.fetching.range_fetch import fetch_range
 from pipelines.commands.display import Screen
 from pipelines.commands.fetch_report import show_mirrors, show_range
-from pipelines.commands.options import json_option
+from pipelines.commands.options import json_option, range_options
+from transforms.bounds import lower_bound, upper_bound
 
 
 @click.command("fetch", short_help="Fetch published ZIPs from an archive, proven and joined.")
@@ -22,8 +24,7 @@ from pipelines.commands.options import json_option
 @click.option("--all", "is_whole", is_flag=True, help="Fetch everything: a mirror of the archive.")
 @click.option("--chain", metavar="ID", help="The chain [the only one; with --all every one].")
 @click.option("--table", help="The table of a range.")
-@click.option("--from", "first", type=int, metavar="BLOCK", help="First block [that of the table].")
-@click.option("--to", "last", type=int, metavar="BLOCK", help="Last block [that of the table].")
+@range_options
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -43,8 +44,8 @@ def command(
     is_whole: bool,
     chain: str | None,
     table: str | None,
-    first: int | None,
-    last: int | None,
+    start: str | None,
+    end: str | None,
     out: Path,
     jobs: int,
     as_json: bool,
@@ -53,7 +54,7 @@ def command(
 
     With --table, one table over a range of blocks: the published ZIPs that hold it are fetched
     below --out, each is held against the hash in the index, and they are joined into the ZIP that
-    `strata export` would give. FROM must be the first block of a segment, TO the last block of one.
+    `strata export` would give. A range snaps outwards to whole segments.
 
     With --all, --out becomes a mirror: an archive with every ZIP, hash file and document, that can
     be verified, served and fetched from. Run again, it gets only what is new or was replaced.
@@ -61,7 +62,7 @@ def command(
     Run it again to go on where it stopped: what is there is not fetched again.
     """
     screen = Screen(as_json)
-    if is_whole and (table or first is not None or last is not None):
+    if is_whole and (table or start or end):
         raise click.UsageError("--all fetches everything: leave --table, --from and --to out")
     if not is_whole and table is None:
         raise click.UsageError("give --table TABLE, or --all")
@@ -72,12 +73,11 @@ def command(
             found = [mirror(one, out, jobs=jobs, progress=screen.progress) for one in sources]
             show_mirrors(screen, found)
         elif table:
-            asked = (table, first, last)
-            _fetch_range(screen, choose_chain(store, chain), asked, out, jobs)
+            _fetch_range(screen, choose_chain(store, chain), (table, start, end), out, jobs)
 
 
 def _fetch_range(
-    screen: Screen, source: Archive, asked: tuple[str, int | None, int | None], out: Path, jobs: int
+    screen: Screen, source: Archive, asked: tuple[str, str | None, str | None], out: Path, jobs: int
 ) -> None:
     warnings: list[str] = []
 
@@ -85,5 +85,11 @@ def _fetch_range(
         warnings.append(text)
         screen.message(f"warning: {text}")
 
-    found = fetch_range(source, *asked, out, jobs=jobs, progress=screen.progress, warn=warn)
+    table, start, end = asked
+    bounds = (lower_bound(start) if start else None, upper_bound(end) if end else None)
+    blocks = choose_blocks(source, table, *bounds)
+    if start or end:
+        screen.message(f"{table} over blocks {blocks}")
+    ends = (blocks.first, blocks.last)
+    found = fetch_range(source, table, *ends, out, jobs=jobs, progress=screen.progress, warn=warn)
     show_range(screen, found, warnings)

@@ -89,7 +89,8 @@ def complete_archive(
     failed += map(_altered, found.altered)
     changed = {*found.stale, *named}
     numbers = {*found.shards, *changed} if contents else changed
-    written = refresh(archive, sorted(numbers)) + mend_ledger(archive)
+    # The ledger first: SHA256SUMS says what it hashes to.
+    written = mend_ledger(archive) + refresh(archive, sorted(numbers))
     unnamed = [one for one in found.unnamed if shard_number(one.name.blocks) not in found.lost]
     return Completion(
         looked_at=found.zips,

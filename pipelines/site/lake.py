@@ -55,8 +55,9 @@ def publish_to_lake(
     problems = {**_unpublished(site, lake, segments, tables), **unfit(site, segments, tables)}
     report = _unfit(problems)
     fit = [blocks for blocks in segments if blocks not in problems]
-    if fit:
-        with lake_rows(site.warehouse, history_receipts(site.warehouse, fit)) as rows:
+    receipts = history_receipts(site.warehouse, fit)
+    if receipts:
+        with lake_rows(site.warehouse, receipts) as rows:
             publisher = LakePublisher(lake, rows, fit, site.scratch())
             report = report.and_(publisher.publish(tables))
     report = report.and_(_publish_state(site, lake))

@@ -28,6 +28,7 @@ from pipelines.jobs import load_and_publish
 from pipelines.old_runs import remove_old_runs
 from pipelines.run_requests import batch_tags
 from pipelines.site.audits import CHECKS, gather
+from pipelines.site.lake import publish_to_lake
 from pipelines.site.loading import load_segments
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
@@ -77,7 +78,7 @@ class Room:
 def run(segments: int = SEGMENTS) -> list[Row]:
     """Measure, with an empty home and with a mainnet's partitions in it."""
     with tempfile.TemporaryDirectory(prefix="strata-dagster-") as folder:
-        settings = site_settings(Path(folder))
+        settings = replace(site_settings(Path(folder)), lake=True)
         for number in range(segments):
             make_segment(settings, number)
         site = Site(replace(settings, batch=segments))
@@ -109,7 +110,7 @@ def _measure(site: Site, home: Path, others: int) -> Row:
 def room(each: int, runs: int) -> Room:
     """Load twice as many runs, and measure what the second half of them adds."""
     with tempfile.TemporaryDirectory(prefix="strata-dagster-") as folder:
-        settings = site_settings(Path(folder))
+        settings = replace(site_settings(Path(folder)), lake=True)
         for number in range(2 * each * runs):
             make_segment(settings, number)
         site = Site(replace(settings, batch=each))
@@ -164,6 +165,7 @@ def _without_dagster(site: Site, batch: Batch) -> None:
                 assert not list(check.audit(evidence, table))
     for table in HISTORY_TABLES:
         publish_segments(fresh, batch.segments, (table,))
+    publish_to_lake(fresh, batch.segments)
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -12,12 +12,16 @@ from typing import Any
 
 import pytest
 
+from exporters.archive.archive import Archive
+from exporters.fetching.range_choice import choose_blocks
 from exporters.settings import Locations
 from tests.api.server_kit import ServerProcess
 from tests.pipelines.kit import make_segment, site_settings
 from tests.s3_kit import BucketServer, bucket_server
-from tests.segments_kit import KIT_CHAIN
+from tests.segments_kit import KIT_CHAIN, block_time
 from tests.web_kit import web_server
+from transforms.bounds import lower_bound, upper_bound
+from transforms.errors import RangeError
 from transforms.stores.folder import FolderStore
 from transforms.stores.store import content_sha256
 
@@ -101,6 +105,30 @@ def test_fetch_takes_the_address_of_strata_serve(site: Path, tmp_path: Path) -> 
         assert fetched(f"{served.url}/archive/", tmp_path / "two")["sha256"] == right
 
 
+def test_a_range_snaps_outwards_to_segments_by_blocks_and_by_times(
+    site: Path, tmp_path: Path
+) -> None:
+    archive = Archive(FolderStore(site / "archive"), KIT_CHAIN)
+
+    def chosen(start: str | None, end: str | None) -> str:
+        bounds = (lower_bound(start) if start else None, upper_bound(end) if end else None)
+        return str(choose_blocks(archive, "trades", *bounds))
+
+    time = {height: block_time(height).replace("+00", "Z") for height in (1, 5, 10, 11, 15, 20)}
+    assert chosen(None, None) == chosen("1", "20") == chosen("5", "11") == "1-20"
+    assert chosen("5", "6") == chosen(time[1], time[10]) == chosen(time[5], time[5]) == "1-10"
+    assert chosen(time[11], None) == chosen(time[15], "99") == chosen("20", time[20]) == "11-20"
+    assert chosen(time[10], time[11]) == chosen(time[1][:10], time[20][:10]) == "1-20"
+    for start, end in (("21", None), ("2100-01-01", None), (None, "1999-01-01"), ("15", "5")):
+        with pytest.raises(RangeError, match=r"is nothing; the archive of .* blocks 1 to 20, "):
+            chosen(start, end)
+
+    given = ("--table", "trades", "--from", time[15], "--out", tmp_path)
+    done = client("fetch", site / "archive", *given)
+    assert done.stderr == "trades over blocks 11-20\n"
+    assert (tmp_path / f"{KIT_CHAIN}-trades-11-20.zip").is_file()
+
+
 def test_a_mirror_is_fetched_verified_and_fetched_from(site: Path, tmp_path: Path) -> None:
     out = tmp_path / "mirror"
     with web_server(site / "archive") as url:
@@ -151,13 +179,11 @@ def test_fetch_takes_a_bucket(
 
 def test_what_goes_wrong_is_a_sentence_and_an_exit_code(site: Path, tmp_path: Path) -> None:
     archive = str(site / "archive")
-    range_ = client("fetch", archive, "--table", "trades", "--from", 5, "--out", tmp_path)
+    range_ = client("fetch", archive, "--table", "trades", "--from", 500, "--out", tmp_path)
     nothing = client("fetch", str(tmp_path), "--table", "trades", "--out", tmp_path)
     usage = client("fetch", archive, "--out", tmp_path)
     assert (range_.returncode, nothing.returncode, usage.returncode) == (3, 2, 2)
-    assert range_.stderr == (
-        "strata: block 5 is not the first block of a segment; the nearest are 1 and 11\n"
-    )
+    assert range_.stderr.startswith("strata: trades from 500: there is nothing; the archive of ")
     assert nothing.stderr.startswith(f"strata: there is no archive at {tmp_path}: ")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pty
@@ -257,7 +258,10 @@ def test_a_dry_run_says_exactly_what_the_export_will_be(
     done = at_published("export", "blocks", 1, 20, "--out", out, "--json").json
 
     path = out / f"{KIT_CHAIN}-blocks-1-20.zip"
-    assert plan == {**done, "path": None}
+    assert plan == {**done, "path": None, "sha256": None}
+    assert done["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    subprocess.run(["sha256sum", "-c", f"{path.name}.sha256"], cwd=out, check=True)
+    assert done["sha256"] in at_published("export", "blocks", 1, 20, "--out", out).out
     assert done["path"] == str(path)
     assert done["bytes"] == path.stat().st_size
     (member,) = done["members"]

@@ -33,7 +33,8 @@ _TYPES = {
 }
 # Version 2 as DuckDB writes it packs integers in runs of 256, in which Rust's Parquet library, and
 # so Daft, delta-rs and DataFusion, cannot skip rows (apache/arrow-rs, issue 11018).
-_OPTIONS = "format parquet, parquet_version v1, compression zstd, compression_level 3"
+# Higher levels of zstd take longer, and what they save of such columns is within a hundredth.
+_OPTIONS = "format parquet, parquet_version v1, compression zstd, compression_level 1"
 
 
 @dataclass(frozen=True, slots=True)

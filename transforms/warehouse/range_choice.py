@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any, Protocol
 
 from transforms.blocks import BlockRange
 from transforms.bounds import Bound, lower_bound, rfc3339, upper_bound
@@ -16,11 +17,43 @@ from transforms.warehouse.warehouse import Warehouse
 
 _TIMES = """
     select _segment, epoch_us(min(vega_time)), epoch_us(max(vega_time))
-    from main.blocks
+    from {blocks}
     where _segment between $1 and $2
     group by _segment
     order by _segment
 """
+
+
+class TimedSegments(Protocol):
+    """Loaded segments, and statements over their blocks."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """What is loaded."""
+        ...
+
+    def rows(self, volume: Volume, sql: str, values: list[int]) -> Sequence[tuple[Any, ...]]:
+        """Run a statement over a volume's `{blocks}`; none where it has no such table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TimedWarehouse:
+    """The segments of a warehouse. Raises `ConfigError` where nothing is loaded."""
+
+    warehouse: Warehouse
+
+    @property
+    def catalog(self) -> Catalog:
+        """See `TimedSegments.catalog`."""
+        return self.warehouse.loaded_catalog()
+
+    def rows(self, volume: Volume, sql: str, values: list[int]) -> Sequence[tuple[Any, ...]]:
+        """See `TimedSegments.rows`."""
+        if "blocks" not in volume.shapes:
+            return ()
+        with self.warehouse.stored_tables(volume.blocks) as con:
+            return con.execute(sql.format(blocks="main.blocks"), values).fetchall()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +95,13 @@ class Choice:
         return self.first_time, self.last_time
 
 
-def choose_between(warehouse: Warehouse, start: str | None, end: str | None) -> Choice:
+def choose_between(held: TimedSegments, start: str | None, end: str | None) -> Choice:
     """The same as `choose_range` of what people write. Raises `RangeError` also where it is odd."""
     lower = lower_bound(start) if start else None
-    return choose_range(warehouse, lower, upper_bound(end) if end else None)
+    return choose_range(held, lower, upper_bound(end) if end else None)
 
 
-def choose_range(warehouse: Warehouse, start: Bound | None, end: Bound | None) -> Choice:
+def choose_range(held: TimedSegments, start: Bound | None, end: Bound | None) -> Choice:
     """The loaded segments with any block between two bounds, both included; None: no bound.
 
     Of a long history only the volumes at the two ends are opened. Raises `RangeError` where no
@@ -76,66 +109,57 @@ def choose_range(warehouse: Warehouse, start: Bound | None, end: Bound | None) -
     """
     if start and end and _is_reversed(start, end):
         raise RangeError(f"{end.text} is before {start.text}: give the first one first")
-    catalog = warehouse.loaded_catalog()
+    catalog = held.catalog
     segments = catalog.blocks
-    first = _first(warehouse, catalog, start) if start else 0
-    last = _last(warehouse, catalog, end) if end else len(segments) - 1
+    first = _first(held, catalog, start) if start else 0
+    last = _last(held, catalog, end) if end else len(segments) - 1
     if not 0 <= first <= last < len(segments):
-        raise RangeError(_nothing(warehouse, catalog, start, end))
+        raise RangeError(_nothing(held, catalog, start, end))
     chosen = segments[first : last + 1]
-    ends = segment_times(warehouse, {chosen[0], chosen[-1]})
+    ends = segment_times(held, {chosen[0], chosen[-1]})
     opening, closing = ends.get(chosen[0]), ends.get(chosen[-1])
     return Choice(chosen, opening and opening[0], closing and closing[1])
 
 
-def segment_times(warehouse: Warehouse, segments: Iterable[BlockRange]) -> dict[BlockRange, Times]:
+def segment_times(held: TimedSegments, segments: Iterable[BlockRange]) -> dict[BlockRange, Times]:
     """First and last `vega_time` of loaded segments; those without a table of blocks lack.
 
     Opens each volume that holds some of them.
     """
-    catalog, asked = warehouse.loaded_catalog(), sorted(segments)
+    catalog, asked = held.catalog, sorted(segments)
     found: dict[BlockRange, Times] = {}
     while asked:
         volume = catalog.volume_of(asked[0])
-        held = [one for one in asked if one.last <= volume.blocks.last]
-        asked = asked[len(held) :]
-        bounds = [held[0].first, held[-1].first]
-        rows = _rows(warehouse, volume, _TIMES, bounds)
+        inside = [one for one in asked if one.last <= volume.blocks.last]
+        asked = asked[len(inside) :]
+        bounds = [inside[0].first, inside[-1].first]
+        rows = held.rows(volume, _TIMES, bounds)
         times = {first: (begin, last) for first, begin, last in rows}
-        found |= {one: times[one.first] for one in held if one.first in times}
+        found |= {one: times[one.first] for one in inside if one.first in times}
     return found
 
 
-def _rows(
-    warehouse: Warehouse, volume: Volume, sql: str, values: list[int]
-) -> Sequence[tuple[int, ...]]:
-    if "blocks" not in volume.shapes:
-        return ()
-    with warehouse.stored_tables(volume.blocks) as con:
-        return con.execute(sql, values).fetchall()
-
-
-def _first(warehouse: Warehouse, catalog: Catalog, start: Bound) -> int:
+def _first(held: TimedSegments, catalog: Catalog, start: Bound) -> int:
     """The place of the first segment that ends at the bound or later."""
     if start.micros is None:
         return bisect_left(catalog.blocks, start.block or 0, key=attrgetter("last"))
-    sql = "select min(_segment) from main.blocks where vega_time >= make_timestamptz($1)"
+    sql = "select min(_segment) from {blocks} where vega_time >= make_timestamptz($1)"
     for volume in catalog.history():
         if Extent(times=(start.micros, 2**62)).reaches(volume):
-            for (found,) in _rows(warehouse, volume, sql, [start.micros]):
+            for (found,) in held.rows(volume, sql, [start.micros]):
                 if found is not None:
                     return bisect_left(catalog.blocks, found, key=attrgetter("first"))
     return len(catalog.blocks)
 
 
-def _last(warehouse: Warehouse, catalog: Catalog, end: Bound) -> int:
+def _last(held: TimedSegments, catalog: Catalog, end: Bound) -> int:
     """The place of the last segment that begins at the bound or before; -1 where there is none."""
     if end.micros is None:
         return bisect_right(catalog.blocks, end.block or 0, key=attrgetter("first")) - 1
-    sql = "select max(_segment) from main.blocks where vega_time <= make_timestamptz($1)"
+    sql = "select max(_segment) from {blocks} where vega_time <= make_timestamptz($1)"
     for volume in reversed(catalog.history()):
         if Extent(times=(-(2**62), end.micros)).reaches(volume):
-            for (found,) in _rows(warehouse, volume, sql, [end.micros]):
+            for (found,) in held.rows(volume, sql, [end.micros]):
                 if found is not None:
                     return bisect_left(catalog.blocks, found, key=attrgetter("first"))
     return -1
@@ -148,10 +172,10 @@ def _is_reversed(start: Bound, end: Bound) -> bool:
     )
 
 
-def _nothing(warehouse: Warehouse, catalog: Catalog, start: Bound | None, end: Bound | None) -> str:
+def _nothing(held: TimedSegments, catalog: Catalog, start: Bound | None, end: Bound | None) -> str:
     asked = " ".join(
         f"{word} {bound.text}" for word, bound in (("from", start), ("to", end)) if bound
     )
     if not catalog.blocks:
         return f"no segment lies {asked}: nothing is loaded"
-    return f"no segment lies {asked}: the warehouse holds {choose_range(warehouse, None, None)}"
+    return f"no segment lies {asked}: the warehouse holds {choose_range(held, None, None)}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import shutil
 import socket
 import subprocess
+from base64 import b64decode
 from io import BytesIO
 from pathlib import Path
+from urllib.parse import urlencode
 from zipfile import BadZipFile, ZipFile
 
 import httpx2
@@ -22,7 +25,10 @@ from tests.api.site_kit import CHAIN, SECOND, Site
 from tests.segments_kit import expected_member, table_rows
 from tests.transforms.warehouse_kit import history_segment
 from transforms.blocks import BlockRange
+from transforms.bounds import rfc3339
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.range_choice import TimedWarehouse, choose_between
 
 _PATH = "/api/v2/networkhistory/export"
 _ALL = f"{_PATH}?fromBlock=1&toBlock=50&table=TABLE_ORDERS"
@@ -66,6 +72,61 @@ def test_a_range_of_segments_is_one_zip_with_the_very_rows_of_the_source(
         assert archive.namelist() == [f"{CHAIN}-orders-1-1-50.csv"]
         assert archive.read(archive.namelist()[0]) == _orders(built_site)
     zip_readers.check(path)
+
+
+def test_a_range_may_be_given_by_times_and_snaps_to_segments(
+    served: Served, built_site: Site
+) -> None:
+    held = TimedWarehouse(open_warehouse(built_site.locations.warehouse))
+    first, last = (rfc3339(at) for at in choose_between(held, "15", "25").times if at is not None)
+
+    for start, end in (("5", "33"), (first, last), (last, None), (None, first)):
+        wanted = choose_between(held, start, end).blocks
+        asked = {"table": "TABLE_ORDERS", "from": start or "", "to": end or ""}
+        answer = _fetch(served, f"{_PATH}?{urlencode(asked)}")
+        named = f"attachment;filename={CHAIN}-orders-{wanted}.zip"
+        assert answer.headers["content-disposition"] == named, asked
+    for wrong in ("from=soon", "from=2001-01-01&to=2001-01-02", "from=5&toBlock=10", "from=9&to=5"):
+        answer = _fetch(served, f"{_PATH}?{wrong}&table=TABLE_ORDERS")
+        assert answer.status_code == 400, wrong
+
+
+def _sha256(answer: httpx2.Response) -> str | None:
+    """The hash that an answer tells, as `sha256sum` prints it."""
+    found = re.fullmatch("sha-256=:(.+):", answer.headers.get("repr-digest", ""))
+    return b64decode(found[1]).hex() if found else None
+
+
+def test_an_export_tells_its_hash_as_soon_as_it_is_known(built_site: Site) -> None:
+    with serving(settings(built_site.locations)) as served, served.client() as client:
+        assert _sha256(client.head(_ALL)) is None
+        assert _sha256(client.get(_ALL, headers={"Range": "bytes=0-99"})) is None
+        whole = client.get(_ALL)
+        expected = hashlib.sha256(whole.content).hexdigest()
+        assert _sha256(whole) is None  # it was not known when the head left
+        assert _sha256(client.head(_ALL)) == expected
+        assert _sha256(client.get(_ALL)) == expected
+        # Of a range it is still that of the whole: it says what the client will have at the end.
+        assert _sha256(client.get(_ALL, headers={"Range": "bytes=0-99"})) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_told"),
+    [
+        ("sha-256=1", True),
+        ("sha-512=3, sha-256=10, unixsum=0", True),
+        ("sha-256=0", False),
+        ("sha-512=3", False),
+        ("md5=1,xsha-256=1", False),
+    ],
+)
+def test_a_head_request_may_ask_for_the_hash(built_site: Site, wanted: str, is_told: bool) -> None:
+    with serving(settings(built_site.locations)) as served, served.client() as client:
+        answer = client.head(_TWO, headers={"Want-Repr-Digest": wanted})
+        assert answer.status_code == 200
+        assert answer.content == b""
+        whole = hashlib.sha256(client.get(_TWO).content).hexdigest()
+        assert _sha256(answer) == (whole if is_told else None)
 
 
 def test_rows_that_no_query_can_find_are_exported_too(tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+"""A published ZIP as rows; see `strata.read_export`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from exporters.names import CsvName, parse_csv_name
+from strata.rows import Rows
+from transforms.duck import set_up, working_connection
+from transforms.errors import ConfigError, IntegrityError
+from transforms.stores.opening import open_reader
+from transforms.tables.conform import conversion, typed_rows
+from transforms.tables.dialect import DEFAULT_MAX_LINE_BYTES, header_names, read_sql
+from transforms.tables.registry import Column, TableSchema, schema_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+_MEMORY = "50%"
+_TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class _Csv:
+    """One CSV of a ZIP, extracted; `longest` is its longest line in bytes."""
+
+    path: Path
+    schema: TableSchema
+    longest: int
+
+
+class Export(Rows):
+    """The rows of a published ZIP in their order; its CSVs lie in a temporary folder meanwhile."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, query: str, table: str, kept: ExitStack
+    ) -> None:
+        """`kept` is closed with it."""
+
+        def cursor() -> duckdb.DuckDBPyConnection:
+            other = con.cursor()
+            set_up(other)
+            return other
+
+        super().__init__(con, cursor, query)
+        self.table = table
+        self._kept = kept
+
+    def close(self) -> None:
+        """Remove the temporary folder; rows that were not taken cannot be taken any more."""
+        self._kept.close()
+
+    def __enter__(self) -> Export:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_export(place: str | Path) -> Export:
+    """See `strata.read_export`."""
+    with ExitStack() as kept:
+        folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="strata-export-")))
+        with _local(str(place), folder) as path:
+            csvs = list(_extracted(path, str(place), folder))
+        if not csvs:
+            raise ConfigError(f"{place} holds no CSV: give a published ZIP")
+        threads = os.cpu_count() or 1
+        con = kept.enter_context(working_connection(folder, threads=threads, memory_limit=_MEMORY))
+        return Export(con, _union(csvs), csvs[0].schema.table, kept.pop_all())
+
+
+@contextmanager
+def _local(place: str, folder: Path) -> Iterator[Path]:
+    """The ZIP as a local file."""
+    if "://" not in place:
+        yield Path(place).expanduser()
+        return
+    parent, _, name = place.rpartition("/")
+    store, path = open_reader(parent), folder / "export.zip"
+    try:
+        store.fetch(name, path)
+        yield path
+    finally:
+        getattr(store, "close", lambda: None)()
+        path.unlink(missing_ok=True)
+
+
+def _extracted(path: Path, place: str, folder: Path) -> Iterator[_Csv]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for number, name in enumerate(archive.namelist()):
+                about = _about(name, place)
+                target = folder / f"{number}.csv"
+                with archive.open(name) as source, target.open("wb") as copy:
+                    shutil.copyfileobj(source, copy)
+                with target.open("rb") as lines:
+                    header = header_names(lines.readline())
+                    longest = max(map(len, lines), default=0)
+                yield _Csv(target, schema_of(about.table, about.version, header), longest)
+    except zipfile.BadZipFile as error:
+        raise IntegrityError(f"{place} is no ZIP, or damaged ({error}): fetch it again") from error
+
+
+def _about(name: str, place: str) -> CsvName:
+    try:
+        return parse_csv_name(name)
+    except IntegrityError as error:
+        raise ConfigError(f"{place} is no published ZIP: {error}") from error
+
+
+def _union(csvs: Sequence[_Csv]) -> str:
+    """SQL for the rows of all CSVs, with the columns of all, the newest ones first."""
+    columns = {column.name: None for csv in reversed(csvs) for column in csv.schema.columns}
+    kinds = {name: {_type(csv, name) for csv in csvs} - {""} for name in columns}
+    parts = [_rows(csv, {name for name, held in kinds.items() if len(held) > 1}) for csv in csvs]
+    listed = ", ".join(f'"{name}"' for name in (*columns, "_raw"))
+    return f"select {listed} from ({' union all by name '.join(parts)})"  # noqa: S608
+
+
+def _type(csv: _Csv, name: str) -> str:
+    """The type that a CSV's column has here; nothing where it lacks it."""
+    found = (conversion(csv.schema.table, c).type for c in csv.schema.columns if c.name == name)
+    return next(found, "")
+
+
+def _rows(csv: _Csv, as_text: set[str]) -> str:
+    """SQL for the typed rows of a CSV; what other CSVs hold in another type stays text."""
+    columns = [
+        Column(one.name, _TEXT) if one.name in as_text else one for one in csv.schema.columns
+    ]
+    most = max(DEFAULT_MAX_LINE_BYTES, 4 * csv.longest)
+    texts = read_sql([csv.path], csv.schema.names, most)
+    return f"({typed_rows(csv.schema.table, columns, texts, exact=True)})"

@@ -1,0 +1,261 @@
+"""`import strata` and the notebook, on the sample, as people have it after `make run`."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import strata
+from pipelines.settings import Settings
+from pipelines.site.publishing import publish_segments
+from pipelines.site.site import Site
+from strata import exports, history, rows
+from strata.history import History
+from tests.pipelines.kit import load
+from tests.web_kit import web_server
+from transforms.errors import ConfigError, IntegrityError, RangeError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def home(sample_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sample in `strata-data`, loaded and published."""
+    home = tmp_path_factory.mktemp("home")
+    data = home / "strata-data"
+    for name in ("source", "warehouse"):
+        shutil.copytree(Path(sample_site.settings.source).parent / name, data / name)
+    source, warehouse, archive = (str(data / one) for one in ("source", "warehouse", "archive"))
+    site = Site(Settings(source=source, warehouse=warehouse, archive=archive, lake=False))
+    load(site)
+    publish_segments(site, site.loaded_catalog().blocks)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("TZ", "America/New_York")  # nothing depends on where one is
+
+
+@pytest.fixture
+def opened() -> Iterator[History]:
+    with strata.open() as found:
+        yield found
+
+
+def test_the_examples_in_the_docstrings_are_true() -> None:
+    finder = doctest.DocTestFinder()
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for module in (strata, history, rows, exports):
+        for test in finder.find(module):
+            runner.run(test)
+    assert runner.summarize(verbose=False) == (0, runner.tries)
+    assert runner.tries > 4
+
+
+def test_the_notebook_runs_cell_by_cell() -> None:
+    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text())
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert (cell["outputs"], cell["execution_count"]) == ([], None)
+            exec("".join(cell["source"]), names)
+    assert names["statuses"]["len"].sum() == 3106
+    assert names["volume"].schema["volume"] == pl.Decimal(38, 18)
+    assert names["rows"]
+    assert all(amount is None and len(raw["amount"]) > 38 for _, amount, raw in names["rows"])
+
+
+def test_importing_it_takes_none_of_the_heavy_packages() -> None:
+    code = (
+        "import strata, sys; print(*{'duckdb', 'polars', 'pyarrow', 'dagster'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("\n", 0)
+
+
+def test_a_range_of_blocks_has_the_rows_of_these_blocks(opened: History) -> None:
+    heights = opened.table("blocks", blocks=(500, 2600)).polars().select("height").collect()
+    assert sorted(heights["height"]) == list(range(500, 2601))
+    first, last = (
+        opened.sql(
+            "select min(vega_time), max(vega_time) from blocks where height between 500 and 2600"
+        )
+        .arrow()
+        .to_pylist()[0]
+        .values()
+    )
+    times = opened.table("trades", blocks=(500, 2600)).arrow()["vega_time"].to_pylist()
+    everything = opened.table("trades").arrow()["vega_time"].to_pylist()
+    assert sorted(times) == sorted(one for one in everything if first <= one <= last)
+
+
+def test_days_are_those_of_utc_and_belong_to_the_range(opened: History) -> None:
+    everything = len(opened.table("trades"))
+    assert len(opened.table("trades", days=("2023-06-01", "2023-06-01"))) == everything
+    assert len(opened.table("trades", days=("2023-05-31", "2023-05-31"))) == 0
+    early = opened.table("trades", days=("2023-06-01T00:00:00Z", "2023-06-01T00:59:59Z"))
+    assert 0 < len(early) < everything
+
+
+def test_amounts_and_times_are_exact_in_every_library(opened: History) -> None:
+    balances = opened.table("balances")
+    right = {
+        text
+        for (text,) in opened.sql("select balance::varchar from balances").relation().fetchall()
+    }
+    arrow, frame = balances.arrow(), balances.polars().collect()
+    assert arrow.schema.field("balance").type == pa.decimal128(38, 0)
+    assert arrow.schema.field("vega_time").type == pa.timestamp("us", tz="UTC")
+    assert {None if one is None else str(one) for one in arrow["balance"].to_pylist()} == right
+    assert frame.schema["balance"] == pl.Decimal(38, 0)
+    largest = max(one for one in arrow["balance"].to_pylist() if one is not None)
+    for amount in (largest, largest + 1):
+        count = opened.sql(f"select count(*) from balances where balance = {amount}").arrow()
+        found = balances.polars().filter(pl.col("balance") == Decimal(amount)).select(pl.len())
+        assert found.collect().item() == count[0][0].as_py()
+
+
+def test_polars_joins_two_tables_of_one_history(opened: History) -> None:
+    trades, markets = opened.table("trades").polars(), opened.sql("from strata.markets").polars()
+    joined = trades.join(markets, left_on="market_id", right_on="id").select(pl.len()).collect()
+    assert joined.item() == len(opened.table("trades"))
+
+
+def test_without_pandas_it_is_said_what_to_install(opened: History) -> None:
+    with pytest.raises(ModuleNotFoundError, match="pip install pandas"):
+        opened.table("trades").pandas()
+
+
+_PANDAS = """
+import json, sys
+sys.path.append(sys.argv[1])
+import strata
+with strata.open() as history:
+    frame = history.table("balances").pandas()
+kinds = {name: str(frame.dtypes[name]) for name in ("balance", "vega_time", "account_id")}
+print(json.dumps({"kinds": kinds, "largest": str(frame["balance"].max())}))
+"""
+
+
+def test_with_pandas_amounts_are_decimals_and_times_have_utc(opened: History) -> None:
+    folder = ROOT / ".venv" / "pandas"
+    if not folder.is_dir():
+        pytest.fail("pandas is not there: run `make pandas`")
+    # Apart from this process: with pandas there, other libraries do other things.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", _PANDAS, folder], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kinds"] == {
+        "balance": "decimal128(38, 0)[pyarrow]",
+        "vega_time": "timestamp[us, tz=UTC][pyarrow]",
+        "account_id": "string[pyarrow]",
+    }
+    ((largest,),) = opened.sql("select max(balance)::varchar from balances").relation().fetchall()
+    assert found["largest"] == largest
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "what"),
+    [
+        ({"name": "nothing"}, ConfigError, "there is no table 'nothing': take one of"),
+        ({"name": "orders", "blocks": (5, 1)}, RangeError, r"blocks=\(5, 1\) is no range"),
+        ({"name": "orders", "blocks": (9000, 9001)}, RangeError, "holds no block of 9000 to 9001"),
+        ({"name": "orders", "days": ("2023", "x")}, RangeError, "is neither a block nor a time"),
+        ({"name": "orders", "days": ("1", "2")}, RangeError, "give two days or times in UTC"),
+        ({"name": "parties", "blocks": (1, 2)}, RangeError, "parties is not a history"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_sentence(
+    opened: History, ask: dict[str, Any], error: type[Exception], what: str
+) -> None:
+    with pytest.raises(error, match=what):
+        opened.table(**ask)
+
+
+def test_a_warehouse_that_is_none_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds nothing yet"):
+        strata.open(tmp_path)
+
+
+def published_rows(path: Path) -> list[dict[str, str | None]]:
+    """The rows of all CSVs by Python's own readers; an unquoted nothing is NULL."""
+    found: list[dict[str, str | None]] = []
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            text = archive.read(name).decode().replace('""', "\0")
+            names, *lines = csv.reader(io.StringIO(text))
+            found += [dict(zip(names, (c or None for c in line), strict=True)) for line in lines]
+    return found
+
+
+def test_an_export_of_several_schemas_is_one_table_with_exact_values() -> None:
+    path = strata.fetch("strata-data/archive", "orders", out="got")
+    right = published_rows(path)
+    with strata.read_export(path) as export:
+        assert len(zipfile.ZipFile(path).namelist()) == 2
+        assert {*export.columns} == {*right[0], *right[-1], "_raw"}
+        found = export.arrow().to_pylist()
+    assert len(found) == len(right)
+    for row, texts in zip(found, right, strict=True):
+        assert row["id"] == (texts["id"] or "").removeprefix("\\x")
+        assert str(row["price"]) == texts["price"]
+        for name in row.keys() - texts.keys() - {"_raw"}:
+            assert row[name] is None
+    assert any(row["reference"] == "" for row in found) == any(
+        r["reference"] == "\0" for r in right
+    )
+
+
+def test_an_export_keeps_cells_that_fit_no_type() -> None:
+    path = strata.fetch("strata-data/archive", "deposits", out="got")
+    with strata.read_export(str(path)) as export:
+        raws = [(row["amount"], row["_raw"]) for row in export.arrow().to_pylist()]
+    texts = [row["amount"] for row in published_rows(path)]
+    held = [dict(raw or ()).get("amount", str(amount)) for amount, raw in raws]
+    assert held == texts
+    assert any(amount is None for amount, _ in raws)
+
+
+def test_an_export_is_read_from_a_web_server(home: Path) -> None:
+    path = "sample-chain-001/trades/sample-chain-001-trades-1-1000.zip"
+    with web_server(home / "strata-data" / "archive") as url:
+        with strata.read_export(f"{url}/{path}") as export:
+            count = len(export)
+        with pytest.raises(FileNotFoundError):
+            strata.read_export(f"{url}/{path}x")
+    with strata.open() as found:
+        assert count == len(found.table("trades", blocks=(1, 1000)))
+
+
+def test_what_is_no_export_is_said(tmp_path: Path) -> None:
+    (tmp_path / "no.zip").write_bytes(b"PK no")
+    with pytest.raises(IntegrityError, match=r"no\.zip is no ZIP, or damaged"):
+        strata.read_export(tmp_path / "no.zip")
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as other:
+        other.writestr("other.csv", "a,b\n")
+    with pytest.raises(ConfigError, match=r"other\.zip is no published ZIP"):
+        strata.read_export(tmp_path / "other.zip")
+    with pytest.raises(FileNotFoundError):
+        strata.read_export(tmp_path / "nothing.zip")
+    assert not list(Path(tempfile.gettempdir()).glob("strata-export-*"))
