@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from api.core.logs import log, log_config
 from api.core.settings import ServeSettings, read_settings
 from api.core.sockets import address, grpc_address, listening, reserved
 from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
-from exporters.settings import set_for_library
+from exporters.settings import Locations, set_for_library
 from transforms.duck import Error as DuckError
 from transforms.errors import StrataError
 
@@ -67,9 +67,23 @@ def serve(warehouse: str | None, archive: str | None, **listen: str | int | None
             port = held.enter_context(reserved(where.host, where.grpc_port))
             settings = replace(settings, listen=replace(where, grpc_port=port))
             said.append(f"Listening on {grpc_address(where.host, port)} for gRPC")
+        said += _absent(settings.locations)
         if not where.is_loopback and not settings.access.tokens:
             said.append("Anyone who reaches this address may read: see STRATA_API_TOKENS.")
         _serve(settings, listeners, "\n".join(said))
+
+
+def _absent(places: Locations) -> Iterator[str]:
+    """A sentence for each folder that is not there; it may be made while the server runs."""
+    for name, place, command in (
+        ("warehouse", places.warehouse, "load"),
+        ("archive", places.archive, "publish"),
+    ):
+        if "://" not in place and not Path(place).expanduser().exists():
+            yield (
+                f"There is no {name} {place}: name another, or nothing of it is served until "
+                f"`strata {command}` has made it."
+            )
 
 
 def _serve(settings: ServeSettings, listeners: Sequence[socket.socket], greeting: str) -> None:

@@ -24,6 +24,7 @@ from rich.progress import (
     TaskID,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
     TransferSpeedColumn,
 )
 from rich.table import Table
@@ -108,6 +109,7 @@ class Screen:
         if not self.errors.is_terminal:
             lines = _Lines(self, label, total)
             yield lines.advance
+            lines.end()
             return
         with Progress(
             SpinnerColumn(),
@@ -116,6 +118,7 @@ class Screen:
             DownloadColumn(),
             TransferSpeedColumn(),
             TimeElapsedColumn(),
+            TimeRemainingColumn(),
             console=self.errors,
             transient=True,
         ) as bar:
@@ -134,6 +137,7 @@ class Screen:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TimeRemainingColumn(),
             console=self.errors,
             transient=True,
         ) as bar:
@@ -155,21 +159,49 @@ class _Lines:
     label: str
     total: int | None = None
     done: int = 0
+    started: float = field(default_factory=time.monotonic)
     last_line: float = field(default_factory=time.monotonic)
+    is_said: bool = False
+    began: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def advance(self, size: int) -> None:
         self.done += size
         of = f" of {size_text(self.total)}" if self.total else ""
-        self._line(f"{self.label}: {size_text(self.done)}{of}")
+        seconds = time.monotonic() - self.started
+        rate = f", {size_text(int(self.done / seconds))}/s" if seconds else ""
+        left = _left(self.done, self.total, seconds)
+        self._line(f"{self.label}: {size_text(self.done)}{of}{rate}{left}")
+
+    def end(self) -> None:
+        """Say what was done, where progress was said at all."""
+        if self.is_said:
+            seconds = time.monotonic() - self.started
+            self.screen.message(f"{self.label}: {size_text(self.done)} in {_duration(seconds)}")
 
     def count(self, what: str, done: int, total: int) -> None:
         of = f" of {total:,}" if total else ""
-        self._line(f"{self.label} {what}: {done:,}{of}")
+        started, first = self.began.setdefault(what, (time.monotonic(), done))
+        left = _left(done - first, total and total - first, time.monotonic() - started)
+        self._line(f"{self.label} {what}: {done:,}{of}{left}")
 
     def _line(self, text: str) -> None:
         if time.monotonic() - self.last_line >= _LINE_SECONDS:
-            self.last_line = time.monotonic()
+            self.last_line, self.is_said = time.monotonic(), True
             self.screen.message(text)
+
+
+def _left(done: int, total: int | None, seconds: float) -> str:
+    """How long what is left will take, at the pace until now; empty where that is not known."""
+    if not total or not 0 < done < total:
+        return ""
+    return f", {_duration(max(0, total - done) * seconds / done)} left"
+
+
+def _duration(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    if hours:
+        return f"{hours} h {rest // 60} min"
+    return f"{rest // 60} min {rest % 60} s" if rest >= 60 else f"{rest} s"
 
 
 def _cell(value: object) -> str:

@@ -12,7 +12,7 @@ from pipelines.stopping import leave_signals
 
 COMMANDS = (
     *("sample", "run", "load", "captures", "publish", "export", "fetch"),
-    *("sql", "shell", "blocks", "status", "verify", "repair", "compact", "lake"),
+    *("sql", "shell", "blocks", "status", "verify", "repair", "compact", "lake", "completion"),
 )
 """In the order in which one meets them."""
 

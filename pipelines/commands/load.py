@@ -34,7 +34,8 @@ def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
     survey = site.warehouse.survey(site.source)
     site.warehouse.record_refusals(survey)
     remove_published_parts(site)
-    with screen.progress("loading") as advance:
+    total = sum(file.info.size for file in survey.pending)
+    with screen.progress("loading", total) as advance:
         outcomes = list(
             _load(site.with_progress(advance), [file.blocks for file in survey.pending])
         )

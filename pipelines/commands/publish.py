@@ -190,10 +190,12 @@ def _segments(site: Site, blocks: str | None) -> list[BlockRange]:
 
 def _publish(site: Site, screen: Screen, wanted: Sequence[BlockRange]) -> list[PublishReport]:
     keys = [blocks.key for blocks in wanted]
-    reports = []
-    with screen.progress("publishing") as advance:
+    reports, done = [], 0
+    with screen.counts("publishing") as count:
         for batch in plan_batches(wanted, keys, site.settings.batch):
+            count("segments", done, len(wanted))
             reports.append(publish_segments(site, batch.segments).report)
-            advance(reports[-1].bytes)
+            done += len(batch.segments)
+            count("segments", done, len(wanted))
         reports.append(publish_windows(site))
     return reports

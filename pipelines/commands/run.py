@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from exporters.settings import dagster_home
+from exporters.settings import EMBEDDED_SOURCE, Locations, dagster_home, data_folder
 from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, MACHINE, OK
@@ -22,6 +23,7 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.sample import write_sample
+from pipelines.settings import Settings
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.publishing import (
@@ -32,9 +34,13 @@ from pipelines.site.publishing import (
 )
 from pipelines.site.site import Site
 from pipelines.site.status import SiteStatus, site_status
+from transforms.segments.inventory import SegmentFile
 
 if TYPE_CHECKING:
     from pipelines.running import FinishedRun
+
+# In a wheel this package has another name.
+_DEFINITIONS = f"{__name__.rpartition('.commands.')[0]}.definitions"
 
 
 @click.command("run", short_help="Load and publish everything new, through Dagster.")
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
 @archive_option
 @json_option
 def command(source: str | None, warehouse: str | None, archive: str | None, as_json: bool) -> int:
-    """Load and publish every new segment as Dagster runs; `make ui` shows them.
+    """Load and publish every new segment as Dagster runs, which its web interface shows.
 
     Without a source, a sample history is made and used. Run again, it changes nothing. The exit
     code is 1 as long as the source has a segment that cannot be used, or a run failed; 7 where the
@@ -61,7 +67,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     site.warehouse.record_refusals(before.survey)
     completion = Completion() if before.to_do else _look(site, screen)
     to_do = before.to_do if completion.is_nothing else site_status(site).to_do
-    runs = list(_run(site, screen)) if to_do or windows_are_due(site) else []
+    pending = before.survey.pending
+    runs = list(_run(site, screen, pending)) if to_do or windows_are_due(site) else []
     after = before if completion.is_nothing and not runs else site_status(site)
     done = frozenset(after.published).difference(before.published)
     tables = published_tables(site, done)
@@ -85,7 +92,7 @@ def _look(site: Site, screen: Screen) -> Completion:
         return complete_archive(site, archive, count, contents=False)
 
 
-def _run(site: Site, screen: Screen) -> Iterator[FinishedRun]:
+def _run(site: Site, screen: Screen, pending: Sequence[SegmentFile]) -> Iterator[FinishedRun]:
     # Dagster takes a second to import, which a run with nothing to do need not pay.
     from pipelines.running import run_everything
 
@@ -96,7 +103,8 @@ def _run(site: Site, screen: Screen) -> Iterator[FinishedRun]:
         what = f"blocks {run.batch}" if run.batch else "windows"
         screen.message(f"{what}: {run.failure or 'done'} (run {run.run_id})")
 
-    with screen.progress("loading") as advance:
+    total = sum(file.info.size for file in pending)
+    with screen.progress("loading", total) as advance:
         run_everything(site.with_progress(advance), dagster_home(), report)
     yield from runs
 
@@ -121,19 +129,52 @@ def _show(
 
 
 def _next_steps(site: Site, status: SiteStatus) -> Iterator[str]:
-    settings = site.settings
-    strata = sys.argv[0] if sys.argv[0].endswith("strata") else "strata"
-    variables = "" if settings.embedded else f" STRATA_SOURCE={settings.source}"
-    warehouse = "" if settings.embedded else f" --warehouse {settings.warehouse}"
-    places = "" if settings.embedded else f"{warehouse} --archive {settings.archive}"
+    settings, strata = site.settings, _program()
+    defaults = Locations()
+    # A command finds the embedded run's places by itself; all others are named.
+    given = {
+        name: "" if place == default else f" --{name} {shlex.quote(place)}"
+        for name, place, default in (
+            ("warehouse", settings.warehouse, defaults.warehouse),
+            ("archive", settings.archive, defaults.archive),
+        )
+    }
     run = status.published[-1]
     yield "Next:"
-    yield f"  make ui{variables}  # the runs and assets in Dagster's web interface"
+    yield f"  {interface(settings)}  # the runs and assets in Dagster's web interface"
     if site.warehouse.in_folder:
-        yield f"  {strata} shell{warehouse}  # SQL over the warehouse"
+        yield f"  {strata} shell{given['warehouse']}  # SQL over the warehouse"
     else:
-        yield f"  {strata} sql 'from blocks limit 5'{warehouse}"
-    yield f"  {strata} export orders {run.first} {run.last} --out exports{places}"
+        yield f"  {strata} sql 'from blocks limit 5'{given['warehouse']}"
+    yield (
+        f"  {strata} export orders {run.first} {run.last} --out exports"
+        f"{given['warehouse']}{given['archive']}"
+    )
+
+
+def _program() -> str:
+    return shlex.quote(sys.argv[0]) if sys.argv[0].endswith("strata") else "strata"
+
+
+def interface(settings: Settings) -> str:
+    """The command that starts Dagster's web interface over the same places, from this folder."""
+    data = data_folder(settings.source)
+    variables = {
+        "STRATA_SOURCE": (settings.source, EMBEDDED_SOURCE),
+        "STRATA_WAREHOUSE": (settings.warehouse, str(data / "warehouse")),
+        "STRATA_ARCHIVE": (settings.archive, str(data / "archive")),
+    }
+    named = [
+        f"{name}={shlex.quote(place)}"
+        for name, (place, default) in variables.items()
+        if place != default
+    ]
+    if Path(__file__).parents[2] == Path.cwd() and Path("Makefile").is_file():
+        return " ".join(["make ui", *named])
+    # Whoever installed the package has no Makefile.
+    home = f"DAGSTER_HOME={shlex.quote(str(dagster_home()))}"
+    started = shlex.quote(str(Path(sys.executable).with_name("dagster")))
+    return " ".join([home, *named, started, "dev", "-m", _DEFINITIONS])
 
 
 def _facts(

@@ -45,11 +45,12 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         "warehouse": site.warehouse.describe(),
         "archive": site.store.describe(),
     }
+    shown = {**places, "lake": f"lake/ in {places['archive']}"}
     opened = site.warehouse.shown()
     catalog = site.warehouse.catalog()
     lost = catalog.lost if catalog else ()
-    held = _stretches(status)
-    _show(screen, status, places, held)
+    held = _stretches(status, lake=site.settings.lake)
+    _show(screen, status, shown, held)
     ids = status.ids
     _show_ids(screen, ids)
     if site.settings.single_writer:
@@ -93,10 +94,10 @@ class _Stretch:
         return _listed(self.segments)
 
 
-def _stretches(status: SiteStatus) -> dict[str, _Stretch]:
-    """What was found, loaded and published, which of a long history nearly always is the same."""
+def _stretches(status: SiteStatus, *, lake: bool) -> dict[str, _Stretch]:
+    """What is found, loaded, published, in the lake: of a long history nearly always the same."""
     made: dict[str, _Stretch] = {}
-    for what in ("found", "loaded", "published"):
+    for what in ("found", "loaded", "published", *(("in_lake",) if lake else ())):
         segments: Sequence[BlockRange] = getattr(status, what)
         same = (one for one in made.values() if one.segments == segments)
         made[what] = next(same, None) or _Stretch(segments)
@@ -108,20 +109,43 @@ def _show(
 ) -> None:
     chain = status.chain_id or "no chain yet"
     screen.show(chain)
+    newest = status.known[-1].last if status.known else 0
     screen.table(
         "",
-        ("", "segments", "blocks", "gaps", "place"),
+        ("", "segments", "missing", "blocks", "gaps", "behind", "place"),
         (
-            (what, len(one.segments), _joined(map(str, one.runs)), _joined(one.gaps), place)
-            for (what, one), place in zip(held.items(), places.values(), strict=True)
+            (
+                what.replace("_", " "),
+                len(one.segments),
+                max(len(status.known) - len(one.segments), 0) if what != "found" else "",
+                _joined(map(str, one.runs)),
+                _joined(one.gaps),
+                newest - one.segments[-1].last if one.segments else newest,
+                place,
+            )
+            for (what, one), place in zip(held.items(), places.values(), strict=False)
         ),
     )
+    screen.show(_left_to_do(status))
     screen.table("quarantined", ("file", "reason"), status.refused.items())
     until = status.complete_until
     screen.show(f"complete until block {until}" if until is not None else "nothing is complete yet")
-    screen.show(f"{status.blocks_behind} blocks behind the newest segment")
     if status.not_in_lake:
         screen.show(f"loaded and not in the lake: {_joined(map(str, _runs(status.not_in_lake)))}")
+
+
+def _left_to_do(status: SiteStatus) -> str:
+    """All of it in one line."""
+    counts = {
+        "to load": len(status.survey.pending),
+        "to publish": len(status.unpublished),
+        "to put into the lake": len(status.not_in_lake),
+        "that cannot be used": len(status.refused),
+    }
+    left = [f"{count:,} {what}" for what, count in counts.items() if count]
+    if left:
+        return f"segments {', '.join(left)}: strata run does what can be done"
+    return "nothing is left to do" if status.known else "no segments yet"
 
 
 def _show_ids(screen: Screen, ids: IdReport) -> None:

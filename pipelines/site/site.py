@@ -39,7 +39,7 @@ def no_progress(_bytes: int) -> None:
 class Site:
     """Source, warehouse, waiting parts and archive of one chain; each is opened when first used.
 
-    `progress` is called with the CSV bytes that were just loaded and proven.
+    `progress` is called with the bytes of segment ZIPs whose CSVs were just loaded and proven.
     """
 
     settings: Settings

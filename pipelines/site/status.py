@@ -65,6 +65,12 @@ class SiteStatus:
         return tuple(file.blocks for file in inventory.segments)
 
     @property
+    def in_lake(self) -> tuple[BlockRange, ...]:
+        """Loaded, and whole in the lake, where there should be one."""
+        lacking = frozenset(self.not_in_lake)
+        return tuple(one for one in self.loaded if one not in lacking) if lacking else self.loaded
+
+    @property
     def unpublished(self) -> tuple[BlockRange, ...]:
         """Loaded, and not in the archive with every table."""
         if len(self.published) == len(self.loaded):

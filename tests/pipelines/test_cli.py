@@ -18,10 +18,13 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+import pipelines
 from pipelines.cli import main
-from pipelines.commands import display
+from pipelines.commands import display, run
 from pipelines.commands.group import COMMANDS
 from pipelines.settings import Settings
+from pipelines.site.loading import load_segments
+from pipelines.site.site import Site
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
@@ -162,6 +165,10 @@ def test_run_loads_and_publishes_through_dagster_and_then_has_nothing_to_do(
     assert again.code == 0
     assert "Nothing new: 1 segments of kit-chain are published" in again.out
     assert f"strata shell --warehouse {settings.warehouse}" in again.out
+    places = f"--warehouse {settings.warehouse} --archive {settings.archive}"
+    assert f"strata export orders 1 10 --out exports {places}" in again.out
+    named = f"STRATA_WAREHOUSE={settings.warehouse} STRATA_ARCHIVE={settings.archive}"
+    assert f"STRATA_SOURCE={settings.source} {named}" in again.out
     assert (tmp_path / "home" / "dagster.yaml").exists()
 
 
@@ -191,8 +198,10 @@ def test_status_shows_how_far_each_segment_has_come(
         "found": ["1-10", "11-20"],
         "loaded": ["1-10", "11-20"],
         "published": ["1-10", "11-20"],
+        "in_lake": ["1-10", "11-20"],
         "to_do": [],
     }
+    assert "nothing is left to do" in text.out
     assert facts.json["complete_until"] == 20
     assert facts.json["blocks_behind"] == 0
     assert facts.json["quarantined"] == []
@@ -212,7 +221,12 @@ def test_status_shows_gaps_and_what_cannot_be_used(strata: Strata, settings: Set
     assert facts["segments"]["to_do"] == ["1-10", "21-30"]
     assert facts["blocks_behind"] == 30
     assert [row["file"] for row in facts["quarantined"]] == ["notes.zip"]
-    assert "notes.zip" in strata("status").out
+    text = strata("status").out
+    assert "notes.zip" in text
+    assert "2 to load, 1 that cannot be used: strata run does what can be done" in text
+    rows = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
+    assert rows["found"][:3] == ["found", "2", "1-10,"]
+    assert rows["loaded"][:5] == ["loaded", "0", "2", "none", "none"]
     assert not Path(settings.warehouse).exists()
 
 
@@ -410,7 +424,7 @@ def test_verify_says_how_far_it_is_where_it_takes_long(
 
     lines = at_published("verify").err.splitlines()
 
-    (tables,) = {line.rpartition(" of ")[2] for line in lines if " tables: " in line}
+    (tables,) = {line.rpartition(" of ")[2].split(", ")[0] for line in lines if " tables: " in line}
     assert f"verifying tables: {tables} of {tables}" in lines
     assert "verifying ZIPs: 30 of 30" in lines
     whole = lines[-1].removeprefix("verifying files of the lake: ").split(" of ")
@@ -552,3 +566,50 @@ def test_an_archive_is_signed_where_a_key_is_set_and_verify_asks_for_it(
     assert altered.code == 5
     assert "is not what was signed" in " ".join(altered.out.split())
     assert strata("verify", "--key", "nonsense").code not in (0, 5)
+
+
+def test_the_hint_after_a_run_names_what_works_where_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = Path(pipelines.__path__[0]).parent
+    given = Settings(source="s o", warehouse="w", archive="strata-data/archive")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(checkout)
+    assert run.interface(given).startswith("make ui STRATA_SOURCE='s o' STRATA_WAREHOUSE=w STR")
+    assert run.interface(Settings()) == "make ui"
+    monkeypatch.chdir(tmp_path)  # as for whoever installed a wheel
+    told = run.interface(Settings(warehouse=str(tmp_path / "w"))).split()
+    assert told[:2] == [f"DAGSTER_HOME={tmp_path / 'home'}", f"STRATA_WAREHOUSE={tmp_path / 'w'}"]
+    assert Path(told[2]).exists()
+    assert told[3:] == ["dev", "-m", "pipelines.definitions"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands(strata: Strata, shell: str) -> None:
+    assert "_STRATA_COMPLETE" in strata("completion", shell).out
+
+
+def test_bash_completes_what_was_begun(strata: Strata) -> None:
+    lines = (
+        f'PATH={STRATA.parent}:$PATH; eval "$({STRATA} completion bash)"',
+        "COMP_WORDS=(strata comp); COMP_CWORD=1",
+        f'_strata_completion {STRATA}; printf "%s\\n" "${{COMPREPLY[@]}}"',
+    )
+    found = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True)
+    assert found.stdout.split() == ["compact", "completion"]
+
+
+def test_progress_of_loads_goes_to_the_size_of_the_source(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        make_segment(settings, number)
+    make_segment(settings, 3, omit=["trades"])
+    site = Site(settings)
+    told: list[int] = []
+    survey = site.warehouse.survey(site.source)
+
+    load_segments(site.with_progress(told.append), [file.blocks for file in survey.pending])
+
+    assert sum(told) == sum(file.info.size for file in survey.pending)
+    assert len([size for size in told if size > 0]) > 15

@@ -187,9 +187,8 @@ class Loader:
         unfinished = self._scratch / "volume.duckdb"
         unfinished.unlink(missing_ok=True)
         origin = _origin(newest)
-        receipts = build_volume(
-            unfinished, origin, group, self._sink, self._settings, self._progress
-        )
+        with _Told.of(group, self._progress) as told:
+            receipts = build_volume(unfinished, origin, group, self._sink, self._settings, told.add)
         segments = [loaded_segment(segment, receipts) for segment in group]
         backing = self._backing
         return receipts, store_history(
@@ -202,9 +201,7 @@ class Loader:
             return None
         unfinished = self._scratch / "state.duckdb"
         unfinished.unlink(missing_ok=True)
-        receipts = build_volume(
-            unfinished, _origin(newest), [prepared], None, self._settings, self._progress
-        )
+        receipts = build_volume(unfinished, _origin(newest), [prepared], None, self._settings)
         backing = self._backing
         file = store_volume(backing.store, backing.files, "state", segment.blocks, unfinished)
         return Volume.of(file, receipts)
@@ -235,6 +232,7 @@ class Loader:
             stored = store_file(self._backing.store, key, sha256, copy)
         self._refused.append(QuarantinedFile(refusal, stored, memory_mb))
         self.report.failures.append(refusal)
+        self._progress(file.info.size)
 
 
 def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
@@ -247,6 +245,42 @@ def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[P
 
 def _origin(newest: Catalog) -> Origin:
     return Origin(newest.document.warehouse, newest.generation)
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was told of a group's progress: its CSV bytes as shares of its ZIPs' bytes.
+
+    These are known before anything is unpacked, so that there is a total. A group that fails takes
+    back what it told: it is tried again.
+    """
+
+    progress: Progress
+    size: int
+    ratio: float
+    csv_bytes: int = 0
+    told: int = 0
+
+    @classmethod
+    def of(cls, group: Sequence[PreparedSegment], progress: Progress) -> _Told:
+        """That of segments of which nothing is loaded yet."""
+        size = sum(segment.file.info.size for segment in group)
+        return cls(progress, size, size / max(1, sum(segment.bytes for segment in group)))
+
+    def add(self, csv_bytes: int) -> None:
+        """Tell of CSV bytes that were loaded and proven."""
+        self.csv_bytes += csv_bytes
+        self._tell(min(self.size, int(self.csv_bytes * self.ratio)))
+
+    def __enter__(self) -> _Told:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._tell(self.size if kind is None else 0)
+
+    def _tell(self, done: int) -> None:
+        self.progress(done - self.told)
+        self.told = done
 
 
 def _contradictory(before: PreparedSegment, segment: PreparedSegment) -> bool:

@@ -49,7 +49,7 @@ class LoadSettings:
 
 
 Progress = Callable[[int], None]
-"""Called with the CSV bytes that were just loaded and proven."""
+"""Called with the bytes that were just done; less than 0 where they are to be done again."""
 
 
 def build_volume(
@@ -58,12 +58,13 @@ def build_volume(
     segments: Sequence[PreparedSegment],
     sink: PartSink | None,
     settings: LoadSettings,
-    progress: Progress,
+    progress: Progress = lambda _bytes: None,
 ) -> list[Receipt]:
     """Write the tables of consecutive segments to a new DuckDB file, proven; returns the receipts.
 
-    `sink` takes the CSV of the 15 history tables. Raises `SegmentError` naming the segment at
-    fault; the unfinished file is then garbage. Temporary files lie beside `path`.
+    `sink` takes the CSV of the 15 history tables, `progress` CSV bytes that are proven. Raises
+    `SegmentError` naming the segment at fault; the unfinished file is then garbage. Temporary files
+    lie beside `path`.
     """
     options = attach_options(sum(segment.bytes for segment in segments))
     receipts: list[Receipt] = []

@@ -1,0 +1,191 @@
+"""The first hour of somebody who did not build it: an empty clone, and the README word for word.
+
+The clone has what is committed. Only the installation is not made anew: that takes minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import main
+from tests.docs.readme import Shown, shown_commands, table_commands
+from tests.duckdb15_kit import duckdb15_program
+from tests.s3_kit import bucket_server
+
+ROOT = Path(__file__).parents[2]
+VENV = Path(sys.prefix)
+CHAIN = "sample-chain-001"
+_RUN = re.compile(r"\(run [0-9a-f-]{36}\)")
+_QUESTION = "select count(*) from trades;\n"
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """A clone, and a shell in it that finds what was installed."""
+
+    clone: Path
+    environment: dict[str, str]
+
+    def types(self, command: str, stdin: str = "", **more: str) -> str:
+        """What a command prints, which is expected to work."""
+        done = subprocess.run(
+            ["bash", "-ec", command],
+            cwd=self.clone,
+            env={**self.environment, **more},
+            input=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}"
+        return done.stdout
+
+    def follows(self, block: list[Shown]) -> None:
+        """Type the commands of a block one after the other, in one shell."""
+        before = ""
+        for shown in block:
+            printed = self.types(before + shown.command, _QUESTION)
+            lines = [line.rstrip() for line in _RUN.sub("(run)", printed).splitlines()]
+            for line in shown.lines:
+                there = line.replace("/home/you/strata", str(self.clone))
+                assert _RUN.sub("(run)", there) in lines, printed
+            before += f"{shown.command}; " if shown.command.startswith("cd ") else ""
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        """`strata serve` on a free port; where it listens."""
+        command = ["strata", "serve", "--port", "0", "--no-grpc"]
+        server = subprocess.Popen(
+            command, cwd=self.clone, env=self.environment, stdout=subprocess.PIPE, text=True
+        )
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().split()[-1]
+        finally:
+            server.terminate()
+            server.wait()
+            server.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
+    folder = tmp_path_factory.mktemp("newcomer")
+    clone = folder / "strata"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    (clone / ".venv").symlink_to(VENV)
+    for name in ("pyproject.toml", "constraints.txt", "tests/api/rpc/stubs.txt"):
+        os.utime(clone / name, (0, 0))  # older than the installation: it is not made anew
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("STRATA_", "DAGSTER_"))}
+    paths = (VENV / "bin", duckdb15_program().parent)
+    path = os.pathsep.join([*map(str, paths), kept["PATH"]])
+    mine = {"PATH": path, "PYTHONPATH": str(clone), "HOME": str(folder), "TERM": "dumb"}
+    newcomer = Newcomer(clone, {**kept, **mine})
+    newcomer.follows(_blocks("$ make run")[0])
+    return newcomer
+
+
+def _blocks(begins: str) -> list[list[Shown]]:
+    """The blocks of the README whose first command is one; `$` says that its output is shown."""
+    plain = begins.removeprefix("$ ")
+    return [
+        block
+        for block in shown_commands()
+        if block[0].command.startswith(plain) and bool(block[0].lines) == begins.startswith("$")
+    ]
+
+
+def test_what_the_readme_shows_is_what_one_sees(newcomer: Newcomer) -> None:
+    """All blocks but the first `make run`, which every test begins with, and other sources."""
+    shown = shown_commands()
+    assert sum(map(len, shown)) > 9
+    done = [_blocks("$ make run")[0], *_blocks("make run STRATA_SOURCE")]
+    for block in shown:
+        if block not in done:
+            # The gate does not run itself.
+            newcomer.follows([_replaced(one, "make test", "make -n test") for one in block])
+
+
+def _replaced(shown: Shown, *pairs: str) -> Shown:
+    command = shown.command
+    for old, new in zip(pairs[::2], pairs[1::2], strict=True):
+        command = command.replace(old, new)
+    return Shown(command, shown.lines)
+
+
+def test_segments_in_a_folder_or_a_bucket_are_loaded_as_the_readme_says(
+    newcomer: Newcomer, tmp_path: Path
+) -> None:
+    first = f"{CHAIN}-1-1-1000.zip"
+    (folder := tmp_path / "segments").mkdir()
+    shutil.copy(newcomer.clone / "strata-data" / "source" / first, folder)
+    with bucket_server() as server:
+        bucket = server.bucket()
+        server.client.upload_file(str(folder / first), bucket, f"segments/{first}")
+        store = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        store |= {"AWS_ENDPOINT_URL": server.url, "AWS_DEFAULT_REGION": "us-east-1"}
+        ((in_folder, in_bucket),) = _blocks("make run STRATA_SOURCE")
+        for shown, place in ((in_folder, str(tmp_path)), (in_bucket, f"s3://{bucket}")):
+            pairs = ("/data/segments", str(folder), "s3://bucket/", f"s3://{bucket}/")
+            printed = newcomer.types(_replaced(shown, *pairs).command, **store)
+            assert f"STRATA_SOURCE={place}/segments" in printed
+            (hint,) = [one for one in printed.splitlines() if " export orders " in one]
+            # What it says to do next works as it is printed.
+            assert "orders-1-1000.zip: " in newcomer.types(f"{hint} --out {tmp_path}", **store)
+
+
+def test_every_command_of_the_readmes_table_works(
+    newcomer: Newcomer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in set(os.environ) - set(newcomer.environment):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("DAGSTER_HOME", str(newcomer.clone / "dagster_home"))
+    monkeypatch.chdir(newcomer.clone)
+    commands = table_commands()
+    assert len(commands) > 15
+    with newcomer.serving() as url:  # `strata serve`
+        for command in commands:
+            command = command.replace('"select ..."', '"select count(*) from orders"')
+            command = command.replace("https://host/", f"{url}/")
+            if command == "strata shell":
+                assert "1468" in newcomer.types(command, _QUESTION)
+            elif command != "strata serve":
+                with pytest.raises(SystemExit) as left:
+                    main(shlex.split(command)[1:])
+                assert left.value.code == 0, command
+
+
+def test_what_is_fetched_from_a_server_is_what_is_exported_and_proves_itself(
+    newcomer: Newcomer,
+) -> None:
+    with newcomer.serving() as url:
+        newcomer.types(f"strata fetch {url}/archive --table trades --to 2450 --out fetched")
+        newcomer.types(f"strata fetch {url}/archive --all --out mirror")
+    newcomer.types("strata export trades 1 2450 --out exported")
+    name = f"{CHAIN}-trades-1-2450.zip"
+    fetched, exported = (newcomer.clone / one / name for one in ("fetched", "exported"))
+    assert _sha256(fetched) == _sha256(exported)
+    newcomer.types("cd mirror/*/trades && sha256sum --quiet -c *.sha256")
+    assert "No findings" in newcomer.types("strata verify")
+
+
+def test_the_notebook_runs_in_the_clone(newcomer: Newcomer) -> None:
+    notebook = json.loads((newcomer.clone / "docs" / "notebook.ipynb").read_text())
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    newcomer.types("python -", "\n".join("".join(cell["source"]) for cell in cells))
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
