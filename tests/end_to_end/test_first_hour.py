@@ -69,7 +69,12 @@ class Newcomer:
         """`strata serve` on a free port; where it listens."""
         command = ["strata", "serve", "--port", "0", "--no-grpc"]
         server = subprocess.Popen(
-            command, cwd=self.clone, env=self.environment, stdout=subprocess.PIPE, text=True
+            command,
+            cwd=self.clone,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # a line for each request
+            text=True,
         )
         assert server.stdout is not None
         try:
@@ -136,6 +141,7 @@ def test_segments_in_a_folder_or_a_bucket_are_loaded_as_the_readme_says(
         server.client.upload_file(str(folder / first), bucket, f"segments/{first}")
         store = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
         store |= {"AWS_ENDPOINT_URL": server.url, "AWS_DEFAULT_REGION": "us-east-1"}
+        store["STRATA_LAKE"] = "0"  # which has tests of its own
         ((in_folder, in_bucket),) = _blocks("make run STRATA_SOURCE")
         for shown, place in ((in_folder, str(tmp_path)), (in_bucket, f"s3://{bucket}")):
             pairs = ("/data/segments", str(folder), "s3://bucket/", f"s3://{bucket}/")
@@ -178,7 +184,7 @@ def test_what_is_fetched_from_a_server_is_what_is_exported_and_proves_itself(
     fetched, exported = (newcomer.clone / one / name for one in ("fetched", "exported"))
     assert _sha256(fetched) == _sha256(exported)
     newcomer.types("cd mirror/*/trades && sha256sum --quiet -c *.sha256")
-    assert "No findings" in newcomer.types("strata verify")
+    newcomer.types("strata verify")  # findings would be exit code 5
 
 
 def test_the_notebook_runs_in_the_clone(newcomer: Newcomer) -> None:
