@@ -16,6 +16,7 @@ from transforms.warehouse.shapes import Extent, Times
 from transforms.warehouse.warehouse import Warehouse
 
 _SHOWN = 100  # rows of a table on the screen
+_NAMED = 10  # of the volumes that are lost
 
 blocks_option = click.option(
     "--blocks",
@@ -35,6 +36,19 @@ def asked_extent(blocks: str | None, times: str | None) -> Extent | None:
     if not (blocks or times):
         return None
     return Extent(_blocks(blocks) if blocks else None, _times(times) if times else None)
+
+
+def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:
+    """Say that rows are missing, where volumes of a folder are; those of a bucket raise by name."""
+    catalog = warehouse.catalog() if warehouse.in_folder else None
+    lost = catalog.lost if catalog else ()
+    if lost:
+        blocks = ", ".join(str(volume.blocks) for volume in lost[:_NAMED])
+        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        screen.message(
+            f"warning: rows are missing: of {warehouse.describe()} {len(lost)} volumes are lost "
+            f"(blocks {blocks}{more}): strata repair, then strata load bring them back"
+        )
 
 
 def _blocks(text: str) -> BlockRange:

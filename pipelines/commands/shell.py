@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from pipelines.commands.asking import asked_extent, blocks_option, times_option
+from pipelines.commands.asking import asked_extent, blocks_option, times_option, warn_of_lost
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import OK
 from pipelines.commands.options import open_site, warehouse_option
@@ -33,6 +33,7 @@ def command(blocks: str | None, times: str | None, warehouse: str | None) -> int
     """
     screen, extent = Screen(), asked_extent(blocks, times)
     site = open_site(warehouse=warehouse)
+    warn_of_lost(site.warehouse, screen)
     leave_signals()  # Ctrl-C ends a query, not the session
     program = shutil.which("duckdb")
     if program:

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import click
 
-from pipelines.commands.asking import asked_extent, blocks_option, show_rows, times_option
+from pipelines.commands.asking import (
+    asked_extent,
+    blocks_option,
+    show_rows,
+    times_option,
+    warn_of_lost,
+)
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
 from transforms.duck import check_folder
@@ -56,6 +62,7 @@ def command(
         raise click.UsageError("--json and --format exclude each other")
     site = open_site(warehouse=warehouse)
     asked = asked_extent(blocks, times)
+    warn_of_lost(site.warehouse, Screen(as_json))
     if form == "table":
         show_rows(site.warehouse, query, asked, Screen(as_json))
     else:

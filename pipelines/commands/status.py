@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from exporters.archive.documents import is_begun
 from pipelines.commands.display import Screen
 from pipelines.commands.options import (
     archive_option,
@@ -52,6 +53,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     held = _stretches(status, lake=site.settings.lake)
     _show(screen, status, shown, held)
     ids = status.ids
+    if not is_begun(site.store):
+        screen.show(f"there is no archive at {places['archive']}: strata publish makes one")
     _show_ids(screen, ids)
     if site.settings.single_writer:
         screen.show(_SINGLE_WRITER)

@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from api.serve import serve
+from exporters.settings import Locations
 from tests.api.server_kit import ServerProcess
 from tests.api.site_kit import Site
 from transforms.blocks import BlockRange
@@ -236,6 +237,13 @@ def test_a_port_in_use_is_named_with_what_to_do(built_site: Site) -> None:
     assert isinstance(found.exception, ConfigError)
     assert f"cannot listen on port {port} of 127.0.0.1" in str(found.exception)
     assert "--port" in str(found.exception)
+
+
+def test_places_that_are_not_there_are_said(tmp_path: Path) -> None:
+    places = Locations(warehouse=str(tmp_path / "w"), archive=str(tmp_path / "a"))
+    with ServerProcess(places) as process:
+        for name, place in (("warehouse", places.warehouse), ("archive", places.archive)):
+            assert process.read_line().startswith(f"There is no {name} {place}: name another, or")
 
 
 def test_the_whole_address_is_told_that_it_is_open(built_site: Site) -> None:

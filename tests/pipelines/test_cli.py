@@ -242,10 +242,19 @@ def test_status_names_lost_volumes_and_the_remedy_works(
     volume.write_bytes(volume.read_bytes()[:-1])
     assert strata("status", "--json", *every).json["lost"] == [f"volumes/{volume.name}"]
     assert "run strata repair, then strata load" in strata("status", *every).out
+    asked = strata("sql", "select 1", *at)
+    assert (asked.code, "rows are missing" in asked.err) == (0, True)
+    assert "1 volumes are lost (blocks 1-20): strata repair" in asked.err
     assert strata("repair", *at).code == 5
     assert strata("load", "--source", published.source, *at).code == 0
     assert strata("status", "--json", *every).json["lost"] == []
     assert strata("verify", *at, "--archive", published.archive).code == 0
+    assert strata("sql", "select 1", *at).err == ""
+
+
+def test_status_says_that_there_is_no_archive(strata: Strata, settings: Settings) -> None:
+    make_segment(settings, 0)
+    assert f"there is no archive at {settings.archive}: strata publish" in strata("status").out
 
 
 def test_a_dry_run_says_exactly_what_the_export_will_be(
