@@ -83,14 +83,28 @@ def test_a_report_has_a_receipt_for_each_table(held: Held) -> None:
         assert receipt.seconds > 0
 
 
-def test_progress_counts_the_bytes_of_all_csvs(tmp_path: Path) -> None:
-    segment = state_segment(tmp_path / "s", last=5)
+def test_progress_goes_to_the_bytes_of_the_segments(tmp_path: Path) -> None:
+    state_segment(tmp_path / "s", last=5)
     warehouse = open_warehouse(tmp_path / "w")
     done: list[int] = []
     source = Source(FolderStore(tmp_path / "s"))
-    warehouse.load(source, warehouse.survey(source).pending, MemorySink(), done.append)
-    tables = [*HISTORY_TABLES, "parties"]
-    assert sum(done) == sum(len(entry_bytes(segment, table)) for table in tables)
+    pending = warehouse.survey(source).pending
+    warehouse.load(source, pending, MemorySink(), done.append)
+    assert sum(done) == sum(file.info.size for file in pending)
+    assert len(done) > len(HISTORY_TABLES)
+
+
+def test_the_progress_of_a_segment_that_fails_is_told_once(tmp_path: Path) -> None:
+    state_segment(tmp_path / "s", last=5)
+    wrong = {"rewards": (columns("rewards"), [["1"]])}
+    history_segment(tmp_path / "s", first=6, last=9, tables=wrong)
+    warehouse = open_warehouse(tmp_path / "w")
+    done: list[int] = []
+    source = Source(FolderStore(tmp_path / "s"))
+    pending = warehouse.survey(source).pending
+    report = warehouse.load(source, pending, MemorySink(), done.append)
+    assert len(report.failures) == 1
+    assert sum(done) == sum(file.info.size for file in pending)
 
 
 def test_joined_segments_are_one_volume_and_a_gap_parts_them(held: Held) -> None:
