@@ -13,6 +13,8 @@ from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.progress import JOBS
 from exporters.fetching.range_choice import choose_blocks
 from exporters.fetching.range_fetch import fetch_range
+from exporters.fetching.signed import signed_archive
+from exporters.signing.keys import PublicKey, read_public_key
 from pipelines.commands.display import Screen
 from pipelines.commands.fetch_report import show_mirrors, show_range
 from pipelines.commands.options import json_option, range_options
@@ -38,6 +40,11 @@ from transforms.bounds import lower_bound, upper_bound
     show_default=True,
     help="How many ZIPs are fetched at a time.",
 )
+@click.option(
+    "--key",
+    metavar="KEY",
+    help="Take only what is signed by this minisign public key: a file, or the key itself.",
+)
 @json_option
 def command(
     archive: str,
@@ -48,6 +55,7 @@ def command(
     end: str | None,
     out: Path,
     jobs: int,
+    key: str | None,
     as_json: bool,
 ) -> None:
     """Fetch from ARCHIVE: a folder, s3://<bucket>/<prefix>, or https://, also of `strata serve`.
@@ -66,14 +74,20 @@ def command(
         raise click.UsageError("--all fetches everything: leave --table, --from and --to out")
     if not is_whole and table is None:
         raise click.UsageError("give --table TABLE, or --all")
+    public_key = read_public_key(key) if key else None
     with opened_archive(archive) as store:
         if is_whole:
             names = chains(store) if chain is None else (chain,)
-            sources = [choose_chain(store, name) for name in names]
+            sources = [_signed(choose_chain(store, name), public_key) for name in names]
             found = [mirror(one, out, jobs=jobs, progress=screen.progress) for one in sources]
             show_mirrors(screen, found)
         elif table:
-            _fetch_range(screen, choose_chain(store, chain), (table, start, end), out, jobs)
+            source = _signed(choose_chain(store, chain), public_key)
+            _fetch_range(screen, source, (table, start, end), out, jobs)
+
+
+def _signed(source: Archive, public_key: PublicKey | None) -> Archive:
+    return signed_archive(source, public_key) if public_key else source
 
 
 def _fetch_range(
