@@ -132,7 +132,12 @@ def test_what_several_machines_published_is_what_one_with_folders_publishes(
     }
 
     assert len([key for key in wanted if key.endswith(".zip")]) == 4 * 15
-    assert objects(cloud.server, cloud.archive) == wanted
+    assert _without_lake(objects(cloud.server, cloud.archive)) == _without_lake(wanted)
+
+
+def _without_lake(objects: dict[str, bytes]) -> dict[str, bytes]:
+    """All but the lake, whose logs and files depend on when and in which runs it was published."""
+    return {key: data for key, data in objects.items() if "/lake/" not in key}
 
 
 def test_a_machine_that_only_reads_answers_everything_and_writes_nothing(

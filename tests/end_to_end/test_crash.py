@@ -66,12 +66,14 @@ class Place:
         return time.monotonic() - started
 
     def archive_files(self) -> dict[str, str]:
-        """Every published file and its hash."""
+        """Every published file and its hash, but for the lake's: `test_lake_crash` is about these."""
         root = self.home / "archive"
         return {
             str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in root.rglob("*")
-            if path.is_file() and not any(part.startswith(".") for part in path.parts)
+            if path.is_file()
+            and "lake" not in path.parts
+            and not any(part.startswith(".") for part in path.parts)
         }
 
     def receipts(self) -> list[tuple[object, ...]]:

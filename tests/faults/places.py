@@ -119,9 +119,11 @@ def undisturbed(place: Place, settings: Mapping[str, str], *commands: Sequence[s
 
 
 def archive_files(place: Place) -> dict[str, bytes]:
-    """Every published file."""
+    """Every published file, but for the lake's logs: they have the time of each commit in them."""
     return {
         str(path.relative_to(place.archive)): path.read_bytes()
         for path in sorted(place.archive.rglob("*"))
-        if path.is_file() and not any(part.startswith(".") for part in path.parts)
+        if path.is_file()
+        and path.parent.name != "_delta_log"
+        and not any(part.startswith(".") for part in path.parts)
     }

@@ -40,7 +40,7 @@ from transforms.lake.rows import lake_rows
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 
 _SEGMENTS, _ROWS = 12, 8
-_ASKED = int(os.environ.get("STRATA_TEST_FILTERS", "400"))
+_ASKED = int(os.environ.get("STRATA_TEST_FILTERS", "200"))
 _BASE = datetime(2023, 5, 1, 10, tzinfo=UTC)
 _FEE = Decimal("0.0000000000000001")
 _ODD: Mapping[str, Sequence[Value]] = {

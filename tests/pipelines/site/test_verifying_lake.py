@@ -47,7 +47,7 @@ def rows_of(first: int) -> dict[str, object]:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three segments, published: the first two at once, the third one later."""
     folder = tmp_path_factory.mktemp("model")
-    settings = site_settings(folder)
+    settings = replace(site_settings(folder), lake=True)
     with pytest.MonkeyPatch.context() as patch:
         place = placed(settings, patch)
         for numbers in ((0, 1), (2,)):
@@ -64,7 +64,7 @@ def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place
     """A copy of the model."""
     folder = tmp_path / "copy"
     shutil.copytree(model, folder)
-    settings = replace(site_settings(tmp_path / "x"), **_places(folder))
+    settings = replace(site_settings(tmp_path / "x"), lake=True, **_places(folder))
     monkeypatch.chdir(tmp_path)
     return placed(settings, monkeypatch)
 
