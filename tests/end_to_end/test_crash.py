@@ -66,7 +66,7 @@ class Place:
         return time.monotonic() - started
 
     def archive_files(self) -> dict[str, str]:
-        """Every published file and its hash, but for the lake's: `test_lake_crash` is about these."""
+        """Every published file and its hash, but for the lake's (`test_lake_crash`)."""
         root = self.home / "archive"
         return {
             str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
