@@ -51,6 +51,7 @@ Shell = Callable[[Site, Path], Outcome]
 
 def environment(site: Site) -> dict[str, str]:
     return os.environ | {
+        "STRATA_LAKE": "0",
         "STRATA_SOURCE": str(site.source_folder),
         "STRATA_WAREHOUSE": str(site.warehouse.cache),
         "STRATA_ARCHIVE": str(site.root / "archive"),
