@@ -36,6 +36,15 @@ DUCKDB_EXTENSIONS_STAMP := $(VENV)/duckdb-extensions/.installed
 # default those with few tests come last, and among them are the longest.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
+# Dagster gives SIGTERM the handler of SIGINT, and ends its own processes by SIGINT, which a shell ignores
+# for what it starts with `&`: it would run on for ever.
+define INTERRUPTIBLE
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+endef
+export INTERRUPTIBLE
+
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
 .PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas docs
@@ -103,7 +112,7 @@ serve: setup ## the read API over HTTP and gRPC, the archive and downloads
 	$(BIN)/strata serve
 
 ui: setup ## Dagster's web interface over the same pipeline
-	$(BIN)/dagster dev
+	@exec $(BIN)/python -c "$$INTERRUPTIBLE" $(BIN)/dagster dev
 
 docs: setup ## write docs/tables again
 	$(BIN)/python -m tests.docs.tables

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 from transforms import interrupts
 
@@ -25,6 +26,7 @@ _GRACE_SECONDS = 4.0  # to write down that a run ends, and to remove what is unf
 _REPEAT_SECONDS = 0.05
 _SIGNAL_CODES = 128
 
+_before: dict[int, Any] = {}  # the handlers of those who called
 _left_alone = threading.Event()
 _said = threading.Lock()
 
@@ -42,19 +44,14 @@ def stopping_on_signals(*, last: bool = False) -> Iterator[None]:
     _left_alone.clear()
     hearing, telling = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(telling, False)
-    before = {number: signal.getsignal(number) for number in SIGNALS}
     former = signal.set_wakeup_fd(telling, warn_on_full_buffer=False)
     try:
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:  # as for what a shell runs in the background
-                signal.signal(number, _raise)
+        _take_signals()
         threading.Thread(target=_listen, args=(hearing,), daemon=True).start()
         yield
     finally:
         with suppress(KeyboardInterrupt):  # of a signal that came just before
-            for number, handler in before.items():
-                if signal.getsignal(number) is _raise:
-                    signal.signal(number, signal.SIG_IGN if last else handler)
+            _give_back_signals(signal.SIG_IGN if last else None)
         if interrupts.requested():
             _leave(interrupts.requested())
         signal.set_wakeup_fd(former)
@@ -64,10 +61,31 @@ def stopping_on_signals(*, last: bool = False) -> Iterator[None]:
 def leave_signals() -> None:
     """Let a command have its own way with signals, from now on."""
     _left_alone.set()
+    _give_back_signals(None)
+
+
+def _take_signals() -> None:
+    """Handle all signals, and block those that were ignored: a shell ignores SIGINT after `&`.
+
+    Dagster handles both signals during a run, and afterwards gives SIGTERM the handler of SIGINT.
+    So a handler must not say that a signal is ignored; whoever changes it, a blocked one stays so.
+    """
+    _before.update((number, signal.getsignal(number)) for number in SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ignored())
     for number in SIGNALS:
+        signal.signal(number, _raise)
+
+
+def _give_back_signals(handler: signal.Handlers | None) -> None:
+    """Give signals that are ours this handler, or the one before."""
+    for number, former in _before.items():
         if signal.getsignal(number) is _raise:
-            default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
-            signal.signal(number, default)
+            signal.signal(number, former if handler is None else handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ignored())
+
+
+def _ignored() -> set[int]:
+    return {number for number, handler in _before.items() if handler is signal.SIG_IGN}
 
 
 def _raise(number: int, _frame: FrameType | None) -> None:

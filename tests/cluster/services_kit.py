@@ -68,18 +68,23 @@ class Service:
             time.sleep(0.01)
 
     def processes(self) -> Iterator[int]:
-        """Its processes that are alive: those of its session."""
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
-            except OSError:
-                continue
-            if int(session) == self.main.pid and state not in "ZX":
-                yield int(path.parent.name)
+        """Its processes that are alive."""
+        return session_processes(self.main.pid)
 
     def logged(self) -> str:
         """What it has logged so far."""
         return self.log.read_text(errors="replace")
+
+
+def session_processes(leader: int) -> Iterator[int]:
+    """The processes that are alive of the session that one of them began."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if int(session) == leader and state not in "ZX":
+            yield int(path.parent.name)
 
 
 def read_unit(path: Path) -> dict[str, list[str]]:
