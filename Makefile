@@ -16,6 +16,9 @@ DUCKDB15_STAMP := $(VENV)/duckdb15/.installed
 # pandas, which nobody needs to have, for tests of what those get who do.
 PANDAS := tests/pandas.txt
 PANDAS_STAMP := $(VENV)/pandas/.installed
+# Jupyter's kernel, for tests of the notebook.
+KERNEL := tests/kernel.txt
+KERNEL_STAMP := $(VENV)/kernel/.installed
 # A reader of the standard that schemas are written in, for tests only.
 FRICTIONLESS := tests/frictionless.txt
 FRICTIONLESS_STAMP := $(VENV)/frictionless/.installed
@@ -47,7 +50,7 @@ export INTERRUPTIBLE
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas docs
+.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas kernel docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -81,6 +84,10 @@ $(DUCKDB15_STAMP): $(STAMP) $(DUCKDB15)
 $(PANDAS_STAMP): $(STAMP) $(PANDAS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/pandas -r $(PANDAS)
 	@touch $(PANDAS_STAMP)
+
+$(KERNEL_STAMP): $(STAMP) $(KERNEL)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/kernel -r $(KERNEL)
+	@touch $(KERNEL_STAMP)
 
 cluster: $(CLUSTER_STAMP) ## setup, and what several machines need: strata[cluster]
 
@@ -128,7 +135,7 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup weed servers duckdb15 pandas $(FRICTIONLESS_STAMP)
+unit: setup weed servers duckdb15 pandas kernel $(FRICTIONLESS_STAMP)
 	$(BIN)/python -m pytest $(WORKERS)
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
@@ -136,6 +143,8 @@ weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start 
 duckdb15: $(DUCKDB15_STAMP) ## install the DuckDB of the release before, for tests, into .venv/duckdb15
 
 pandas: $(PANDAS_STAMP) ## install pandas, for tests, into .venv/pandas
+
+kernel: $(KERNEL_STAMP) ## install Jupyter's kernel, for tests, into .venv/kernel
 
 servers: cluster $(SERVERS_STAMP) $(KUBERNETES_STAMP) ## install PostgreSQL, Valkey and a client of Kubernetes for tests into .venv
 

@@ -7,7 +7,7 @@ program has locked as `BusyError`, and a query that Ctrl-C stopped as `KeyboardI
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -116,7 +116,9 @@ def set_up(con: Connection) -> None:
     """Settings that every connection has, also each cursor, which takes none of them over."""
     con.execute("set TimeZone = 'UTC'")
     con.execute("set preserve_insertion_order = true")
-    con.execute("set enable_progress_bar = false")
+    # In a notebook without ipywidgets DuckDB has switched it off itself, and refuses to be told.
+    with suppress(duckdb.InvalidInputException):
+        con.execute("set enable_progress_bar = false")
     # With it, sorting a few million orders runs out of memory instead of spilling (DuckDB 2.0.0).
     con.execute("set disabled_optimizers = 'compressed_materialization'")
 

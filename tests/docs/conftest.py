@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from pipelines.sample import write_sample
+from pipelines.settings import Settings
+from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.pipelines.kit import load, site_settings
 
@@ -18,3 +21,17 @@ def sample_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(settings)
     load(site)
     return site
+
+
+@pytest.fixture(scope="package")
+def home(sample_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sample in `strata-data`, loaded and published."""
+    home = tmp_path_factory.mktemp("home")
+    data = home / "strata-data"
+    for name in ("source", "warehouse"):
+        shutil.copytree(Path(sample_site.settings.source).parent / name, data / name)
+    source, warehouse, archive = (str(data / one) for one in ("source", "warehouse", "archive"))
+    site = Site(Settings(source=source, warehouse=warehouse, archive=archive, lake=False))
+    load(site)
+    publish_segments(site, site.loaded_catalog().blocks)
+    return home

@@ -7,7 +7,6 @@ import doctest
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,30 +21,12 @@ import pyarrow as pa
 import pytest
 
 import strata
-from pipelines.settings import Settings
-from pipelines.site.publishing import publish_segments
-from pipelines.site.site import Site
 from strata import exports, history, rows
 from strata.history import History
-from tests.pipelines.kit import load
 from tests.web_kit import web_server
 from transforms.errors import ConfigError, IntegrityError, RangeError
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def home(sample_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sample in `strata-data`, loaded and published."""
-    home = tmp_path_factory.mktemp("home")
-    data = home / "strata-data"
-    for name in ("source", "warehouse"):
-        shutil.copytree(Path(sample_site.settings.source).parent / name, data / name)
-    source, warehouse, archive = (str(data / one) for one in ("source", "warehouse", "archive"))
-    site = Site(Settings(source=source, warehouse=warehouse, archive=archive, lake=False))
-    load(site)
-    publish_segments(site, site.loaded_catalog().blocks)
-    return home
 
 
 @pytest.fixture(autouse=True)
@@ -68,19 +49,6 @@ def test_the_examples_in_the_docstrings_are_true() -> None:
             runner.run(test)
     assert runner.summarize(verbose=False) == (0, runner.tries)
     assert runner.tries > 4
-
-
-def test_the_notebook_runs_cell_by_cell() -> None:
-    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text())
-    names: dict[str, Any] = {}
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            assert (cell["outputs"], cell["execution_count"]) == ([], None)
-            exec("".join(cell["source"]), names)
-    assert names["statuses"]["len"].sum() == 3106
-    assert names["volume"].schema["volume"] == pl.Decimal(38, 18)
-    assert names["rows"]
-    assert all(amount is None and len(raw["amount"]) > 38 for _, amount, raw in names["rows"])
 
 
 def test_importing_it_takes_none_of_the_heavy_packages() -> None:

@@ -6,56 +6,20 @@ import json
 import os
 import re
 import subprocess
-import sys
-import sysconfig
-from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from hatchling.builders.wheel import WheelBuilder
-from packaging.requirements import Requirement
 
 from tests.exporters.fetching.archives import make_archive
 from tests.pipelines.kit import make_segment, site_settings
 from tests.web_kit import web_server
-
-ROOT = Path(__file__).resolve().parents[2]
-INSTALLED = Path(sysconfig.get_path("purelib"))
+from tests.wheel_kit import INSTALLED, closure, make_environment, packages
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    (built,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
-    return Path(built)
-
-
-@pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the wheel and what its base depends on, and nothing else."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install"]
-    subprocess.run([*pip, "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
-    for name in needed("strata"):
-        for path in distribution(name).files or ():
-            top = path.parts[0]
-            if top != ".." and not (packages(folder) / top).exists():
-                (packages(folder) / top).symlink_to(INSTALLED / top)
-    return folder
-
-
-def packages(environment: Path) -> Path:
-    (found,) = environment.glob("lib/python*/site-packages")
-    return found
-
-
-def needed(name: str) -> set[str]:
-    """The packages that a package needs, and those that these need, without extras."""
-    texts = distribution(name).requires or ()
-    found = [one for one in map(Requirement, texts) if not one.marker or one.marker.evaluate()]
-    names = {one.name for one in found}
-    return names.union(*(needed(one) for one in names))
+    return make_environment(tmp_path_factory.mktemp("environment"))
 
 
 def run(
@@ -76,8 +40,8 @@ def test_it_installs_one_package_and_needs_few(environment: Path) -> None:
     names = {path.name for path in packages(environment).iterdir()}
     ours = {name for name in names if not (packages(environment) / name).is_symlink()}
     assert {name for name in ours if not name.endswith(".dist-info")} == {"strata"}
-    assert needed("strata") == {
-        *("click", "isal", "jinja2", "MarkupSafe", "rich", "markdown-it-py", "mdurl", "pygments"),
+    assert closure("strata", packages(environment)) - {"strata"} == {
+        *("click", "isal", "jinja2", "markupsafe", "rich", "markdown-it-py", "mdurl", "pygments"),
         *("cffi", "pycparser", "pynacl", "urllib3"),
     }
 
