@@ -220,7 +220,7 @@ def test_a_log_beside_a_volume_is_told_and_never_read(
     assert f"{volume.name}.wal" in told
     assert "strata repair" in told
     (finding,) = _findings(tmp_path, "verify")
-    assert finding["place"] == f"{volume}.wal"
+    assert finding["where"] == f"{volume}.wal"
     _follow(tmp_path, finding, code=5)
 
     assert _findings_after(tmp_path) == []
