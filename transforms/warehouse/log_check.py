@@ -109,7 +109,9 @@ def view_findings(backing: Backing) -> Iterator[Finding]:
         if difference := read_record(path).difference(path):
             yield Finding(Problem.DAMAGED, str(path), difference, VIEWS_MADE_AGAIN)
     except OSError as error:
-        yield Finding(Problem.UNREADABLE, str(path), unreadable(error), remove(str(path)))
+        yield Finding(
+            Problem.UNREADABLE, str(path), unreadable(error, str(path)), remove(str(path))
+        )
 
 
 def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
