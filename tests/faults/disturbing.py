@@ -22,8 +22,8 @@ from tests.faults.commands import facts, run_strata, write_facts
 from tests.faults.library import COUNT_ONLY, FOR_EVER, Action, Control, Fault, Kind, Kinds
 from tests.faults.orders import Order
 from tests.faults.places import Place, Snapshots, archive_files
-from tests.faults.results import Result, ending_of, of_ending, said
-from tests.faults.scenarios import DAMAGED, SCENARIOS, Scenario
+from tests.faults.results import DAMAGED, Result, ending_of, of_ending, said
+from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.faults.wholeness import half_done
 
 GOLDEN = 0.6180339887498949

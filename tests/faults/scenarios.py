@@ -15,6 +15,7 @@ from tests.faults.places import (
     write_captures,
     write_segments,
 )
+from tests.faults.results import DAMAGED
 
 Command = tuple[str, ...]
 LOAD, PUBLISH, RUN = ("load", "--json"), ("publish", "--json"), ("run", "--json")
@@ -101,7 +102,6 @@ def _with_dagster(place: Place) -> None:
 REPLACE = ("publish", "--replace", "orders were wrong", "--json")
 COMPACT, CAPTURES = ("compact", "--json"), ("captures", "--json")
 VERIFY = ("verify", "--json")
-DAMAGED = 5
 _RUN_CODES = frozenset((0, 1, 7))
 _VERIFY_CODES = frozenset((0, DAMAGED, 7))
 """A file that the machine cannot read is a finding, too."""
