@@ -8,7 +8,6 @@ import pickle
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
 from exporters.settings import Locations, set_for_library
 from transforms.duck import Error as DuckError
 from transforms.errors import StrataError
+from transforms.scratch import temporary_folder
 
 _PARENT_SECONDS = 1.0
 _POLL_SECONDS = 0.1
@@ -92,10 +92,10 @@ def _serve(settings: ServeSettings, listeners: Sequence[socket.socket], greeting
         click.echo(greeting)
         uvicorn.Server(_config(settings, partial(worker_app, settings))).run([*listeners])
         return
-    with tempfile.TemporaryDirectory(prefix="strata-metrics-") as folder:
+    with temporary_folder(prefix="strata-metrics-") as folder:
         # Where the workers' prometheus_client, which reads no settings of ours, counts together.
-        set_for_library("PROMETHEUS_MULTIPROC_DIR", folder)
-        start = WorkerStart(Path(folder))
+        set_for_library("PROMETHEUS_MULTIPROC_DIR", str(folder))
+        start = WorkerStart(folder)
         app = partial(start.app, settings, os.getpid())
         _Processes(_config(settings, app), [*listeners], greeting).run()
         start.check()

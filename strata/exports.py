@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,6 +16,7 @@ from exporters.names import CsvName, parse_csv_name
 from strata.rows import Rows
 from transforms.duck import set_up, working_connection
 from transforms.errors import ConfigError, IntegrityError
+from transforms.scratch import temporary_folder
 from transforms.stores.opening import open_reader
 from transforms.tables.conform import conversion, typed_rows
 from transforms.tables.dialect import DEFAULT_MAX_LINE_BYTES, header_names, read_sql
@@ -74,7 +74,7 @@ class Export(Rows):
 def open_export(place: str | Path) -> Export:
     """See `strata.read_export`."""
     with ExitStack() as kept:
-        folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="strata-export-")))
+        folder = kept.enter_context(temporary_folder(prefix="strata-export-"))
         with _local(str(place), folder) as path:
             csvs = list(_extracted(path, str(place), folder))
         if not csvs:

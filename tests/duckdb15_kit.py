@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-_HOME = Path(__file__).parents[1] / ".venv" / "duckdb15"
-_PROGRAM = _HOME / "duckdb_cli" / "duckdb"
+HOME_15 = Path(__file__).parents[1] / ".venv" / "duckdb15"
+_PROGRAM = HOME_15 / "duckdb_cli" / "duckdb"
 
 # Values as DuckDB's text, in no order; what a client makes of them is its own affair.
 _ANSWERS = """
@@ -54,7 +54,7 @@ def answers(views: Path, *, of_15: bool) -> dict[str, object]:
     Asked with our DuckDB or with that of the release before; `version` says which.
     """
     duckdb15_program()
-    environment = {**os.environ, "PYTHONPATH": str(_HOME)} if of_15 else {**os.environ}
+    environment = {**os.environ, "PYTHONPATH": str(HOME_15)} if of_15 else {**os.environ}
     command = [sys.executable, "-c", _ANSWERS, str(views)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

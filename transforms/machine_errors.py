@@ -26,6 +26,7 @@ REMEDIES = {
     errno.EISDIR: "a folder has the name of our file: rename or remove it, then run it again",
     errno.ENXIO: "the disk or its connection fails: see the system's log, then run it again",
     errno.ENODEV: "the disk or its connection fails: see the system's log, then run it again",
+    errno.EINTR: "nothing is wrong with the file: run it again",
     errno.ETIMEDOUT: "the disk or its connection fails: see the system's log, then run it again",
 }
 """What to do about each, by number. `ENOENT` is none of them: a file that is not there is damage,

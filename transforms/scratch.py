@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,20 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
                 shutil.rmtree(folder, ignore_errors=True)
                 path.unlink(missing_ok=True)
             return
+
+
+@contextmanager
+def temporary_folder(parent: Path | None = None, prefix: str = "strata-") -> Iterator[Path]:
+    """A folder that is removed at the end, as far as that can be done; by default in `TMPDIR`.
+
+    What fails inside is told: `tempfile.TemporaryDirectory` recurses for ever where it may not
+    remove what is there.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def sweep_scratch(parent: Path) -> int:

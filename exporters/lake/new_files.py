@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from exporters.lake.receipt_file import write_receipts
 from exporters.lake.tables import NewFile
 from transforms.blocks import BlockRange
 from transforms.lake.rows import LakeRows
+from transforms.scratch import temporary_folder
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
 
@@ -38,5 +38,5 @@ def receipts_of(rows: LakeRows, run: BlockRange) -> list[Receipt]:
 @contextmanager
 def scratch_folder(scratch: Path) -> Iterator[Path]:
     """A folder for unfinished files, gone at the end."""
-    with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
-        yield Path(folder)
+    with temporary_folder(scratch) as folder:
+        yield folder

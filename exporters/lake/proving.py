@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError
 from transforms.lake.files import opened_file
 from transforms.lake.rows import LakeRows
+from transforms.scratch import temporary_folder
 from transforms.stores.store import content_sha256
 from transforms.warehouse.receipts import Receipt
 
@@ -39,10 +39,10 @@ def prove_file(
 ) -> None:
     """Prove a file by its name and these receipts, which may be of some of its segments."""
     place = lake.place(table, held.file.name)
-    with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
-        copy = Path(folder) / "file.parquet"
+    with temporary_folder(scratch) as folder:
+        copy = folder / "file.parquet"
         fetched(lake, table, held, copy)
-        with opened_file(copy, Path(folder), receipts) as file:
+        with opened_file(copy, folder, receipts) as file:
             for receipt, digest in file.digests():
                 if digest != receipt.sha256:
                     raise IntegrityError(

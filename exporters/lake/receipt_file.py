@@ -85,7 +85,8 @@ def receipt_statistics(rows: Sequence[dict[str, Any]]) -> Statistics:
 def read_receipt_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of a file of receipts. Raises `IntegrityError` where it cannot be read."""
     try:
-        with pq.ParquetFile(path) as file:
+        # A file that Python opens tells why it cannot be read, by number.
+        with path.open("rb") as stream, pq.ParquetFile(stream) as file:
             if not file.schema_arrow.equals(_SCHEMA):
                 raise IntegrityError(f"{path.name} of the lake has not the columns of receipts")
             rows: list[dict[str, Any]] = file.read(use_threads=False).to_pylist()

@@ -7,7 +7,6 @@ ZIPs and the hash files beside them is needed; `Origin` adds what the warehouse 
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError, SegmentError
+from transforms.scratch import temporary_folder
 from transforms.stores.store import content_sha256
 from transforms.tables.dialect import header_names
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, schema_of
@@ -156,8 +156,8 @@ def _adopted(
     segments: Sequence[SegmentSource],
     scratch: Path | None,
 ) -> Entry:
-    with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
-        copy = Path(folder) / one.path.rpartition("/")[2]
+    with temporary_folder(scratch) as folder:
+        copy = folder / one.path.rpartition("/")[2]
         archive.store.fetch(archive.key(one.path), copy)
         _check_hash_file(archive, one, copy)
         source = LocalSource.open(copy)

@@ -6,16 +6,16 @@ import errno
 import os
 import re
 import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
 from transforms.blocks import BlockRange
 from transforms.objects import ObjectInfo
+from transforms.scratch import temporary_folder
 from transforms.stores.store import Store
 
 _AT_ONCE = 10_000
@@ -30,10 +30,11 @@ class Listing:
     """
 
     def __init__(self, store: Store, scratch: Path | None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="strata-", dir=scratch)
+        self._kept = ExitStack()
+        folder = self._kept.enter_context(temporary_folder(scratch))
         self._lock = threading.Lock()
         self.time = time.time()
-        self._path = Path(self._folder.name) / "objects.sqlite"
+        self._path = folder / "objects.sqlite"
         try:
             with self._locked():
                 self._con = sqlite3.connect(self._path, check_same_thread=False)
@@ -67,7 +68,7 @@ class Listing:
         """Forget it."""
         if hasattr(self, "_con"):
             self._con.close()
-        self._folder.cleanup()
+        self._kept.close()
 
     def find(self, key: str) -> ObjectInfo | None:
         """An object that was listed, and was not crossed off."""

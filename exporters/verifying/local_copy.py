@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from transforms.scratch import temporary_folder
 from transforms.stores.store import Store
 
 
@@ -22,7 +22,7 @@ def local_copy(store: Store, key: str, scratch: Path | None, name: str) -> Itera
             raise FileNotFoundError(own)
         yield own
         return
-    with tempfile.TemporaryDirectory(prefix="strata-", dir=scratch) as folder:
-        copy = Path(folder) / name
+    with temporary_folder(scratch) as folder:
+        copy = folder / name
         store.fetch(key, copy)
         yield copy

@@ -174,7 +174,7 @@ class ArchiveCheck:
             except IntegrityError as error:
                 yield Finding(Problem.BAD_INDEX, place, str(error), self._remedy)
             except OSError as error:
-                yield Finding(Problem.UNREADABLE, place, unreadable(error), self._remedy)
+                yield Finding(Problem.UNREADABLE, place, unreadable(error, place), self._remedy)
         is_sound = number in sound or not is_named
         self._compare(receipts, entries, is_sound=is_sound)
         self._cross_off(number, entries, is_sound=is_sound)

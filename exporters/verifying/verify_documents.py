@@ -62,7 +62,7 @@ def _document(
     try:
         stored = read_small(archive.store, document.key)
     except OSError as error:
-        yield Finding(Problem.UNREADABLE, place, unreadable(error), remedy)
+        yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
         stored = None
     except IntegrityError as error:
         yield Finding(Problem.BAD_INDEX, place, str(error), remedy)

@@ -8,7 +8,6 @@ published segment must be in every table.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from exporters.verifying.verify_lake_file import LakeFileReader
 from transforms.blocks import BlockRange
 from transforms.duck import working_connection
 from transforms.errors import IntegrityError
+from transforms.scratch import temporary_folder
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
@@ -90,10 +90,10 @@ class LakeCheck:
         for table in sorted(self._versions, key=lambda one: one == RECEIPTS):
             self._choose(self._versions[table])
         with (
-            tempfile.TemporaryDirectory(prefix="strata-", dir=self.scratch) as folder,
-            working_connection(Path(folder)) as opened,
+            temporary_folder(self.scratch) as folder,
+            working_connection(folder) as opened,
         ):
-            reader = LakeFileReader(self.verification, self.listing, Path(folder), opened)
+            reader = LakeFileReader(self.verification, self.listing, folder, opened)
             yield from self._read(lake, reader)
         if self.listing is not None and not self.verification.was_stopped:
             versions, damaged = self._versions, self._damaged

@@ -88,7 +88,7 @@ class LakeFileReader:
         except IntegrityError as error:
             found = [(Problem.ALTERED, str(error))]
         except OSError as error:
-            yield Finding(Problem.UNREADABLE, place, unreadable(error), remedy)
+            yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
             return
         self._count(held)
         for problem, what in found:

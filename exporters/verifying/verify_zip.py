@@ -83,7 +83,7 @@ class ZipReader:
             found = [Finding(Problem.ALTERED, place, str(error), remedy)]
         except OSError as error:
             remedy = replace_zips(entry.table, entry.blocks)
-            found = [Finding(Problem.UNREADABLE, place, unreadable(error), remedy)]
+            found = [Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)]
         check.findings.extend(found)
         check.findings.extend(self._hash_file(entry, check))
         return check
@@ -112,7 +112,7 @@ class ZipReader:
         try:
             found = self.archive.read(f"{entry.path}.sha256")
         except (IntegrityError, OSError) as error:
-            what = unreadable(error) if isinstance(error, OSError) else str(error)
+            what = unreadable(error, place) if isinstance(error, OSError) else str(error)
             yield Finding(Problem.BAD_HASH_FILE, place, what, self.missing)
             return
         if found is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.site.site import Site
+from transforms.scratch import temporary_folder
 from transforms.warehouse.holdings import CatalogHoldings
 from transforms.warehouse.range_choice import Choice, TimedWarehouse, choose_between
 
@@ -89,10 +89,10 @@ def command(
         warnings.append(text)
         screen.message(f"warning: {text}")
 
-    with tempfile.TemporaryDirectory(prefix="strata-export-") as folder:
+    with temporary_folder(prefix="strata-export-") as folder:
         if null:
             asked = (CatalogHoldings(site.loaded_catalog()), table, first, last, null)
-            export = site.exporter.export_with_null(*asked, Path(folder), style=style)
+            export = site.exporter.export_with_null(*asked, folder, style=style)
         else:
             with screen.progress("checking") as advance:
                 export = site.with_progress(advance).export(table, first, last, style, warn)

@@ -36,7 +36,8 @@ def command(
 
     Damaged documents are followed by a sound one, files that are missing or damaged are no longer
     named, volumes that no document names are taken in where their blocks are free. No file is
-    deleted. Where a backup of the log stands beside newer volumes, or the log of another warehouse,
+    deleted but what other programs wrote: logs of DuckDB beside volumes, a changed current.duckdb.
+    Where a backup of the log stands beside newer volumes, or the log of another warehouse,
     nothing is done unless you say which is right.
 
     The exit code is 5 where something was found, also where it was repaired: run it again to see

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -19,6 +18,7 @@ from pipelines.commands.asking import (
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
 from transforms.duck import check_folder
+from transforms.scratch import temporary_folder
 from transforms.warehouse.queries import copy_query
 from transforms.warehouse.shapes import Extent
 from transforms.warehouse.warehouse import Warehouse
@@ -77,8 +77,8 @@ def _write(
         raise click.UsageError("Parquet is not for a terminal: give --out")
     if out:
         check_folder(out.parent.absolute())
-    with tempfile.TemporaryDirectory(prefix=".strata-", dir=out.parent if out else None) as scratch:
-        path = Path(scratch, "rows")
+    with temporary_folder(out.parent if out else None, ".strata-") as scratch:
+        path = scratch / "rows"
         copy_query(warehouse, query, path, form, extent)
         if out:
             path.replace(out)

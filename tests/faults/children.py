@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -69,6 +70,7 @@ def use(environment: Mapping[str, str]) -> None:
     for name in [name for name in os.environ if name.startswith("STRATA_")]:
         del os.environ[name]
     os.environ.update(environment)
+    tempfile.tempdir = None  # what was chosen before is another one's
 
 
 def _be_child(work: Callable[[], int], out: Path, err: Path) -> None:

@@ -22,7 +22,7 @@ from tests.faults.commands import facts, run_strata, write_facts
 from tests.faults.library import COUNT_ONLY, FOR_EVER, Action, Control, Fault, Kind, Kinds
 from tests.faults.orders import Order
 from tests.faults.places import Place, Snapshots, archive_files
-from tests.faults.results import Result, ending_of, of_ending, said
+from tests.faults.results import DAMAGED, Result, ending_of, of_ending, said
 from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.faults.wholeness import half_done
 
@@ -37,8 +37,8 @@ _SOONER = 0.8
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _ERRORS = {
-    Kind.OPEN: (errno.EIO,),
-    Kind.READ: (errno.EIO,),
+    Kind.OPEN: (errno.EIO, errno.EINTR, errno.EACCES),
+    Kind.READ: (errno.EIO, errno.EINTR),
     Kind.UNLINK: (errno.EIO, errno.EROFS),
     Kind.TRUNCATE: (errno.EIO, errno.ENOSPC),
     Kind.SYNC: (errno.EIO, *_NO_ROOM),
@@ -156,6 +156,9 @@ class Disturbed:
         problems = of_ending(ended, scenario.codes)
         if ended.code == 0 and (now := said(ended.out)) != self._calm_of(scenario).said:
             problems.append(f"it says that all is done, but {now}")
+        if ended.code == DAMAGED and DAMAGED in scenario.codes:
+            found = json.loads(ended.out)["findings"]
+            problems += [f"it blames {one}" for one in found if one["problem"] != "unreadable"]
         return problems
 
     def _finish(self, scenario: Scenario, *, proven: bool = False) -> tuple[Ended, dict[str, Any]]:

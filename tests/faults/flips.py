@@ -23,7 +23,7 @@ from tests.faults.children import Ended, in_child, use
 from tests.faults.commands import facts, run_strata
 from tests.faults.orders import Order
 from tests.faults.places import BLOCKS, Place, Snapshots, write_captures
-from tests.faults.results import Result, ending_of
+from tests.faults.results import DAMAGED, Result, ending_of
 from tests.faults.scenarios import CAPTURES, IN_BATCHES, LOAD, PUBLISH, REPLACE, correct
 from tests.segments_kit import KIT_CHAIN
 from transforms.errors import StrataError
@@ -32,7 +32,6 @@ from transforms.warehouse.opening import open_warehouse
 _SETTINGS = {**IN_BATCHES, "STRATA_WINDOW": "2"}
 _VERIFY = ["verify", "--json"]
 _SEGMENTS = 2
-_DAMAGED = 5
 _NOT_KEPT = ("parts", "rendered", "scratch", "leases", "proofs.sqlite", ".merging", ".views")
 """What only a running process needs, or has a hash beside it that publishing compares."""
 
@@ -90,7 +89,7 @@ class Flips:
             if is_read or self._read() != read:
                 ending = "missed"
                 problems.append("what is read has changed, and verify says that all is well")
-        elif ended.code != _DAMAGED or not _findings(ended):
+        elif ended.code != DAMAGED or not _findings(ended):
             problems.append(f"it ended with {ending}, and {len(_findings(ended))} findings")
         output = f"{ended.out[-600:]}\n{ended.err[-3000:]}" if problems else ""
         return Result(self._order.campaign, number, kind, str(bit), ending, problems, output)

@@ -10,6 +10,9 @@ from typing import Any
 
 from tests.faults.children import Ended
 
+DAMAGED = 5
+"""The exit code of findings, which stand in what a command prints."""
+
 _VARYING = {"seconds", "run_id", "volume", "made_of"}
 
 
@@ -50,7 +53,8 @@ def of_ending(ended: Ended, codes: Collection[int]) -> list[str]:
         problems.append(f"it ended with {ending_of(ended)}")
     if "Traceback" in ended.err or "Traceback" in ended.out:
         problems.append("it printed a traceback")
-    if ended.code > 0 and not any(": " in line for line in ended.err.splitlines()):
+    told = ended.err if ended.code != DAMAGED else ended.err + ended.out
+    if ended.code > 0 and not any(": " in line for line in told.splitlines()):
         problems.append("it said nothing")
     return problems
 

@@ -15,6 +15,7 @@ from tests.faults.places import (
     write_captures,
     write_segments,
 )
+from tests.faults.results import DAMAGED
 
 Command = tuple[str, ...]
 LOAD, PUBLISH, RUN = ("load", "--json"), ("publish", "--json"), ("run", "--json")
@@ -62,6 +63,11 @@ def _grown(place: Place) -> None:
     write_segments(place.home / "source", [SEGMENTS - 1])
 
 
+def _published(place: Place) -> None:
+    write_segments(place.home / "source", range(SMALL_SEGMENTS - 2))
+    undisturbed(place, IN_BATCHES, LOAD, PUBLISH)
+
+
 def _small(place: Place) -> None:
     write_segments(place.home / "source", range(SMALL_SEGMENTS))
     undisturbed(place, _EACH_ALONE, LOAD, PUBLISH)
@@ -95,7 +101,10 @@ def _with_dagster(place: Place) -> None:
 
 REPLACE = ("publish", "--replace", "orders were wrong", "--json")
 COMPACT, CAPTURES = ("compact", "--json"), ("captures", "--json")
+VERIFY = ("verify", "--json")
 _RUN_CODES = frozenset((0, 1, 7))
+_VERIFY_CODES = frozenset((0, DAMAGED, 7))
+"""A file that the machine cannot read is a finding, too."""
 
 SCENARIOS = (
     Scenario("load", "sourced", _sourced, LOAD, (LOAD, PUBLISH), 4),
@@ -105,5 +114,6 @@ SCENARIOS = (
     Scenario("compact", "small", _small, COMPACT, (COMPACT, LOAD), 4),
     Scenario("replace", "corrected", correct, REPLACE, (REPLACE, LOAD), 3),
     Scenario("captures", "captures", _with_captures, CAPTURES, (CAPTURES, LOAD), 3),
+    Scenario("verify", "published", _published, VERIFY, (VERIFY, LOAD), 3, _VERIFY_CODES),
     Scenario("run", "dagster", _with_dagster, RUN, (RUN, LOAD), 1, _RUN_CODES),
 )

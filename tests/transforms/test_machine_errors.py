@@ -30,6 +30,11 @@ OF_MACHINE = [
         errno.EIO,
         "/w/v",
     ),
+    (
+        'IO Error: Could not read from file "/w/v": Interrupted system call',
+        errno.EINTR,
+        "/w/v",
+    ),
     ('IO Error: Failed to create directory "/w/x": Permission denied', errno.EACCES, "/w/x"),
     ('IO Error: Cannot open file "/w/it"s": Too many open files', errno.EMFILE, '/w/it"s'),
     (

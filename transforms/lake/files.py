@@ -14,7 +14,14 @@ from pathlib import Path
 
 import duckdb
 
-from transforms.duck import Connection, quote_files, quote_name, quote_text, working_connection
+from transforms.duck import (
+    Connection,
+    plain_errors,
+    quote_files,
+    quote_name,
+    quote_text,
+    working_connection,
+)
 from transforms.errors import IntegrityError
 from transforms.lake.columns import LakeColumn, lake_columns, lake_rows, stored_values
 from transforms.lake.statistics import Statistics, read_statistics
@@ -108,7 +115,8 @@ def opened_file(
     """
     with working_connection(scratch) if opened is None else nullcontext(opened) as con:
         try:
-            yield LakeFile(con, path, scratch, receipts)
+            with plain_errors(scratch):
+                yield LakeFile(con, path, scratch, receipts)
         except (duckdb.IOException, duckdb.InvalidInputException, duckdb.BinderException) as error:
             reason = str(error).splitlines()[0]
             raise IntegrityError(f"{path.name} of the lake cannot be read: {reason}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shlex
 from dataclasses import dataclass
 from enum import Enum
@@ -131,8 +132,9 @@ def remove(place: str, *then: str) -> Remedy:
     return Remedy((f"rm {shlex.quote(place)}", *then))
 
 
-def unreadable(error: OSError) -> str:
+def unreadable(error: OSError, place: str) -> str:
     """Why a file cannot be read. An error that is not about this file alone is raised again."""
-    if error.errno not in _OF_THE_FILE:
+    about = str(error.filename or place)
+    if error.errno not in _OF_THE_FILE or os.path.realpath(about) != os.path.realpath(place):
         raise error
     return f"the machine cannot read it: {error.strerror}"

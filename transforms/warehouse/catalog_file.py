@@ -1,34 +1,41 @@
 """`current.duckdb`: a small DuckDB file of views over the volumes, made from a generation.
 
 Each machine makes its own: views name files by absolute path. It holds no truth, may be deleted at
-any time, and is replaced whole, so that who has it open keeps what was opened.
+any time, and is replaced whole, so that who has it open keeps what was opened. Its hash stands in
+`current.json` beside it: a file that somebody wrote to is neither asked nor copied.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import shutil
 import socket
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
-from functools import cache, lru_cache
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 
-from transforms.duck import STORAGE, attached, read_only_connection, working_connection
-from transforms.errors import BusyError
-from transforms.files import commit_file, file_version
+from transforms.duck import STORAGE, attached, working_connection
+from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
+from transforms.errors import IntegrityError
+from transforms.files import commit_file, new_file
 from transforms.scratch import scratch_folder
+from transforms.sealed import seal, unseal
+from transforms.stores.store import content_sha256
+from transforms.warehouse.backing import Backing
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.catalog_views import views_of
 from transforms.warehouse.shapes import Volume
 
 CURRENT = "current.duckdb"
+OWN_VIEWS = "views of your own belong in a database of your own, which attaches this one"
+_log = logging.getLogger(__name__)
 _VOLUMES = pa.schema(
     [
         ("kind", pa.string()),
@@ -61,49 +68,65 @@ class CatalogFile:
     cache: Path
     files: Path
 
+    @classmethod
+    def of(cls, backing: Backing) -> CatalogFile:
+        """The file of a warehouse."""
+        volumes = backing.store.path("volumes")
+        return cls(backing.cache, volumes.parent if volumes else backing.cache)
+
     def path(self) -> Path:
         """The file that is right for this path; it may be absent, or older than the newest."""
         first = self.cache / CURRENT
-        said = _said(first)
-        if not said.warehouse or Path(said.warehouse) == self.files or self._was_moved(said):
+        record = read_record(first)
+        if not record.warehouse or Path(record.warehouse) == self.files or self._was_moved(record):
             return first
         digest = hashlib.sha256(str(self.files).encode()).hexdigest()[:12]
         return self.cache / "catalog" / f"{digest}.duckdb"
 
     def made(self, catalog: Catalog) -> Path | None:
         """The file of this generation, of which nothing is lost; None where it is to be made."""
-        path, said = self.path(), _Said.of(catalog, self.files)
-        known = _said(path)
-        is_made = (known.generation, known.content) == (said.generation, said.content)
-        return path if is_made else None
+        path = self.path()
+        record, wanted = read_record(path), ViewsRecord.of(catalog, self.files)
+        if (record.generation, record.content) != (wanted.generation, wanted.content):
+            return None
+        with suppress(OSError):  # it is made again, and what hinders that is told then
+            return None if record.difference(path) else path
+        return None
 
     def current(self, catalog: Catalog) -> Path:
         """The file of this generation, which is made unless it is there; one caller at a time."""
-        found = self.made(catalog)
-        if found is not None:
-            return found
+        path = self.made(catalog)
+        if path is not None:
+            return path
         path = self.path()
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        _warn_of_changes(path)
         with scratch_folder(self.cache / "scratch") as scratch:
-            write_catalog(scratch / CURRENT, catalog, self.files, path)
-            commit_file(scratch / CURRENT, path)
+            fresh = scratch / CURRENT
+            record = write_catalog(fresh, catalog, self.files, path)
+            fresh.chmod(0o444)
+            remove_log(path)
+            commit_file(fresh, path)
+            # A kill before this line leaves the record of another file: this one is made again.
+            with new_file(_record_path(path), scratch) as file:
+                file.write(seal(asdict(record)))
         return path
 
-    def _was_moved(self, said: _Said) -> bool:
+    def _was_moved(self, record: ViewsRecord) -> bool:
         """Whether the folder was at that path on this machine and is there no longer."""
-        if said.host != socket.gethostname():
+        if record.host != socket.gethostname():
             return False
-        there = Path(said.warehouse)
+        there = Path(record.warehouse)
         return not there.exists() or not there.samefile(self.files)
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What a file says of itself, in `strata.generation`.
+class ViewsRecord:
+    """What is known of a file since it was made; empty where nothing is.
 
     `content` is a hash of what it names, where, and by which code, `views` one of the text of its
-    views.
+    views, `file` one of its bytes.
     """
 
     generation: int = 0
@@ -112,10 +135,11 @@ class _Said:
     host: str = ""
     content: str = ""
     views: str = ""
+    file: str = ""
 
     @classmethod
-    def of(cls, catalog: Catalog, files: Path, views: Sequence[str] = ()) -> _Said:
-        """What the file of a generation has to say."""
+    def of(cls, catalog: Catalog, files: Path, views: Sequence[str] = ()) -> ViewsRecord:
+        """What is known of the file of a generation before it is made."""
         keys = (volume.key for volume in catalog.volumes)
         named = [_format(), str(files), catalog.document.warehouse, *keys]
         return cls(
@@ -127,29 +151,71 @@ class _Said:
             _hash(views) if views else "",
         )
 
+    def difference(self, path: Path) -> str:
+        """How a file is not the one that was made; empty where it is. Raises `OSError`."""
+        if log := log_beside(path):
+            return f"{log.name} lies beside it: {FOREIGN_LOG}"
+        if not self.file:
+            return f"nothing says that it is right: {_record_path(path).name} is lost or damaged"
+        if content_sha256(path) != self.file:
+            return "it is not as it was made: somebody wrote to it, or it is damaged"
+        return ""
 
-def write_catalog(path: Path, catalog: Catalog, files: Path, before: Path | None = None) -> None:
+
+def read_record(path: Path) -> ViewsRecord:
+    """What was recorded of a file; nothing where it or its record is absent, or damaged."""
+    place = _record_path(path)
+    with suppress(OSError, IntegrityError, TypeError):  # the last: of another release
+        if path.is_file():
+            return ViewsRecord(**unseal(place.read_bytes(), str(place)))
+    return ViewsRecord()
+
+
+def _record_path(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _warn_of_changes(path: Path) -> None:
+    """Say that what somebody put into a file is not in the next one."""
+    record = read_record(path)
+    with suppress(OSError):
+        if record.file and (difference := record.difference(path)):
+            _log.warning("%s: %s. It is made anew; %s", path, difference, OWN_VIEWS)
+
+
+def write_catalog(
+    path: Path, catalog: Catalog, files: Path, before: Path | None = None
+) -> ViewsRecord:
     """Write a new file of views over all volumes of a generation; they are made local first.
 
     Where the file `before` has the very same views, over other files, it is copied: to make a view
-    takes longer than all that changes from one generation to the next.
+    takes longer than all that changes from one generation to the next. Not if somebody wrote to it.
     """
     document = catalog.document
     catalog.files.bring([*document.attachable(), *document.records()])
     views = views_of(catalog.history(), catalog.states(), document.captures, catalog.files.path)
-    said = _Said.of(catalog, files, views.fixed)
-    if before is not None and _said(before).views == said.views:
-        shutil.copyfile(before, path)
-        # What is damaged in it is found here, or by whoever reads it: each block has a checksum.
-        with suppress(duckdb.Error):
-            _write(path, catalog, said, [*views.lists, *views.states])
-            return
-        path.unlink()
-    made = ["create schema strata", *views.lists, *views.fixed, *views.states]
-    _write(path, catalog, said, made)
+    record = ViewsRecord.of(catalog, files, views.fixed)
+    if before is not None and _is_copied(before, path, record.views):
+        _write(path, catalog, record, [*views.lists, *views.states])
+    else:
+        made = ["create schema strata", *views.lists, *views.fixed, *views.states]
+        _write(path, catalog, record, made)
+    return replace(record, file=content_sha256(path))
 
 
-def _write(path: Path, catalog: Catalog, said: _Said, statements: Sequence[str]) -> None:
+def _is_copied(before: Path, path: Path, views: str) -> bool:
+    """Copy a file that has these views; the copy is proven, as anybody may write to the file."""
+    record = read_record(before)
+    if record.views != views:
+        return False
+    shutil.copyfile(before, path)
+    if content_sha256(path) == record.file:
+        return True
+    path.unlink()
+    return False
+
+
+def _write(path: Path, catalog: Catalog, record: ViewsRecord, statements: Sequence[str]) -> None:
     rows = pa.Table.from_pylist([_volume_row(v) for v in catalog.volumes], schema=_VOLUMES)
     with (
         working_connection(path.parent) as con,
@@ -161,7 +227,7 @@ def _write(path: Path, catalog: Catalog, said: _Said, statements: Sequence[str])
             con.execute(statement)
         for name, records in (
             ("volumes", rows),
-            ("generation", pa.Table.from_pylist([asdict(said)])),
+            ("generation", pa.Table.from_pylist([asdict(record)]).drop(["file"])),
         ):
             con.register("records", records)
             con.execute(f"create or replace table strata.{name} as from records")
@@ -186,23 +252,6 @@ def _format() -> str:
 
 def _hash(texts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
-
-
-def _said(path: Path) -> _Said:
-    """What a file says; nothing where it is absent, damaged or another release's."""
-    # Whatever is wrong with it: it is made again, and what hinders that is told then.
-    with suppress(duckdb.Error, OSError, BusyError):
-        if path.is_file():
-            return _read_said(path, file_version(path.stat()))
-    return _Said()
-
-
-@lru_cache(maxsize=4)
-def _read_said(path: Path, _version: str) -> _Said:
-    columns = ", ".join(field.name for field in fields(_Said))
-    with read_only_connection(path, threads=1) as con:
-        found = con.execute(f"select {columns} from strata.generation").fetchone()  # noqa: S608
-        return _Said(*found) if found else _Said()
 
 
 def _volume_row(volume: Volume) -> dict[str, object]:

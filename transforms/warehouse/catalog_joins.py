@@ -62,8 +62,9 @@ _ALL = (
         "macro",
         "amount(value, decimals)",
         # A quotient of decimals would be a float. Of a product the scales add up.
-        "(case when decimals <= 18 then value * ('1e' || (-decimals))::decimal(38,18) "
-        "else error('strata.amount: more than 18 decimals') end)",
+        "(case when decimals > 18 and value is not null "
+        "then error('strata.amount: more than 18 decimals') "
+        "else value * ('1e' || (-decimals))::decimal(38,18) end)",
         "A whole number of smallest units as an exact decimal: value / 10^decimals, 18 places.",
         {},
     ),

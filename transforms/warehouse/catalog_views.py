@@ -102,7 +102,8 @@ def views_of(
     tables = [*_tables(history, states)]
     fixed = [
         "create schema exact",
-        f"create macro main.utc(t) as {utc('t')}",
+        # A bare NULL has no type, and there are several `epoch_us`.
+        f"create macro main.utc(t) as {utc('coalesce(t, null::timestamp)')}",
         f"comment on macro main.utc is {quote_text(_UTC_MEANING)}",
     ]
     for table in tables:

@@ -43,7 +43,7 @@ def file_findings(
     except IntegrityError as error:
         yield Finding(Problem.DAMAGED, place, str(error), remedy)
     except OSError as error:
-        yield Finding(Problem.UNREADABLE, place, unreadable(error), remedy)
+        yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
     if copy is not None and copy.exists() and content_sha256(copy) != file.sha256:
         what = f"this copy of {place} does not hash to {file.sha256}"
         yield Finding(Problem.DAMAGED, str(copy), what, remove(str(copy)))

@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import BinaryIO
 
+from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import commit_file, new_file
 from transforms.objects import StoredFile
@@ -123,6 +124,7 @@ class LocalFiles:
         if not self._copies:
             return
         os.utime(source)  # used now: nothing that was used earlier stays in its place
+        remove_log(self.path(file))
         commit_file(source, self.path(file))
         self.evict()
 
@@ -151,7 +153,7 @@ class LocalFiles:
         return freed
 
     def _check_own(self, file: StoredFile) -> None:
-        """Hold a folder's own file against its size, which costs nothing."""
+        """Compare a folder's own file with its size, and look for a log that is none of ours."""
         try:
             size = self.path(file).stat().st_size
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -163,12 +165,16 @@ class LocalFiles:
                 f"{self._store.describe(file.key)} has {size} bytes and the warehouse's log names "
                 f"{file.size}: it is damaged, run strata repair and load its segments again"
             )
+        if log := log_beside(self.path(file)):
+            raise IntegrityError(f"{log}: {FOREIGN_LOG}: run strata repair, which removes the log")
 
     def _is_here(self, file: StoredFile, *, recheck: bool) -> bool:
         """Whether a copy can be believed; if so, it counts as used now."""
         path = self.path(file)
         with suppress(FileNotFoundError):
             found = path.stat()
+            if log_beside(path):
+                return False
             if found.st_size == file.size and not (recheck and content_sha256(path) != file.sha256):
                 # Readers that cache by the time of the last write need not read it again.
                 now = time.time_ns()
@@ -205,6 +211,7 @@ class LocalFiles:
                 pool.shutdown(cancel_futures=True)
 
     def _copy(self, file: StoredFile, scratch: Path, report: Callable[[int], None]) -> None:
+        remove_log(self.path(file))
         with new_file(self.path(file), scratch) as copy:
             found = self._fetched(file, copy, report)
             if found != (file.size, file.sha256):  # damaged on the way, perhaps: once more

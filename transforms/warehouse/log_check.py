@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
-
-import duckdb
 
 from transforms.blocks import BlockRange, contiguous_runs
-from transforms.duck import read_only_connection
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.verifying.counts import Kind
@@ -23,10 +19,11 @@ from transforms.verifying.findings import (
     Remedy,
     move_away,
     remove,
+    unreadable,
 )
 from transforms.verifying.verification import Verification
 from transforms.warehouse.backing import Backing
-from transforms.warehouse.catalog_file import CatalogFile
+from transforms.warehouse.catalog_file import OWN_VIEWS, CatalogFile, read_record
 from transforms.warehouse.describing import volume_blocks
 from transforms.warehouse.document import Document
 from transforms.warehouse.log import document_key, is_document_key
@@ -36,11 +33,7 @@ from transforms.warehouse.seen import Seen
 from transforms.warehouse.sweeping import ORPHAN_SECONDS, is_ours, unnamed
 
 _DAY_SECONDS = 24 * 3600.0
-_ALL = (
-    "select sql from duckdb_views() where not internal",
-    "from strata.volumes",
-    "from strata.generation",
-)
+VIEWS_MADE_AGAIN = Remedy(('strata sql "select 1"',), f"it makes the file anew; {OWN_VIEWS}")
 
 
 def read_log(backing: Backing) -> LogState:
@@ -104,39 +97,21 @@ def _seen(backing: Backing) -> Iterator[Finding]:
         yield Finding(Problem.DAMAGED, str(seen.path), what, MADE_AGAIN)
 
 
-def view_findings(backing: Backing, document: Document) -> Iterator[Finding]:
+def view_findings(backing: Backing) -> Iterator[Finding]:
     """What is wrong with the file that an analyst opens, if there is one.
 
     That it shows an older generation is not: the next command makes it new.
     """
-    files = backing.store.path("volumes")
-    shown = CatalogFile(backing.cache, files.parent if files else backing.cache)
-    path = shown.path()
+    path = CatalogFile.of(backing).path()
     if not path.exists():
         return
-    remedy = remove(str(path), 'strata sql "select 1"')
     try:
-        listed = _shown_volumes(path)
-    except (duckdb.BinderException, duckdb.CatalogException):
-        return  # whole, and of an earlier release: the next command makes it new
-    except duckdb.Error as error:
-        what = f"it cannot be read ({str(error).splitlines()[0]})"
-        yield Finding(Problem.DAMAGED, str(path), what, remedy)
-        return
-    catalog = backing.catalog(document).intact()
-    named = {(volume.key, volume.size, volume.file.sha256) for volume in catalog.volumes}
-    if shown.made(catalog) is not None and listed != named:
-        what = "it lists other volumes than the log's newest document"
-        yield Finding(Problem.DAMAGED, str(path), what, remedy)
-
-
-def _shown_volumes(path: Path) -> set[tuple[str, int, str]]:
-    """Read all of a file of views, each block of which DuckDB proves; returns its volumes."""
-    with read_only_connection(path, threads=1) as con:
-        for query in _ALL:
-            con.execute(query).fetchall()
-        rows = con.execute("select file, bytes, sha256 from strata.volumes").fetchall()
-        return {(str(file), int(size), str(sha256)) for file, size, sha256 in rows}
+        if difference := read_record(path).difference(path):
+            yield Finding(Problem.DAMAGED, str(path), difference, VIEWS_MADE_AGAIN)
+    except OSError as error:
+        yield Finding(
+            Problem.UNREADABLE, str(path), unreadable(error, str(path)), remove(str(path))
+        )
 
 
 def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
@@ -146,6 +121,7 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
     """
     store, now = backing.store, time.time()
     dropped = {one.key for one in document.dropped}
+    named = document.named_keys()
     runs = list(contiguous_runs(volume.blocks for volume in document.history()))
     for info in listed(store, "log"):
         if not is_document_key(info.key):
@@ -153,7 +129,7 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
     for info in unnamed(store, document):
         age = now - info.modified
         blocks = volume_blocks(info.key)
-        if info.key in dropped:
+        if info.key in dropped or info.key.removesuffix(".wal") in named:  # found with its file
             continue
         if not is_ours(info.key):
             yield _orphan(backing, info, "no file of a warehouse has such a name")

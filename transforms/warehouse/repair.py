@@ -1,6 +1,7 @@
 """Repairing a warehouse: what its log and its files say, held against each other, made one again.
 
-Everything is done by creating a document, after the records that it names. No file is removed.
+Everything is done by creating a document, after the records that it names. No file is removed but
+what other programs wrote on this machine.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from transforms.warehouse.backing import Backing
 from transforms.warehouse.describing import Advance, with_record
 from transforms.warehouse.document import Document, following, new_warehouse
 from transforms.warehouse.examining import Examination, Finding
+from transforms.warehouse.foreign_writes import remove_foreign_writes
 from transforms.warehouse.log import document_key
 from transforms.warehouse.log_state import LogState, read_state
 from transforms.warehouse.older_log import lacking, later_volumes, listed_volumes, older_log
@@ -72,6 +74,7 @@ def repair(
         attempt = _Attempt(backing, examination, choice, dry_run=dry_run)
         if attempt.succeeds():
             attempt.report.bytes = read
+            attempt.report.findings += remove_foreign_writes(backing, dry_run=dry_run)
             return attempt.report
     raise BusyError(
         f"others kept writing documents to {backing.store.describe()}: run strata repair again "

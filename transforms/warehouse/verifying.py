@@ -11,6 +11,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from transforms.blocks import BlockRange
+from transforms.duck_files import FOREIGN_LOG, log_beside
 from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
@@ -60,7 +61,7 @@ class WarehouseCheck:
                 yield from self._record(volume)
         yield from self._other_files(document)
         if self._verification.scope.is_whole:
-            yield from view_findings(self._backing, document)
+            yield from view_findings(self._backing)
             yield from orphan_findings(self._backing, document)
         yield from self._volumes(document)
 
@@ -90,6 +91,8 @@ class WarehouseCheck:
                 yield from self._file(refused.copy, REPAIR)
         if document.captures:
             found = list(self._file(document.captures, REPAIR_AND_LOAD_CAPTURES))
+            if log := log_beside(self._backing.files.path(document.captures)):
+                found.append(Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR))
             yield from found or self._captures(document.captures)
 
     def _file(self, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
@@ -122,7 +125,9 @@ class WarehouseCheck:
         for volume in volumes:
             if verification.is_over():
                 return
-            if volume.key in chosen:
+            if log := log_beside(self._backing.files.path(volume.file)):
+                yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
+            elif volume.key in chosen:
                 yield from self._volume(volume)
             else:
                 yield from self._present(volume)

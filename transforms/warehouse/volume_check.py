@@ -125,9 +125,9 @@ class VolumeCheck:
             with plain_errors(self._scratch):
                 return read(self._open)
         except OSError as error:
-            if not error.filename or Path(error.filename) != self._path.resolve():
+            if not error.filename:
                 raise
-            return unreadable(error)
+            return unreadable(error, str(self._path))
         except BusyError:
             raise
         except duckdb.Error as error:

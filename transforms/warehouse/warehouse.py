@@ -20,6 +20,7 @@ import duckdb
 
 from transforms.blocks import BlockRange
 from transforms.duck import Connection, read_only_connection
+from transforms.duck_files import remove_spills
 from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.open_files import check_open_files, naming_open_files
@@ -91,8 +92,7 @@ class Warehouse:
 
     @property
     def _catalog_file(self) -> CatalogFile:
-        files = self._backing.store.path("volumes")
-        return CatalogFile(self.cache, files.parent if files else self.cache)
+        return CatalogFile.of(self._backing)
 
     def document(self) -> Document | None:
         """The newest generation, None where the warehouse was never used.
@@ -318,5 +318,6 @@ class Warehouse:
     ) -> list[str]:
         """Delete files that only generations older than the grace period name; see `sweep`."""
         sweep_scratch(self._backing.scratch)
+        remove_spills(self.current, grace_seconds)
         check_not_older(self._backing, self.document())
         return sweep(self._backing, grace_seconds, orphan_seconds)
