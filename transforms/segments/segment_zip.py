@@ -109,7 +109,8 @@ class _BoundedFile:
 class TableFile:
     """One table of one segment as a local CSV file: `bytes` long, its header line included.
 
-    `rows` are the line feeds outside quotes, but for the header's: rows, if it is well-formed.
+    `rows` are the line feeds outside quotes, but for the header's: rows, if it is well-formed; none
+    of them has more bytes than `longest_row`.
     """
 
     segment: SegmentName
@@ -119,6 +120,7 @@ class TableFile:
     bytes: int
     sha256: str
     rows: int
+    longest_row: int
 
     @property
     def table(self) -> str:
@@ -146,19 +148,30 @@ def _inflate(file: IO[bytes]) -> Iterator[bytes]:
 
 
 class LineCounter:
-    """Counts the line feeds outside quotes of a text that comes in pieces."""
+    """Counts the line feeds outside quotes of a text that comes in pieces.
+
+    `longest` bounds the bytes of a line: those of the pieces in which it begins and ends, and of
+    the pieces between.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.longest = 0
         self._quoted = False
+        self._bytes = 0
 
     def update(self, piece: bytes) -> None:
         """Count on."""
         # Two quotes in a row change nothing, and most quotes of a JSON text are such.
         marks = piece.translate(None, _NO_MARKS).replace(b'""', b"")
         parts = marks.split(b'"')
-        self.count += sum(map(len, parts[self._quoted :: 2]))
+        feeds = sum(map(len, parts[self._quoted :: 2]))
+        self.count += feeds
         self._quoted ^= len(parts) % 2 == 0
+        self._bytes += len(piece)
+        self.longest = max(self.longest, self._bytes)
+        if feeds:
+            self._bytes = len(piece)
 
 
 class SegmentZip:
@@ -208,8 +221,16 @@ class SegmentZip:
                 file.write(chunk)
         line = head[: head.find(b"\n") + 1]
         schema = self._schema(table, line)
-        sha256, rows = digest.hexdigest(), lines.count - 1
-        return TableFile(self.name, schema, path, len(line), info.file_size, sha256, rows)
+        return TableFile(
+            self.name,
+            schema,
+            path,
+            header_bytes=len(line),
+            bytes=info.file_size,
+            sha256=digest.hexdigest(),
+            rows=lines.count - 1,
+            longest_row=lines.longest,
+        )
 
     def check(self, folder: str) -> None:
         """Read a folder's entries only to prove their CRCs."""

@@ -21,7 +21,7 @@ from transforms.errors import SegmentError
 from transforms.segments.names import SegmentName
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import rendered, typed_rows
-from transforms.tables.dialect import DEFAULT_MAX_LINE_BYTES, copy_sql, read_sql, select_list
+from transforms.tables.dialect import copy_sql, read_sql, select_list
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.proof import ProofError, bare_return, prove_end, proven_body
 from transforms.warehouse.receipts import Receipt
@@ -125,17 +125,10 @@ class TableLoader:
 
     def _read(self, files: Sequence[TableFile], statement: Callable[[str], str]) -> None:
         """Run a statement over the files' text rows; where that fails, name the file at fault."""
-        names = files[0].schema.names
         paths = [file.path for file in files]
-        largest = max(file.bytes for file in files)
+        longest = max(file.longest_row for file in files)
         try:
-            try:
-                self._con.execute(statement(read_sql(paths, names)))
-            except duckdb.InvalidInputException:
-                if largest <= DEFAULT_MAX_LINE_BYTES:
-                    raise
-                # A row may be longer than the reader's default, up to the whole file.
-                self._con.execute(statement(read_sql(paths, names, largest)))
+            self._con.execute(statement(read_sql(paths, files[0].schema.names, longest)))
         except duckdb.InvalidInputException as error:
             if len(files) == 1:
                 raise _unreadable(files[0], error) from error

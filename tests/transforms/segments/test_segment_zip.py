@@ -90,6 +90,8 @@ def test_line_feeds_inside_quotes_are_no_ends_of_rows(
     for begin, end in pairwise(places):
         lines.update(text[begin:end])
     assert lines.count == 1 + len(cells)
+    longest = max(len(pg_csv(["id"], [[cell]])) - len("id\n") for cell in ["id", *cells])
+    assert longest <= lines.longest <= len(text)
 
 
 def test_the_folders_of_a_zip_hold_all_tables_of_its_version(tmp_path: Path) -> None:
