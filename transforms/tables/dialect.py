@@ -24,8 +24,8 @@ def read_sql(files: Sequence[Path], columns: Sequence[str], longest_row: int = 0
     return (
         f"read_csv({quote_files(files)}, columns = {{{types}}}, auto_detect = false, "
         f"""header = true, delim = ',', quote = '"', escape = '"', nullstr = '', """
-        f"allow_quoted_nulls = false, strict_mode = true, max_line_size = {max(_MAX_LINE_BYTES, longest_row)}, "
-        "hive_partitioning = false)"
+        "allow_quoted_nulls = false, strict_mode = true, hive_partitioning = false, "
+        f"max_line_size = {max(_MAX_LINE_BYTES, longest_row)})"
     )
 
 

@@ -8,7 +8,7 @@ text keep it too (DESIGN: typed, and still exact).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
@@ -114,8 +114,7 @@ class TableLoader:
             (f"({firsts}::bigint[])[file_index::bigint + 1]", "_segment"),
             (f"row_number() over () - ({starts}::bigint[])[file_index::bigint + 1]", "_row"),
         ]
-        key = [name for name in SORT_KEYS.get(self._table, ()) if name in schema.names]
-        order = f"order by {', '.join(map(quote_name, key))}" if key else ""
+        order = sort_sql(self._table, schema.names)
 
         def statement(rows: str) -> str:
             typed = typed_rows(self._table, schema.columns, rows, own, exact=exact)
@@ -166,6 +165,12 @@ class TableLoader:
                     self._sink.write(file.segment, file.schema, header, body, file.rows)
             prove_end(files[-1], stream)
         path.unlink()
+
+
+def sort_sql(table: str, columns: Collection[str]) -> str:
+    """The `order by` of a table with these columns: of rows with one key the newest comes last."""
+    key = [name for name in SORT_KEYS.get(table, ()) if name in columns]
+    return f"order by {', '.join(map(quote_name, [*key, '_segment', '_row']))}" if key else ""
 
 
 def _check_rows(files: Sequence[TableFile], found: Mapping[int, tuple[int, ...]]) -> None:
