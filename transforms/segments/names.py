@@ -63,8 +63,8 @@ def _check_chain_id(chain_id: str, file_name: str) -> None:
     # Some file systems fold case.
     if chain_id.lower() in RESERVED_CHAIN_IDS:
         raise SegmentError(
-            f"the chain id {chain_id!r} in {file_name!r} is the name of a file or folder that Strata "
-            "makes beside those of chains: such a chain cannot be published"
+            f"the chain id {chain_id!r} in {file_name!r} is the name of a file or folder that "
+            "Strata makes beside those of chains: such a chain cannot be published"
         )
     if len(chain_id) > _LONGEST_CHAIN_ID:
         raise SegmentError(
