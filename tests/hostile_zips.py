@@ -7,20 +7,33 @@ of pairs leave two segments in a folder that a source may not serve together as 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.segments_kit import build_segment, columns, entry_name, pg_csv, table_rows
+from tests.segments_kit import (
+    build_segment,
+    columns,
+    entry_bytes,
+    entry_name,
+    pg_csv,
+    table_rows,
+)
 
-# Where flags, CRC-32, inflated size and the name lie after the start of a header, by its magic.
-_HEADERS = {b"PK\x03\x04": (6, 14, 22, 30), b"PK\x01\x02": (8, 16, 24, 46)}
-_FLAGS, _CRC, _SIZE, _NAME = range(4)
+_LOCAL, _DIRECTORY = b"PK\x03\x04", b"PK\x01\x02"
+# Where flags, method, CRC-32, sizes and the name lie after the start of a header, by its magic.
+_HEADERS = {_LOCAL: (6, 8, 14, 18, 22, 30), _DIRECTORY: (8, 10, 16, 20, 24, 46)}
+_FLAGS, _METHOD, _CRC, _DEFLATED, _SIZE, _NAME = range(6)
 
 
-def _patch(data: bytes, entry: str, field: int, value: bytes) -> bytes:
+def _patch(
+    data: bytes, entry: str, field: int, value: bytes, magics: Sequence[bytes] = tuple(_HEADERS)
+) -> bytes:
     """Overwrite one field of an entry, in its local header and in the directory."""
     patched = bytearray(data)
-    for magic, offsets in _HEADERS.items():
+    for magic in magics:
+        offsets = _HEADERS[magic]
         start = data.find(magic)
         while data[start + offsets[_NAME] :][: len(entry)] != entry.encode():
             start = data.index(magic, start + 1)
@@ -74,6 +87,64 @@ def understated_size(folder: Path, table: str = "blocks", size: int = 1000) -> P
     """One entry inflates to more bytes than the headers say."""
     entry, size_bytes = entry_name(table), struct.pack("<L", size)
     return build_segment(folder, corrupt=lambda data: _patch(data, entry, _SIZE, size_bytes))
+
+
+def prefix_of_a_table(folder: Path, table: str = "blocks", rows: int = 700) -> Path:
+    """One entry has more rows than the size and the CRC-32 in the headers are those of."""
+    entry = entry_name(table)
+    segment = build_segment(folder)
+    lines = entry_bytes(segment, table).splitlines(keepends=True)
+    text = b"".join(lines[: 1 + rows])
+    data = _patch(segment.read_bytes(), entry, _SIZE, struct.pack("<L", len(text)))
+    segment.write_bytes(_patch(data, entry, _CRC, struct.pack("<L", zlib.crc32(text))))
+    return segment
+
+
+def entry_of_bytes(folder: Path, stored: bytes, text: bytes, table: str = "orders") -> Path:
+    """One entry that lies in the ZIP as `stored`, and by its headers inflates to `text`."""
+    entry = entry_name(table)
+    segment = build_segment(folder, omit=(table,))
+    with zipfile.ZipFile(segment, "a") as archive:
+        archive.writestr(entry, stored, zipfile.ZIP_STORED)
+    data = segment.read_bytes()
+    for field, value in (
+        (_METHOD, struct.pack("<H", zipfile.ZIP_DEFLATED)),
+        (_CRC, struct.pack("<L", zlib.crc32(text))),
+        (_SIZE, struct.pack("<L", len(text))),
+    ):
+        data = _patch(data, entry, field, value)
+    segment.write_bytes(data)
+    return segment
+
+
+def surplus_bytes(folder: Path, surplus: bytes = b"surplus") -> Path:
+    """More bytes follow a deflate stream, before the next entry."""
+    text = pg_csv(*table_rows("orders", {}))
+    return entry_of_bytes(folder, zlib.compress(text, wbits=-15) + surplus, text)
+
+
+def surplus_rows(folder: Path) -> Path:
+    """A second deflate stream, with a row, follows the first."""
+    row = pg_csv(*table_rows("orders", {})).split(b"\n", 1)[1]
+    return surplus_bytes(folder, zlib.compress(row, wbits=-15))
+
+
+def endless_stream(folder: Path) -> Path:
+    """A deflate stream gives all of its text and is cut before its last block."""
+    text = pg_csv(*table_rows("orders", {}))
+    stream = zlib.compressobj(wbits=-15)
+    return entry_of_bytes(folder, stream.compress(text) + stream.flush(zlib.Z_FULL_FLUSH), text)
+
+
+def overstated_size(folder: Path, table: str = "blocks") -> Path:
+    """One entry inflates to fewer bytes than the headers say."""
+    return understated_size(folder, table, 1 << 20)
+
+
+def other_local_header(folder: Path, field: int = _SIZE, value: bytes = b"\x07\0\0\0") -> Path:
+    """The header before an entry's bytes says something else than the directory of the ZIP."""
+    entry = entry_name("orders")
+    return build_segment(folder, corrupt=lambda data: _patch(data, entry, field, value, [_LOCAL]))
 
 
 def escaping_entry(folder: Path, name: str = "../evil") -> Path:
@@ -141,6 +212,15 @@ REFUSED_ZIPS: Mapping[str, Callable[[Path], Path]] = {
     "an entry with a flipped bit": flipped_bit,
     "an entry marked as encrypted": encrypted_entry,
     "an entry larger than it says": understated_size,
+    "an entry smaller than it says": overstated_size,
+    "an entry of which a part is called the whole": prefix_of_a_table,
+    "an entry with bytes after its stream": surplus_bytes,
+    "an entry with rows after its stream": surplus_rows,
+    "an entry whose stream has no end": endless_stream,
+    "an entry of two sizes": other_local_header,
+    "an entry of two deflated sizes": lambda folder: other_local_header(folder, _DEFLATED),
+    "an entry of two CRCs": lambda folder: other_local_header(folder, _CRC),
+    "an entry of two methods": lambda folder: other_local_header(folder, _METHOD, b"\0\0"),
     "an entry named ../evil": escaping_entry,
     "an entry with an absolute name": lambda folder: escaping_entry(folder, "/etc/evil"),
     "an entry with a backslash name": lambda folder: escaping_entry(folder, "..\\evil"),

@@ -21,6 +21,10 @@ _FILE = re.compile(r'"(?P<path>[^\n]*)"[^"\n]*: (?P<reason>[^"\n]+)$', re.MULTIL
 _WRAPPED = re.compile(r'\{"exception_type".*\}', re.DOTALL)
 _NUMBERS = {os.strerror(number): number for number in REMEDIES}
 _NOT_OF_MACHINE = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError)
+ABOUT_DATA = (*_NOT_OF_MACHINE, duckdb.IntegrityError, duckdb.InternalError)
+"""What DuckDB raises about the data it reads and writes, where `machine_error` knows no better."""
+
+_MAX_REASON = 300
 
 
 def machine_error(error: duckdb.Error | OSError, scratch: Path | None = None) -> OSError | None:
@@ -41,6 +45,11 @@ def machine_error(error: duckdb.Error | OSError, scratch: Path | None = None) ->
             # Of several names in quotes the last one is the file's.
             return OSError(_NUMBERS[reason], reason, found["path"].rpartition('file "')[2])
     return None
+
+
+def reason(error: duckdb.Error) -> str:
+    """What DuckDB says in one line, without the stack and the advice that may follow."""
+    return _unwrapped(str(error)).strip().splitlines()[0][:_MAX_REASON]
 
 
 def _unwrapped(text: str) -> str:

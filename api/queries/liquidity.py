@@ -28,7 +28,8 @@ BATCH = 50
 """The most provisions in one message of the stream."""
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID))
-_LAST = "row_number() over (partition by id order by vega_time desc, _segment desc) = 1"
+_LAST = "row_number() over (partition by id order by vega_time desc, _segment desc, _row desc) = 1"
+_NEWEST = "row_number() over (partition by vega_time, id order by _segment desc, _row desc) = 1"
 _NO_SEGMENT = -1
 # Of a record.
 _PARTY, _MARKET = 1, 4
@@ -182,7 +183,7 @@ def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
 def _table_listing(reading: Reading, table: HeldTable, filters: Mapping[str, str]) -> Listing:
     """The rows of a volume that has no lookups, or of the current state."""
     wanted = " and ".join(f"{column} = ${i}" for i, column in enumerate(filters, start=1))
-    sql = f"{_rows_sql(table)} where {LISTED_PROVISIONS} and {wanted}"
+    sql = f"{_rows_sql(table)} where {LISTED_PROVISIONS} and {wanted} qualify {_NEWEST}"
     relation = Relation(sql, ("vega_time", "id"), PROVISION.shown, len(filters))
     return QueryListing(reading, relation, tuple(filters.values()))
 
@@ -215,10 +216,12 @@ def _current_sql(snapshot: Snapshot, wanted: str) -> str | None:
 
     What was provided before the first loaded segment is in the current state only.
     """
-    rows = [_rows_sql(held, ", _segment") for held in snapshot.history("liquidity_provisions")]
+    rows = [
+        _rows_sql(held, ", _segment, _row") for held in snapshot.history("liquidity_provisions")
+    ]
     live = snapshot.state("live_liquidity_provisions")
     if live:
-        rows.append(_rows_sql(live, f", {_NO_SEGMENT}"))
+        rows.append(_rows_sql(live, f", {_NO_SEGMENT}, _row"))
     if not rows:
         return None
     return (

@@ -55,6 +55,9 @@ _CURSORS = CursorFormat(
 )
 # The text of a byte array without its end sorts as PostgreSQL sorts the array.
 _SIGNERS = f"coalesce(replace(signers, '}}', ''), '{_MISSING}')"
+_NEWEST = (
+    "row_number() over (partition by vega_time, seq_num order by _segment desc, _row desc) = 1"
+)
 _SHOWN = "epoch_us(vega_time), signers, seq_num, data, spec_ids, epoch_us(broadcast_at)"
 _LATEST = "row_number() over (partition by spec_ids, data order by vega_time desc, seq_num desc)"
 
@@ -83,8 +86,9 @@ def _relation(snapshot: Snapshot, *, of_spec: bool) -> Relation | None:
     rows = union(
         tables, lambda table: _rows_sql(table, specs.get(table.file), "$1" if of_spec else None)
     )
+    newest = f"select * from ({rows}) qualify {_NEWEST}"  # noqa: S608 - ours
     return Relation(
-        rows if of_spec else f"select * from ({rows}) qualify {_LATEST} = 1",  # noqa: S608 - ours
+        newest if of_spec else f"select * from ({newest}) qualify {_LATEST} = 1",  # noqa: S608 - ours
         keys=("vega_time", "signers", "seq_num"),
         shown=_SHOWN,
         bound=int(of_spec),
@@ -119,7 +123,10 @@ def _is_history(version: int) -> bool:
 
 def _rows_sql(table: HeldTable, specs: HeldTable | None, wanted: str | None) -> str:
     """SQL for the rows of one file, of one spec if it is wanted, with the specs they matched."""
-    columns = f"vega_time, {_SIGNERS} as signers, seq_num, {table.columns.value('data')} as data"
+    columns = (
+        f"_segment, _row, vega_time, {_SIGNERS} as signers, seq_num, "
+        f"{table.columns.value('data')} as data"
+    )
     broadcast = f"{table.columns.time('broadcast_at')} as broadcast_at"
     if table.columns.has("matched_spec_ids") or specs is None:
         named = table.columns.value("matched_spec_ids")
@@ -129,7 +136,7 @@ def _rows_sql(table: HeldTable, specs: HeldTable | None, wanted: str | None) -> 
             f"from {table.source} {matches if wanted else ''}"
         )
     element = """'"\\\\x' || spec_id || '"'"""
-    key = "vega_time, seq_num"
+    key = "_segment, vega_time, seq_num"
     matches = f"({key}) in (select ({key}) from {specs.source} where spec_id = {wanted})"  # noqa: S608
     grouped = (
         f"select {key}, '{{' || string_agg({element}, ',' order by spec_id) || '}}' as spec_ids "  # noqa: S608

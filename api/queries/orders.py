@@ -74,22 +74,31 @@ def _order_id(text: str) -> str:
 def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
     """All rows of an order; None where there may be more than a few."""
     runs, ranges = _places(reading.snapshot.history("orders"), order_id)
-    paged = (row for rows in read_runs(reading, runs) for row in rows)
-    found: list[Row] = [tuple(row) for row in paged if row[_ID] == order_id]
+    paged = zip(runs, read_runs(reading, [*runs.values()]), strict=True)
+    found: list[tuple[int, Row]] = [
+        (first, tuple(row)) for first, rows in paged for row in rows if row[_ID] == order_id
+    ]
     if ranges:
         queries = (
-            f"(select {ORDER.direct(table.columns)} from {table.source} where id = $1{near})"  # noqa: S608
+            f"(select {ORDER.direct(table.columns)}, _segment, _row "  # noqa: S608
+            f"from {table.source} where id = $1{near})"
             for table, near in ranges
         )
-        found += reading.rows(f"{' union all '.join(queries)} limit $2", [order_id, _FEW_ROWS + 1])
-    return found if len(found) <= _FEW_ROWS else None
+        asked = f"{' union all '.join(queries)} order by _segment, _row limit $2"
+        rows = reading.rows(asked, [order_id, _FEW_ROWS + 1])
+        found += ((row[-2], row[:-2]) for row in rows)
+    found.sort(key=itemgetter(0))
+    return [row for _, row in found] if len(found) <= _FEW_ROWS else None
 
 
 def _places(
     tables: Sequence[HeldTable], order_id: str
-) -> tuple[list[PageRun], list[tuple[HeldTable, str]]]:
-    """Where the rows of an order can be: pages, and tables with SQL that narrows them down."""
-    runs: list[PageRun] = []
+) -> tuple[dict[int, PageRun], list[tuple[HeldTable, str]]]:
+    """Where the rows of an order can be: pages, and tables with SQL that narrows them down.
+
+    Pages are by the first block of their volume.
+    """
+    runs: dict[int, PageRun] = {}
     ranges: list[tuple[HeldTable, str]] = []
     hashes, key = key_hashes(order_id), (prefix(order_id),)
     for table in tables:
@@ -100,7 +109,7 @@ def _places(
             if ORDERS in found.pages:
                 run = PageRun.between(table.file, found.pages[ORDERS], key, key)
                 if len(run.pages) <= _FEW_PAGES:
-                    runs.append(run)
+                    runs[table.blocks.first] = run
                 else:  # of very many rows, or of many orders that begin alike
                     ranges.append((table, ""))
             else:
@@ -111,10 +120,14 @@ def _places(
 
 
 def _many(tables: Sequence[HeldTable]) -> Relation:
-    last = "row_number() over (partition by version order by vega_time desc, seq_num desc) = 1"
+    order = "vega_time desc, seq_num desc, _segment desc, _row desc"
+    last = f"row_number() over (partition by version order by {order}) = 1"
     rows = union(
         tables,
-        lambda table: f"select {ORDER.inner(table.columns)} from {table.source} where id = $1",  # noqa: S608
+        lambda table: (
+            f"select {ORDER.inner(table.columns)}, _segment, _row "  # noqa: S608
+            f"from {table.source} where id = $1"
+        ),
     )
     return Relation(
         f"select * from ({rows}) qualify {last}",  # noqa: S608 - ours
@@ -130,7 +143,10 @@ def _key(row: Row) -> Values:
 
 
 def _versions(rows: Sequence[Row]) -> list[Row]:
-    """Of each version the row written last, ascending; keys as cursors can hold them."""
+    """Of each version the row written last, ascending; keys as cursors can hold them.
+
+    Of rows with one time and number the last one here is the newest.
+    """
     keyed = [
         (cursor_time(created), id_, cursor_time(written), version or 0, number or 0, *rest)
         for created, id_, written, version, number, *rest in rows

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import eq
 from typing import Any
 
 from api.core.pages import PageRun, read_runs
@@ -71,7 +73,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class SpanListing:
-    """The rows of some spans between two times, in microseconds: from `start` on, before `end`."""
+    """The rows of some spans between two times, in microseconds: from `start` on, before `end`.
+
+    Of rows with one place in the order only the newest is listed: the last one that a volume's
+    pages have, in the last volume that has any.
+    """
 
     reading: Reading
     spans: Sequence[Span]
@@ -93,7 +99,9 @@ class SpanListing:
             paged = self._paged(now, low, high, limit - len(found), descending=descending)
             for span, _ in now:
                 rows: list[Row] = []
-                for table in span.tables:
+                for table in sorted(
+                    span.tables, key=lambda table: table.blocks, reverse=descending
+                ):
                     rows += (
                         paged[table.file]
                         if table.file in paged
@@ -101,8 +109,17 @@ class SpanListing:
                     )
                 if len(span.tables) > 1:
                     rows.sort(key=self.source.order, reverse=descending)
+                    rows = self._newest(rows, descending=descending)
                 found += rows[:limit]
         return found[:limit]
+
+    def _newest(self, rows: Sequence[Row], *, descending: bool) -> list[Row]:
+        """Of neighbours with one place the newest: the first descending, otherwise the last."""
+        places = [self.source.order(row) for row in rows]
+        alike = map(eq, places, islice(places, 1, None))
+        if descending:
+            return [row for row, again in zip(rows, [False, *alike], strict=False) if not again]
+        return [row for row, again in zip(rows, [*alike, False], strict=False) if not again]
 
     def _ends(self, start: Values, *, descending: bool) -> tuple[Key, Key]:
         """The least and the greatest place that are asked for, or their leading values."""
@@ -157,9 +174,11 @@ class SpanListing:
         while runs:
             now = [run.cut(most, descending=descending) for run in runs]
             for run, rows in zip(now, read_runs(self.reading, now), strict=True):
-                found[run.file] += self._between(rows, low, high, descending=descending)
+                known = [*found[run.file], *self._between(rows, low, high, descending=descending)]
+                found[run.file] = self._newest(known, descending=descending)
             rest = (run.rest(most, descending=descending) for run in runs)
-            runs = [run for run in rest if run.pages and len(found[run.file]) < limit]
+            # One more than asked for: the last may be written again in the next page.
+            runs = [run for run in rest if run.pages and len(found[run.file]) <= limit]
             most = max(most, min(2 * most, _PAGES))
         return found
 

@@ -76,22 +76,22 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
 
 
 def withdrawals_with_id(reading: Reading, id_: str) -> list[Row]:
-    """The last row in each volume of the withdrawals with an id, in no order."""
+    """The last row in each volume of the withdrawals with an id, ascending by volume."""
     hashes, key = key_hashes(id_), (prefix(id_),)
-    runs: list[PageRun] = []
+    runs: dict[int, PageRun] = {}
     queries: list[str] = []
     for table in reading.snapshot.history("withdrawals"):
-        found = table.lookups
-        if found is None:
-            rows = latest_sql(table.source)
-            queries.append(
-                f"(select {WITHDRAWAL.direct(table.columns)} from ({rows}) where id = $1)"  # noqa: S608
-            )
-        elif found.filters["withdrawals.id"].may_hold(hashes):
-            runs.append(PageRun.between(table.file, found.pages[BY_ID], key, key))
-    paged = (row for rows in read_runs(reading, runs) for row in rows)
-    found_rows = [tuple(row) for row in paged if row[_ID] == id_]
-    return [*found_rows, *(reading.rows(" union all ".join(queries), [id_]) if queries else ())]
+        lookups, first = table.lookups, table.blocks.first
+        if lookups is None:
+            columns, rows = WITHDRAWAL.direct(table.columns), latest_sql(table.source)
+            queries.append(f"(select {columns}, {first} from ({rows}) where id = $1)")  # noqa: S608
+        elif lookups.filters["withdrawals.id"].may_hold(hashes):
+            runs[first] = PageRun.between(table.file, lookups.pages[BY_ID], key, key)
+    paged = zip(runs, read_runs(reading, [*runs.values()]), strict=True)
+    found = [(first, tuple(row)) for first, rows in paged for row in rows if row[_ID] == id_]
+    if queries:
+        found += ((row[-1], row[:-1]) for row in reading.rows(" union all ".join(queries), [id_]))
+    return [row for _, row in sorted(found, key=itemgetter(0))]
 
 
 def prepare(reading: Reading, before: Snapshot | None) -> None:

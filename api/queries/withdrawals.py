@@ -35,7 +35,7 @@ def get_withdrawal(reading: Reading, request: GetWithdrawal) -> Record:
     found = withdrawals_with_id(reading, id_)
     if not found:
         raise NotFoundError(Reason.WITHDRAWAL, "no resource corresponding to this id")
-    return withdrawal(max(found, key=itemgetter(0, 2)))
+    return withdrawal(sorted(found, key=itemgetter(0, 2))[-1])  # of equals the newest
 
 
 def _party(text: str) -> str:

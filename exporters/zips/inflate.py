@@ -35,10 +35,11 @@ def read_csv(source: ByteSource, member: Member) -> Iterator[bytes]:
 
 def _inflated(source: ByteSource, member: Member) -> Iterator[bytes]:
     stream = isal_zlib.decompressobj(wbits=-isal_zlib.MAX_WBITS)
+    surplus = False
     data = Slice(source, member.data_offset, member.whole.deflated)
     try:
         for piece in data.read(0, data.length):
-            pending = piece
+            pending, surplus = piece, stream.eof
             while pending and not stream.eof:
                 yield stream.decompress(pending, _BLOCK_BYTES)
                 pending = stream.unconsumed_tail
@@ -46,7 +47,7 @@ def _inflated(source: ByteSource, member: Member) -> Iterator[bytes]:
         raise IntegrityError(
             f"{member.name} in {source.name} does not inflate ({error}): make it again"
         ) from error
-    if not stream.eof or stream.unused_data:
+    if not stream.eof or stream.unused_data or surplus:
         raise IntegrityError(
             f"{member.name} in {source.name} does not end where its directory says: make it again"
         )

@@ -12,8 +12,11 @@ from transforms.errors import SegmentError
 _FILE_NAME = re.compile(
     r"(?P<chain>.+)-(?P<version>[0-9]{1,9})-(?P<first>[0-9]{1,19})-(?P<last>[0-9]{1,19})\.zip"
 )
-# The chain id becomes a folder and part of file names, so it must be a plain name.
 _CHAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# The longest file name made of a chain id has 89 bytes more, and file systems allow 255.
+_LONGEST_CHAIN_ID = 128
+RESERVED_CHAIN_IDS = frozenset({"index.html", "chains.json", "unfinished", "publishing"})
+"""What lies beside the folders of chains in an archive, and in the folder of waiting parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,7 @@ class SegmentName:
             raise SegmentError(
                 f"{file_name!r} is not named <chain id>-<schema version>-<from>-<to>.zip"
             )
-        if not _CHAIN_ID.fullmatch(match["chain"]):
-            raise SegmentError(
-                f"the chain id {match['chain']!r} in {file_name!r} is not a plain name"
-            )
+        _check_chain_id(match["chain"], file_name)
         blocks = BlockRange(int(match["first"]), int(match["last"]))
         if blocks.last > GREATEST_BLOCK:
             raise SegmentError(
@@ -54,3 +54,20 @@ class SegmentName:
 
     def __str__(self) -> str:
         return f"segment {self.blocks}"
+
+
+def _check_chain_id(chain_id: str, file_name: str) -> None:
+    """Raise `SegmentError` for a chain id in a file's name that cannot name a folder and files."""
+    if not _CHAIN_ID.fullmatch(chain_id):
+        raise SegmentError(f"the chain id {chain_id!r} in {file_name!r} is not a plain name")
+    # Some file systems fold case.
+    if chain_id.lower() in RESERVED_CHAIN_IDS:
+        raise SegmentError(
+            f"the chain id {chain_id!r} in {file_name!r} is the name of a file or folder that "
+            "Strata makes beside those of chains: such a chain cannot be published"
+        )
+    if len(chain_id) > _LONGEST_CHAIN_ID:
+        raise SegmentError(
+            f"the chain id in {file_name!r} has {len(chain_id)} characters, and file names made of "
+            f"it fit with at most {_LONGEST_CHAIN_ID}"
+        )

@@ -42,6 +42,10 @@ _FOLDERS = ("history/", "currentstate/")
 _NO_MARKS = bytes({*range(256)} - {*b'"\n'})
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
+# The head of an entry up to its sizes: flags, method, CRC-32, deflated and inflated bytes.
+_LOCAL_HEADER = struct.Struct("<6xHH4xLLL")
+_FOLLOWED = 0x8
+_IN_ZIP64 = 2**32 - 1
 
 
 # What a damaged ZIP makes `zipfile` and the inflater raise.
@@ -109,7 +113,8 @@ class _BoundedFile:
 class TableFile:
     """One table of one segment as a local CSV file: `bytes` long, its header line included.
 
-    `rows` are the line feeds outside quotes, but for the header's: rows, if it is well-formed.
+    `rows` are the line feeds outside quotes, but for the header's: rows, if it is well-formed; none
+    of them has more bytes than `longest_row`.
     """
 
     segment: SegmentName
@@ -119,6 +124,7 @@ class TableFile:
     bytes: int
     sha256: str
     rows: int
+    longest_row: int
 
     @property
     def table(self) -> str:
@@ -135,7 +141,7 @@ def _as_stored(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
 
 
 def _inflate(file: IO[bytes]) -> Iterator[bytes]:
-    """The text of a deflate stream, in pieces of bounded length."""
+    """The text of a deflate stream, in pieces of bounded length; it takes up the whole file."""
     stream = isal_zlib.decompressobj(wbits=-isal_zlib.MAX_WBITS)
     while not stream.eof and (pending := file.read(_RAW_CHUNK)):
         while pending and not stream.eof:
@@ -143,22 +149,37 @@ def _inflate(file: IO[bytes]) -> Iterator[bytes]:
             pending = stream.unconsumed_tail
     if not stream.eof:
         yield stream.flush()
+    if not stream.eof:
+        raise zipfile.BadZipFile("its deflate stream has no end")
+    if stream.unused_data or file.read(1):
+        raise zipfile.BadZipFile("other bytes follow its deflate stream")
 
 
 class LineCounter:
-    """Counts the line feeds outside quotes of a text that comes in pieces."""
+    """Counts the line feeds outside quotes of a text that comes in pieces.
+
+    `longest` bounds the bytes of a line: those of the pieces in which it begins and ends, and of
+    the pieces between.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.longest = 0
         self._quoted = False
+        self._bytes = 0
 
     def update(self, piece: bytes) -> None:
         """Count on."""
         # Two quotes in a row change nothing, and most quotes of a JSON text are such.
         marks = piece.translate(None, _NO_MARKS).replace(b'""', b"")
         parts = marks.split(b'"')
-        self.count += sum(map(len, parts[self._quoted :: 2]))
+        feeds = sum(map(len, parts[self._quoted :: 2]))
+        self.count += feeds
         self._quoted ^= len(parts) % 2 == 0
+        self._bytes += len(piece)
+        self.longest = max(self.longest, self._bytes)
+        if feeds:
+            self._bytes = len(piece)
 
 
 class SegmentZip:
@@ -171,7 +192,8 @@ class SegmentZip:
         with ExitStack() as opened:
             file = opened.enter_context(path.open("rb"))
             with _damage_named(f"{name.file_name} is not a whole ZIP file", "fetch it again"):
-                self._zip = opened.enter_context(zipfile.ZipFile(_BoundedFile(file)))
+                self._file = _BoundedFile(file)
+                self._zip = opened.enter_context(zipfile.ZipFile(self._file))
             self._entries = self._checked_entries(max_inflated_bytes)
             self.previous_id = self._checked_metadata()
             self._opened = opened.pop_all()
@@ -208,8 +230,16 @@ class SegmentZip:
                 file.write(chunk)
         line = head[: head.find(b"\n") + 1]
         schema = self._schema(table, line)
-        sha256, rows = digest.hexdigest(), lines.count - 1
-        return TableFile(self.name, schema, path, len(line), info.file_size, sha256, rows)
+        return TableFile(
+            self.name,
+            schema,
+            path,
+            header_bytes=len(line),
+            bytes=info.file_size,
+            sha256=digest.hexdigest(),
+            rows=lines.count - 1,
+            longest_row=lines.longest,
+        )
 
     def check(self, folder: str) -> None:
         """Read a folder's entries only to prove their CRCs."""
@@ -232,35 +262,40 @@ class SegmentZip:
     def _chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         where, size, crc = self._where(info.filename), 0, 0
         with _damage_named(f"{where} cannot be inflated", "fetch the file again"):
+            self._check_local_header(info)
             for chunk in self._inflated(info):
                 size += len(chunk)
                 crc = isal_zlib.crc32(chunk, crc)
+                if size > info.file_size:
+                    raise zipfile.BadZipFile(f"it has more than its {info.file_size} bytes")
                 yield chunk
+            if size < info.file_size:
+                raise zipfile.BadZipFile(f"it ends after {size} of {info.file_size} bytes")
             if crc != info.CRC:
                 raise zipfile.BadZipFile(f"Bad CRC-32 for file {info.filename!r}")
-        if size != info.file_size:
-            raise SegmentError(
-                f"{self._where(info.filename)} ends after {size} of {info.file_size} bytes: "
-                "fetch the file again"
-            )
+
+    def _check_local_header(self, info: zipfile.ZipInfo) -> None:
+        """Compare what the directory says of an entry with what stands before its bytes.
+
+        There, sizes and CRC may be left out where they follow the bytes, or lie in a ZIP64 field.
+        """
+        self._file.seek(info.header_offset)
+        flags, method, *facts = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
+        elsewhere = {_IN_ZIP64, 0} if flags & _FOLLOWED else {_IN_ZIP64}
+        right = (info.CRC, info.compress_size, info.file_size)
+        if method != info.compress_type or any(
+            said != known and said not in elsewhere
+            for said, known in zip(facts, right, strict=True)
+        ):
+            raise zipfile.BadZipFile("its own header contradicts the directory of the ZIP")
 
     def _inflated(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        """The text of an entry, at most as much as it should have.
-
-        `zipfile` finds and checks the entry, but inflates it at half the speed.
-        """
-        left = info.file_size
+        """The text of an entry, which `zipfile` finds, but inflates at half the speed."""
         with self._zip.open(_as_stored(info)) as file:
             if info.compress_type == zipfile.ZIP_STORED:
-                pieces = iter(lambda: file.read(_CHUNK), b"")
+                yield from iter(lambda: file.read(_CHUNK), b"")
             else:
-                pieces = _inflate(file)
-            for piece in pieces:
-                if piece := piece[:left]:
-                    left -= len(piece)
-                    yield piece
-                if not left:
-                    return
+                yield from _inflate(file)
 
     def _checked_text(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder("utf-8")()

@@ -10,23 +10,22 @@ from pathlib import Path
 
 from transforms.quoting import quote_files, quote_name, quote_text
 
-# DuckDB's own default. Longer rows are legal (jsonb), so a load that meets one raises it.
-DEFAULT_MAX_LINE_BYTES = 2_000_000
+# DuckDB's own default is less, and its buffer sixteen times as much.
+_MAX_LINE_BYTES = 2**21
 
 
-def read_sql(
-    files: Sequence[Path], columns: Sequence[str], max_line_bytes: int = DEFAULT_MAX_LINE_BYTES
-) -> str:
+def read_sql(files: Sequence[Path], columns: Sequence[str], longest_row: int = 0) -> str:
     """SQL that reads CSV files of one header as text columns, in file order, NULL apart from `""`.
 
-    The row's file is the virtual column `file_index`, counted from 0.
+    No row may have more bytes than `longest_row`, or 2 MiB: DuckDB may pass over one that has
+    without a word. The row's file is the virtual column `file_index`, counted from 0.
     """
     types = ", ".join(f"{quote_text(name)}: 'VARCHAR'" for name in columns)
     return (
         f"read_csv({quote_files(files)}, columns = {{{types}}}, auto_detect = false, "
         f"""header = true, delim = ',', quote = '"', escape = '"', nullstr = '', """
-        f"allow_quoted_nulls = false, strict_mode = true, max_line_size = {max_line_bytes}, "
-        "hive_partitioning = false)"
+        "allow_quoted_nulls = false, strict_mode = true, hive_partitioning = false, "
+        f"max_line_size = {max(_MAX_LINE_BYTES, longest_row)})"
     )
 
 

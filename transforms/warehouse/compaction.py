@@ -24,7 +24,7 @@ from transforms.warehouse.records import Origin, read_receipts, read_segments, w
 from transforms.warehouse.rendering import volume_digests
 from transforms.warehouse.shapes import Shape, Volume
 from transforms.warehouse.storing import store_history
-from transforms.warehouse.table_load import SORT_KEYS
+from transforms.warehouse.table_load import sort_sql
 from transforms.warehouse.volumes import LoadSettings, attach_options, create_table_sql
 
 
@@ -145,9 +145,7 @@ def _merge_table(con: Connection, table: str, volumes: Sequence[Volume]) -> None
             shape.merge(volume.shapes[table])
             sources.append(f"from old{number}.main.{quote_name(table)}")
     con.execute(create_table_sql("volume", table, shape.column_list()))
-    key = [name for name in SORT_KEYS.get(table, ()) if name in shape.columns]
-    order = f"order by {', '.join(map(quote_name, key))}" if key else ""
     con.execute(
         f"insert into volume.main.{quote_name(table)} by name "  # noqa: S608 - names are quoted
-        f"select * from ({' union all by name '.join(sources)}) {order}"
+        f"select * from ({' union all by name '.join(sources)}) {sort_sql(table, shape.columns)}"
     )

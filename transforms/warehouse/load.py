@@ -144,15 +144,17 @@ class Loader:
         error: SegmentError | MemoryLimitError,
     ) -> list[PreparedSegment]:
         """Quarantine the segment of `part` that is at fault; all wait on where none is named."""
-        if isinstance(error, SegmentError):
-            bad = next((s for s in part if s.file.name.file_name == error.segment), None)
-            if bad is None:
-                raise error
-            self._refuse(bad.file, error, bad.zip_path)
-        elif len(part) > 1:
+        named = [
+            s
+            for s in part
+            if isinstance(error, SegmentError) and s.file.name.file_name == error.segment
+        ]
+        if not named and len(part) > 1:
             return waiting  # each is tried alone
+        (bad,) = named or part
+        if isinstance(error, SegmentError):
+            self._refuse(bad.file, error, bad.zip_path)
         else:
-            (bad,) = part
             memory_mb = self._settings.memory_mb
             reason = SegmentError(
                 f"{bad.file.info.key} takes more memory to load than a load may use, "

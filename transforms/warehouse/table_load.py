@@ -8,7 +8,7 @@ text keep it too (DESIGN: typed, and still exact).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
@@ -21,7 +21,7 @@ from transforms.errors import SegmentError
 from transforms.segments.names import SegmentName
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import rendered, typed_rows
-from transforms.tables.dialect import DEFAULT_MAX_LINE_BYTES, copy_sql, read_sql, select_list
+from transforms.tables.dialect import copy_sql, read_sql, select_list
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.proof import ProofError, bare_return, prove_end, proven_body
 from transforms.warehouse.receipts import Receipt
@@ -114,8 +114,7 @@ class TableLoader:
             (f"({firsts}::bigint[])[file_index::bigint + 1]", "_segment"),
             (f"row_number() over () - ({starts}::bigint[])[file_index::bigint + 1]", "_row"),
         ]
-        key = [name for name in SORT_KEYS.get(self._table, ()) if name in schema.names]
-        order = f"order by {', '.join(map(quote_name, key))}" if key else ""
+        order = sort_sql(self._table, schema.names)
 
         def statement(rows: str) -> str:
             typed = typed_rows(self._table, schema.columns, rows, own, exact=exact)
@@ -125,17 +124,10 @@ class TableLoader:
 
     def _read(self, files: Sequence[TableFile], statement: Callable[[str], str]) -> None:
         """Run a statement over the files' text rows; where that fails, name the file at fault."""
-        names = files[0].schema.names
         paths = [file.path for file in files]
-        largest = max(file.bytes for file in files)
+        longest = max(file.longest_row for file in files)
         try:
-            try:
-                self._con.execute(statement(read_sql(paths, names)))
-            except duckdb.InvalidInputException:
-                if largest <= DEFAULT_MAX_LINE_BYTES:
-                    raise
-                # A row may be longer than the reader's default, up to the whole file.
-                self._con.execute(statement(read_sql(paths, names, largest)))
+            self._con.execute(statement(read_sql(paths, files[0].schema.names, longest)))
         except duckdb.InvalidInputException as error:
             if len(files) == 1:
                 raise _unreadable(files[0], error) from error
@@ -173,6 +165,12 @@ class TableLoader:
                     self._sink.write(file.segment, file.schema, header, body, file.rows)
             prove_end(files[-1], stream)
         path.unlink()
+
+
+def sort_sql(table: str, columns: Collection[str]) -> str:
+    """The `order by` of a table with these columns: of rows with one key the newest comes last."""
+    key = [name for name in SORT_KEYS.get(table, ()) if name in columns]
+    return f"order by {', '.join(map(quote_name, [*key, '_segment', '_row']))}" if key else ""
 
 
 def _check_rows(files: Sequence[TableFile], found: Mapping[int, tuple[int, ...]]) -> None:

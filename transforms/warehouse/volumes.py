@@ -8,11 +8,14 @@ segment, `_row`: the row's place in its CSV from 1, `_raw`: texts that no type h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from transforms.duck import MEMORY_MB, STORAGE, attached, quote_name, working_connection
+from transforms.duck_errors import ABOUT_DATA, reason
+from transforms.errors import SegmentError
 from transforms.lookups.lookup_tables import write_lookups
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
@@ -63,13 +66,14 @@ def build_volume(
     """Write the tables of consecutive segments to a new DuckDB file, proven; returns the receipts.
 
     `sink` takes the CSV of the 15 history tables, `progress` CSV bytes that are proven. Raises
-    `SegmentError` naming the segment at fault; the unfinished file is then garbage. Temporary files
-    lie beside `path`.
+    `SegmentError`, naming the segment at fault where that is known; the unfinished file is then
+    garbage. Temporary files lie beside `path`.
     """
     options = attach_options(sum(segment.bytes for segment in segments))
     receipts: list[Receipt] = []
     waiting = 0
     with (
+        _data_errors(segments),
         working_connection(
             path.parent, threads=settings.threads, memory_limit=settings.memory_limit
         ) as con,
@@ -93,6 +97,19 @@ def build_volume(
         write_records(con, "volume", origin, records, receipts)
         write_lookups(con, "volume")
     return receipts
+
+
+@contextmanager
+def _data_errors(segments: Sequence[PreparedSegment]) -> Iterator[None]:
+    """Raise what DuckDB says about the data of segments as `SegmentError`, named where one is."""
+    try:
+        yield
+    except ABOUT_DATA as error:
+        names = ", ".join(segment.file.name.file_name for segment in segments)
+        raise SegmentError(
+            f"{names} cannot be loaded: DuckDB says {reason(error)}: report it, with the segment",
+            names if len(segments) == 1 else "",
+        ) from error
 
 
 def attach_options(size: int) -> str:

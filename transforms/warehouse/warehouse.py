@@ -22,6 +22,7 @@ from transforms.blocks import BlockRange
 from transforms.duck import Connection, read_only_connection
 from transforms.duck_files import remove_spills
 from transforms.errors import BusyError, ConfigError, IntegrityError
+from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
 from transforms.open_files import check_open_files, naming_open_files
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
@@ -180,6 +181,8 @@ class Warehouse:
                 merge(self._backing, self._settings)
         except (IntegrityError, duckdb.Error) as error:
             _log.warning("volumes were not merged; strata verify says what is damaged: %s", error)
+        except MemoryLimitError as error:
+            _log.warning("volumes were not merged: let STRATA_LOAD_MEMORY_MB be more: %s", error)
         self.show()
         try:
             self.sweep()

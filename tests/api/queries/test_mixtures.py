@@ -1,8 +1,8 @@
 """One answer from pages, from tables without pages, and from mixtures of both.
 
 The rows are such as no network writes: hundreds in one block, ids and parties that begin alike, the
-same withdrawal in several volumes, volumes whose times overlap. What is right is computed here from
-the rows themselves.
+same withdrawal in several volumes, rows written again under the same key, volumes whose times
+overlap. What is right is computed here from the rows themselves.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _History:
 
     withdrawals: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     provisions: dict[tuple[int, str], tuple[str, str, int]] = field(default_factory=dict)
-    orders: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    orders: dict[tuple[str, int], tuple[int, int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,11 @@ def _withdrawals(
     for _ in range(500):
         id_, party = chance.choice(_IDS), chance.choice(_PARTIES[:4])
         moment = _moment(chance, number)
+        if history.withdrawals and chance.random() < 0.2:
+            (id_, party), (moment, _) = chance.choice([*history.withdrawals.items()])
         known = history.withdrawals.get((id_, party))
-        if known is not None and known[0] == moment:
-            continue  # which of two is last is asked elsewhere
         serial = len(history.withdrawals) * 1000 + chance.randrange(1000)
-        if known is None or known[0] < moment:
+        if known is None or known[0] <= moment:
             history.withdrawals[id_, party] = (moment, serial)
         yield {**withdrawal_row(id_, party, 1), "vega_time": _text(moment), "amount": str(serial)}
 
@@ -141,12 +141,14 @@ def _provisions(
 ) -> Iterator[Mapping[str, Cell]]:
     for serial in range(300):
         id_, moment = chance.choice(_IDS), _moment(chance, number)
-        if (moment, id_) not in history.provisions:
-            party, market = chance.choice(_PARTIES[:4]), chance.choice(_MARKETS)
-            history.provisions[moment, id_] = (party, market, number * 1000 + serial)
-            row = provision_row(id_, party, market, 1, "ACTIVE")
-            amount = str(number * 1000 + serial)
-            yield {**row, "vega_time": _text(moment), "commitment_amount": amount, "reference": "r"}
+        if history.provisions and chance.random() < 0.2:
+            moment, id_ = chance.choice([*history.provisions])
+        fresh = chance.choice(_PARTIES[:4]), chance.choice(_MARKETS), 0
+        party, market, _ = history.provisions.get((moment, id_), fresh)
+        history.provisions[moment, id_] = (party, market, number * 1000 + serial)
+        row = provision_row(id_, party, market, 1, "ACTIVE")
+        amount = str(number * 1000 + serial)
+        yield {**row, "vega_time": _text(moment), "commitment_amount": amount, "reference": "r"}
 
 
 def _orders(chance: random.Random, number: int, history: _History) -> Iterator[Mapping[str, Cell]]:
@@ -155,12 +157,14 @@ def _orders(chance: random.Random, number: int, history: _History) -> Iterator[M
         id_ = _IDS[0] if chance.random() < 0.3 else chance.choice(_IDS)
         version, moment = chance.randrange(400 if id_ == _IDS[0] else 4), _moment(chance, number)
         known = history.orders.get((id_, version))
-        if known is not None and known[0] == moment:
-            continue
-        if known is None or known[0] < moment:
-            history.orders[id_, version] = (moment, number * 10_000 + serial)
-        price = str(number * 10_000 + serial)
-        yield {**order_row(id_, version, 1), "vega_time": _text(moment), "price": price}
+        place = (moment, chance.randrange(3))
+        if known is not None and chance.random() < 0.2:
+            place = known[:2]
+        price = number * 10_000 + serial
+        if known is None or known[:2] <= place:
+            history.orders[id_, version] = (*place, price)
+        row = {**order_row(id_, version, 1), "seq_num": str(place[1]), "price": str(price)}
+        yield {**row, "vega_time": _text(place[0])}
 
 
 def test_the_forms_are_what_they_are_called(made: _Warehouses) -> None:
@@ -309,7 +313,7 @@ def test_orders_and_single_withdrawals_are_the_same_from_every_form(
     path = f"/api/v2/order/versions/{id_}?pagination.{end}={size}"
     answers = {form: page(reading, path) for form, reading in made.readings.items()}
     edges, _ = answers["tables"]
-    prices = [str(made.history.orders[id_, version][1]) for version in shown]
+    prices = [str(made.history.orders[id_, version][2]) for version in shown]
     assert [edge["node"]["price"] for edge in edges] == prices
     assert all(answer == answers["tables"] for answer in answers.values())
 

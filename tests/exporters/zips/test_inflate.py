@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from exporters.zips.container import Member
 from exporters.zips.inflate import read_csv
 from exporters.zips.parts import PartRef, read_parts
-from exporters.zips.sources import LocalSource
+from exporters.zips.runs import STREAM_END, Run
+from exporters.zips.sources import LocalSource, MemorySource
 from tests.exporters.part_kit import HEADER, blocks_of, make_part, make_parts, splice
 from transforms.errors import IntegrityError
 
@@ -57,3 +60,22 @@ def test_a_stream_that_ends_too_early_or_too_late_is_noticed(tmp_path: Path, cut
         member = Member(part.member.name, 0, part.member.header, longer, 0)
         with pytest.raises(IntegrityError):
             list(read_csv(part.source, member))
+
+
+def test_bytes_after_the_stream_are_noticed_also_where_a_read_ends_with_the_stream() -> None:
+    """A bucket is read 4 MiB at a time; `text` deflates to just that, in stored blocks."""
+    blocks = -(-(4 << 20) // (65535 + 5))
+    text = bytes((4 << 20) - 5 * blocks)
+    cells = [text[at : at + 65535] for at in range(0, len(text), 65535)]
+    stream = b"".join(
+        struct.pack("<BHH", at == blocks - 1, len(cell), len(cell) ^ 0xFFFF) + cell
+        for at, cell in enumerate(cells)
+    )
+    surplus = b"1,2\n"
+    body = Run(len(stream) + len(surplus) - len(STREAM_END), len(text), zlib.crc32(text))
+    member = Member("a.csv", 0, Run(), body, 0)
+    source = MemorySource("a.zip", bytes(member.data_offset) + stream + surplus)
+
+    assert len(stream) == 4 << 20
+    with pytest.raises(IntegrityError, match="does not end where its directory says"):
+        list(read_csv(source, member))

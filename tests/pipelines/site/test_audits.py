@@ -31,7 +31,7 @@ from pipelines.site.audits import (
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.pipelines.kit import blocks, load, make_segment, one_key_twice, site_settings
-from tests.segments_kit import KIT_CHAIN, block_rows, columns
+from tests.segments_kit import KIT_CHAIN, block_rows, columns, table_rows
 from tests.transforms.warehouse_kit import relist
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -147,6 +147,17 @@ def test_a_primary_key_of_several_rows_is_found(settings: Settings, site: Site) 
 
     assert found.startswith("segment 1-10: orders has several rows for vega_time 2023-01-01")
     assert "seq_num 1" in found
+
+
+def test_rows_of_one_key_are_found_whatever_no_type_holds_of_their_other_cells(
+    settings: Settings, site: Site
+) -> None:
+    row = {"seq_num": "1", "vega_time": "2023-01-01 00:00:00+00"}
+    orders = table_rows("orders", row, {**row, "size": "9" * 30})
+    make_segment(settings, 0, tables={"orders": orders})
+    load(site)
+
+    assert len(problems(site, key_problems, "orders")) == 1
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from pipelines.site import audits
 from pipelines.site.publishing import publish_segments, replace_published
 from pipelines.site.site import Site
 from pipelines.site.unfit import unfit
-from tests.pipelines.kit import blocks, load, make_segment, one_key_twice
-from tests.segments_kit import KIT_CHAIN, block_rows, columns
+from tests.pipelines.kit import blocks, load, make_segment, one_key_twice, site_settings
+from tests.segments_kit import KIT_CHAIN, block_rows, columns, table_rows
 from transforms.tables.registry import HISTORY_TABLES
 
 STRATA = Path(sys.executable).parent / "strata"
@@ -66,6 +66,30 @@ def test_a_key_of_several_rows_is_put_down_to_its_segment(settings: Settings, si
     assert found[0] == blocks(1)[0]
     assert found[1][0].startswith("segment 11-20: orders has several rows for vega_time")
     assert unfit(site, blocks(1), ["trades"]) == {}
+
+
+def test_what_is_refused_and_published_does_not_depend_on_batches(tmp_path: Path) -> None:
+    """All segments have one order again, the third has it twice."""
+    once = {"vega_time": "2023-01-01 00:00:00+00", "seq_num": "1"}
+    outcomes = []
+    for batches in ([[0, 1, 2, 3]], [[3], [0, 2], [1]]):
+        settings = site_settings(tmp_path / str(len(batches)))
+        site = Site(settings)
+        for batch in batches:
+            for number in batch:
+                rows = [{**once, "size": str(number)}] * (1 + (number == 2))
+                orders = table_rows("orders", *rows)
+                make_segment(settings, number, tables={"orders": orders})
+            load(site)
+            publish_segments(site, blocks(*batch))
+        chain = Path(settings.archive, KIT_CHAIN)
+        zips = {path.name: path.read_bytes() for path in chain.glob("*/*.zip")}
+        outcomes.append(([*unfit(site, blocks(0, 1, 2, 3))], zips))
+
+    assert outcomes[0] == outcomes[1]
+    refused, zips = outcomes[0]
+    assert refused == [*blocks(2)]
+    assert len(zips) == 3 * len(HISTORY_TABLES)
 
 
 def test_publishing_leaves_it_out_and_says_why(wrong: Site) -> None:

@@ -61,6 +61,10 @@ def test_padded_numbers_are_read_and_written_plain() -> None:
         (".hidden-1-1-1000.zip", "chain id '.hidden'"),
         ("two words-1-1-1000.zip", "chain id 'two words'"),
         ("chaîne-1-1-1000.zip", "chain id 'chaîne'"),
+        ("index.html-1-1-1000.zip", "chain id 'index.html' .* cannot be published"),
+        ("Chains.JSON-1-1-1000.zip", "chain id 'Chains.JSON' .* cannot be published"),
+        ("unfinished-1-1-1000.zip", "chain id 'unfinished' .* cannot be published"),
+        (f"{'c' * 129}-1-1-1000.zip", "has 129 characters"),
         ("chain-1-1000-1.zip", "1000 to 1 is not a run of blocks"),
         (f"chain-1-1-{2**63}.zip", "is not a run of blocks"),
         (f"chain-1-1-{2**63 - 1}.zip", "the greatest that can be loaded is 999999999"),
@@ -75,7 +79,7 @@ def test_a_file_of_another_name_is_no_segment(file_name: str, words: str) -> Non
 
 
 @given(
-    st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True),
+    st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", fullmatch=True),
     st.integers(0, 9999),
     _RANGES,
 )

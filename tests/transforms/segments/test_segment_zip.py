@@ -90,6 +90,8 @@ def test_line_feeds_inside_quotes_are_no_ends_of_rows(
     for begin, end in pairwise(places):
         lines.update(text[begin:end])
     assert lines.count == 1 + len(cells)
+    longest = max(len(pg_csv(["id"], [[cell]])) - len("id\n") for cell in ["id", *cells])
+    assert longest <= lines.longest <= len(text)
 
 
 def test_the_folders_of_a_zip_hold_all_tables_of_its_version(tmp_path: Path) -> None:
@@ -132,6 +134,7 @@ _NOT_WHOLE = r"kit-chain-1-1-1000\.zip is not a whole ZIP file .*fetch it again"
 _NOT_METADATA = r"kit-chain-1-1-1000\.zip: metadata\.json is not a segment's metadata"
 _CONTRADICTS = r"kit-chain-1-1-1000\.zip: the name contradicts metadata\.json, which says "
 _FOREIGN = r"kit-chain-1-1-1000\.zip holds an entry .* that is neither history/<table>"
+_CONTRADICTED = r"history/orders .* \(its own header contradicts the directory"
 _WORDS = {
     "a truncated file": _NOT_WHOLE,
     "a file without its directory": _NOT_WHOLE,
@@ -140,7 +143,16 @@ _WORDS = {
     "an entry with a wrong CRC": r"history/orders cannot be inflated \(Bad CRC-32.*fetch the file",
     "an entry with a flipped bit": r"history/blocks cannot be inflated .*fetch the file again",
     "an entry marked as encrypted": r"kit-chain-1-1-1000\.zip: history/orders is encrypted",
-    "an entry larger than it says": r"history/blocks cannot be inflated \(Bad CRC-32",
+    "an entry larger than it says": r"history/blocks .* \(it has more than its 1000 bytes",
+    "an entry smaller than it says": r"history/blocks .* \(it ends after \d+ of 1048576 bytes",
+    "an entry of which a part is called the whole": r"history/blocks .* \(it has more than its",
+    "an entry with bytes after its stream": r"history/orders .* \(other bytes follow its deflate",
+    "an entry with rows after its stream": r"history/orders .* \(other bytes follow its deflate",
+    "an entry whose stream has no end": r"history/orders .* \(its deflate stream has no end",
+    "an entry of two sizes": _CONTRADICTED,
+    "an entry of two deflated sizes": _CONTRADICTED,
+    "an entry of two CRCs": _CONTRADICTED,
+    "an entry of two methods": _CONTRADICTED,
     "an entry named ../evil": _FOREIGN,
     "an entry with an absolute name": _FOREIGN,
     "an entry with a backslash name": _FOREIGN,
