@@ -8,7 +8,6 @@ import re
 import sqlite3
 import tempfile
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -32,7 +31,7 @@ class Listing:
     def __init__(self, store: Store, scratch: Path | None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="strata-", dir=scratch)
         self._lock = threading.Lock()
-        self.time = time.time()
+        self.time = store.now()
         self._path = Path(self._folder.name) / "objects.sqlite"
         try:
             with self._locked():

@@ -30,5 +30,6 @@ def lake_facts(report: LakeReport) -> Mapping[str, object]:
         "added": [asdict(one) | {"blocks": str(one.blocks)} for one in report.added],
         "replaced": report.replaced,
         "merged": report.merged,
+        "removed": report.removed,
         "refused": [asdict(one) for one in report.refused],
     }

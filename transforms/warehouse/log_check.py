@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,7 +143,7 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
 
     What a killed load left is none at first: a sweep removes it after a week.
     """
-    store, now = backing.store, time.time()
+    store, now = backing.store, backing.store.now()
     dropped = {one.key for one in document.dropped}
     runs = list(contiguous_runs(volume.blocks for volume in document.history()))
     for info in listed(store, "log"):
