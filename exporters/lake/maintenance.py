@@ -80,9 +80,9 @@ def _merge_table(
 def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
     """Remove files that no version of the last week names, orphans of killed publishers among them.
 
-    Ages are by the store's clock. In the report are their paths, and the tables that cannot be
-    read. Less than a week is for who knows that nobody publishes or reads. Costs a listing of the
-    lake, and of each table the opening of its log.
+    Ages are by the store's clock. In the report are their paths, and the tables that are damaged or
+    that others wrote to, which stay as they are. Less than a week is for who knows that nobody
+    publishes or reads. Costs a listing of the lake, and of each table the opening of its log.
     """
     oldest = lake.archive.store.now() - kept_hours * 3600
     listed: dict[str, list[ObjectInfo]] = {}
@@ -101,7 +101,7 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
 
 def _sweep_table(lake: Lake, table: str, infos: Sequence[ObjectInfo], oldest: float) -> LakeReport:
     version = LakeTable(lake, table).version()
-    if version is None:
+    if version is None or not version.parsed:
         return LakeReport()
     old = ((lake.parts(info.key)[1], info) for info in infos if info.modified <= oldest)
     due = [name for name, info in old if (unnamed_since(version, name, info) or inf) <= oldest]

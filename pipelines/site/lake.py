@@ -118,10 +118,7 @@ def _lacks(lake: Lake, table: str, segments: Sequence[BlockRange]) -> Sequence[B
 
 
 def sweep(site: Site) -> LakeReport:
-    """Remove what no version of the last week names, and name the tables that cannot be read.
-
-    Costs a listing of the lake, and of each table the opening of its log.
-    """
+    """Remove what no version of the last week names; see `sweep_lake`."""
     return sweep_lake(site_lake(site))
 
 

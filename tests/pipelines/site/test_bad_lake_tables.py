@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -9,17 +10,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import dagster as dg
 import polars as pl
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from pipelines.instance import open_instance
 from pipelines.site.site import Site
 from tests.lake_readers import PyarrowLake
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, placed
 from tests.segments_kit import table_rows
 from transforms.tables.registry import HISTORY_TABLES
-
 
 STATE = "accounts"  # of the tables of current state the one that the segments have
 
@@ -114,10 +116,42 @@ def test_of_a_bad_table_only_that_table_lacks_the_segment_until_its_remedy_is_fo
     assert code == 0
     assert rows(place.lake, "orders") == [1, 11, 21]
     assert rows(place.lake, STATE) == [21]
+    assert 0 not in row_counts(place.lake / table)
     read = PyarrowLake(place.lake)
     assert len(read.receipts()) == 3 * len(HISTORY_TABLES)
     assert place.verify()[1]["findings"] == []
 
 
+def row_counts(table: Path) -> list[int]:
+    """The rows of every version that a reader may see, but of the first, which made the table."""
+    newest = DeltaTable(table).version()
+    versions = (DeltaTable(table, version=number) for number in range(1, newest + 1))
+    return [version.to_pyarrow_dataset().count_rows() for version in versions]
+
+
 def files(table: Path) -> list[Path]:
     return [Path(uri) for uri in DeltaTable(table).file_uris()]
+
+
+@pytest.mark.parametrize("table", ["orders", "receipts"])
+def test_in_dagster_the_asset_of_a_bad_table_fails_alone(place: Place, table: str) -> None:
+    compact(place.lake / table)
+    make_segment(place.settings, 3, tables=rows_of(3))
+
+    assert place.json("status")[0] == 0
+    code, said = place.json("run")
+
+    (new,) = blocks(3)
+    assert code == 1
+    (run,) = said["runs"]  # and none in halves
+    assert f"--replace REASON --table {table}" in run["failure"]
+    assert [one["table"] for one in said["lake"]["refused"]] == [table]
+    with open_instance(Path(os.environ["DAGSTER_HOME"])) as instance:
+        made = {
+            name
+            for name in HISTORY_TABLES
+            if new.key in instance.get_materialized_partitions(dg.AssetKey(["lake", name]))
+        }
+    assert made == set(HISTORY_TABLES) - {table}
+    assert place.run(*follow(run["failure"], place.lake, table))[0] == 0
+    assert place.json("run")[0] == 0
