@@ -118,11 +118,12 @@ def shift_clock(patch: pytest.MonkeyPatch, days: float) -> None:
 @pytest.mark.parametrize("days", [-30, 30])
 @pytest.mark.parametrize("whose", ["the committer's", "the sweeper's"])
 def test_a_machine_whose_clock_is_wrong_costs_no_reader_a_file(
-    site: Site, monkeypatch: pytest.MonkeyPatch, whose: str, days: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose: str, days: float
 ) -> None:
     with monkeypatch.context() as patch:
         if whose == "the committer's":
             shift_clock(patch, days)
+        site = Site(tmp_path)
         old, new = merged(site)
     orphan = site.put("volumes/1-20.b.duckdb")
     with monkeypatch.context() as patch:
