@@ -12,6 +12,7 @@ from pipelines.assets import keys
 from pipelines.old_runs import remove_old_runs
 from pipelines.retries import retried_if_transient
 from pipelines.site.completing import complete_archive
+from pipelines.site.lake import sweep
 from pipelines.site.site import Site
 from pipelines.site.verifying import count_table, proven_before, summary, verify_site
 from transforms.blocks import BlockRange
@@ -222,13 +223,29 @@ def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]
         )
 
 
+@dg.op
+def sweep_lake(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
+    """Remove what no version of the lake's tables named in the last week."""
+    if not site.settings.lake or site.warehouse.catalog() is None:
+        context.log.info("There is no lake.")
+        return
+    with retried_if_transient(context.retry_number):
+        report = sweep(site)
+    context.add_output_metadata({"removed": len(report.removed)})
+    if report.refused:
+        reasons = "; ".join(f"{one.table}: {one.reason}" for one in report.refused)
+        raise dg.Failure(f"tables of the lake were not swept. {reasons}", allow_retries=False)
+
+
 @dg.job(
     tags=_LONG,
-    description="Look whether all that was published is there; what is missing is made again.",
+    description="Look whether all that was published is there; what is missing is made again, and "
+    "what the lake no longer needs is removed.",
 )
 def complete() -> None:
-    """One op that fails where something cannot be made again."""
+    """Two ops; each fails where something must be done by hand."""
     look_at_archive()
+    sweep_lake()
 
 
 @dg.op

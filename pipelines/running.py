@@ -77,10 +77,14 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
 
 
 def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch]:
-    """What to try after a batch failed: always less than the batch."""
-    left = frozenset(site_status(site, LISTED_SECONDS).to_do) & frozenset(batch.segments)
+    """What to try after a batch failed: always less than the batch.
+
+    What only the lake refuses it refuses in halves, too.
+    """
+    status = site_status(site, LISTED_SECONDS)
+    left = frozenset(status.to_do) & frozenset(batch.segments)
     if len(left) == len(batch.segments):
-        return batch.halves()
+        return batch.halves() if left & status.unarchived else ()
     return list(plan_batches(left, partitions, len(batch.segments)))
 
 

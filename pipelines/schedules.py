@@ -15,7 +15,8 @@ PART_MINUTES = 180
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     """Windows every hour, where the setting asks for them; small volumes merged every hour.
 
-    Every day a listing of the archive is held against its index, and what is missing is made again.
+    Every day a listing of the archive is held against its index, what is missing is made again, and
+    what the lake no longer needs is removed.
     Old runs are removed from Dagster every day.
     All documents and a sample of the files are proven every day. The proof of everything reads
     every byte, some hours of it each night, and goes on the next night. That may cost money or

@@ -119,6 +119,9 @@ class KillingStore:
     def access(self, key: str) -> StoreAccess:
         return self._store.access(key)
 
+    def now(self) -> float:
+        return self._store.now()
+
     def delete(self, key: str) -> None:
         self._write(key)
         self._store.delete(key)

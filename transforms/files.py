@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from transforms.errors import BusyError
 
 TEMP_SUFFIX = ".tmp"
 
+_NOT_WRITTEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -52,6 +55,20 @@ def new_file(
             sync_file(path.parent)
     finally:
         temp.unlink(missing_ok=True)
+
+
+def file_clock(folder: Path) -> float:
+    """The time by the clock that gives new files in a folder theirs, in Unix seconds.
+
+    That of a file server may differ from this machine's, which counts where nothing may be written.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return os.fstat(file.fileno()).st_mtime
+    except OSError as error:
+        if error.errno in _NOT_WRITTEN:
+            return time.time()
+        raise
 
 
 def file_version(found: os.stat_result) -> str:

@@ -4,7 +4,8 @@ ZIPs and their hash files are fetched, the ledger and the shards of the index ar
 byte, and what follows from these (the index, pages, lists) is made anew, as any publisher would:
 each shard after its ZIPs, everything else after the shards. So whoever is killed leaves a smaller
 archive and never a wrong one. A ZIP that was replaced, which the ledger says, takes the place of
-the old one just before its shard.
+the old one just before its shard. A ZIP that the archive lacks, or has damaged, is not named by the
+mirror's shard, which is another document then, until the archive has it again.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ class ReplacedZip:
 class Mirrored:
     """What came of it: `fetched` are paths below the chain's folder.
 
-    `failures` are the ZIPs that the archive lacks, or has other ones of than its index says; the
-    shards that have them were left as they were.
+    `failures` are the ZIPs that the archive lacks, or has other ones of than its index says: the
+    mirror's index does not name them. Where one was to take the place of another, its shard stays
+    as it was.
     """
 
     chain_id: str
@@ -141,9 +143,13 @@ class _Mirror:
         failures = downloads.on_each(
             lambda entry: self._fetch(entry, old, downloads), lacking, self.jobs
         )
-        if any(failures):
-            found.failures.extend(failure for failure in failures if failure)
-            return
+        failed = [one for one, why in zip(lacking, failures, strict=True) if why]
+        found.failures.extend(why for why in failures if why)
+        if any(one in old for one in failed):
+            return  # windows may have been replaced with it: they change together
+        if failed:
+            there = tuple(one for one in entries if one not in failed)
+            data = Shard(self.source.chain_id, number, there).to_bytes()
         replaced = [ReplacedZip(one, before[one.path].sha256, None) for one in old]
         if data != self._local.read(path):
             self._finished.append(_Finished(number, data, replaced))

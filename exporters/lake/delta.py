@@ -33,6 +33,8 @@ KEPT_HOURS = 168
 
 _APP = "strata"
 _KEPT = f"interval {KEPT_HOURS} hours"
+# deltalake forgets by this machine's clock when files were removed, which may be days ahead.
+_TOLD = f"interval {2 * KEPT_HOURS} hours"
 # A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
 _COMMITS = "10"
 _SKIPPING = "delta.dataSkippingStatsColumns"
@@ -160,7 +162,7 @@ class DeltaLog:
                     mode="error",
                     name=self._table,
                     configuration={
-                        "delta.deletedFileRetentionDuration": _KEPT,
+                        "delta.deletedFileRetentionDuration": _TOLD,
                         "delta.logRetentionDuration": _KEPT,
                         "delta.checkpointInterval": _COMMITS,
                         _SKIPPING: _skipping(held),
@@ -208,7 +210,8 @@ class DeltaLog:
         `changes_data` is False where the rows stay what they were. Raises `LostRaceError` where
         somebody else committed since the snapshot was read.
         """
-        now = int(time.time() * 1000)
+        # The store's clock says later how long ago a file was removed.
+        now = int((self._store.now() if removed else time.time()) * 1000)
         properties = CommitProperties(
             max_commit_retries=0,
             app_transactions=[Transaction(_APP, snapshot.version + 1, now)],
@@ -258,16 +261,6 @@ class DeltaLog:
         there. Raises `IntegrityError` where a file of the log is damaged or lacks.
         """
         return read_stored(self._store, f"{self._key}/_delta_log", snapshot.version)
-
-    def expired(self, snapshot: Snapshot, kept_hours: int = KEPT_HOURS) -> list[str]:
-        """The names of files that no version of the last hours names, orphans among them."""
-        with self._plain_errors():
-            return snapshot.table.vacuum(
-                retention_hours=kept_hours,
-                dry_run=True,
-                enforce_retention_duration=kept_hours >= KEPT_HOURS,
-                full=True,
-            )
 
     @property
     def place(self) -> str:

@@ -72,6 +72,11 @@ class Lake:
         """The object's key of a file."""
         return self.archive.key(self.path(table, name))
 
+    def parts(self, key: str) -> tuple[str, str]:
+        """The table that an object of the lake belongs to (empty: none), and its name there."""
+        first, slash, name = key.removeprefix(self.folder).partition("/")
+        return (first, name) if slash else ("", first)
+
     @property
     def folder(self) -> str:
         """The beginning of the keys of everything in the lake."""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import logging
 import re
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
+from math import inf
 from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.delta import KEPT_HOURS
 from exporters.lake.lake import FileName, Lake
+from exporters.lake.reports import LakeReport, each_alone
 from exporters.lake.rewriting import merge_files
-from exporters.lake.tables import LakeTable
+from exporters.lake.tables import LakeTable, Version
 from transforms.blocks import BlockRange
+from transforms.errors import IntegrityError
 from transforms.lake.rows import LakeRows
+from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.merge_plan import MOST_PARTIAL, MergeLimits, plan_merges
@@ -30,6 +35,8 @@ _LOGGED = re.compile(
     r"\d{20}(?:\.[0-9.]+)?(?:\.compacted)?(?:\.checkpoint[0-9a-f.-]*)?\.(?:json|parquet|crc)"
     r"|_last_checkpoint|_sidecars/.*"
 )
+_LOG = "_delta_log/"
+_WORKERS = 8
 _log = logging.getLogger(__name__)
 
 
@@ -38,12 +45,16 @@ def merge_lake(
 ) -> int:
     """Merge neighbours until nothing is worth merging; returns how many files that left fewer.
 
-    See `transforms.warehouse.merge_plan`: no byte is written anew more than three times.
+    See `transforms.warehouse.merge_plan`: no byte is written anew more than three times. A table
+    that is damaged, or that others wrote to, stays as it is: who publishes to it says so.
     """
-    return sum(
-        _merge_table(lake, table, rows_over, scratch, limits)
-        for table in (*HISTORY_TABLES, RECEIPTS)
-    )
+    fewer = 0
+    for table in (*HISTORY_TABLES, RECEIPTS):
+        try:
+            fewer += _merge_table(lake, table, rows_over, scratch, limits)
+        except IntegrityError as error:
+            _log.warning("%s was not merged: %s", lake.place(table), error)
+    return fewer
 
 
 def _merge_table(
@@ -66,58 +77,58 @@ def _merge_table(
     return fewer
 
 
-def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> list[str]:
+def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
     """Remove files that no version of the last week names, orphans of killed publishers among them.
 
-    Returns their paths below the chain's folder. Less than a week is for who knows that nobody
-    publishes or reads.
+    Ages are by the store's clock. In the report are their paths, and the tables that are damaged or
+    that others wrote to, which stay as they are. Less than a week is for who knows that nobody
+    publishes or reads. Costs a listing of the lake, and of each table the opening of its log.
     """
-    removed = []
-    for table in tables_there(lake):
-        found = [*_expired(lake, table, kept_hours), *_unfinished(lake, table, kept_hours)]
-        for path in found:
-            lake.archive.store.delete(lake.archive.key(path))
-        removed += found
-    return removed
+    oldest = lake.archive.store.now() - kept_hours * 3600
+    listed: dict[str, list[ObjectInfo]] = {}
+    for info in lake.archive.store.list(lake.folder):
+        listed.setdefault(lake.parts(info.key)[0], []).append(info)
+
+    def sweep_table(table: str) -> LakeReport:
+        return each_alone(table, partial(_sweep_table, lake, table, listed[table], oldest))
+
+    report = LakeReport()
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        for one in pool.map(sweep_table, filter(None, sorted(listed))):
+            report = report.and_(one)
+    return report
 
 
-def _expired(lake: Lake, table: str, kept_hours: int) -> list[str]:
+def _sweep_table(lake: Lake, table: str, infos: Sequence[ObjectInfo], oldest: float) -> LakeReport:
     version = LakeTable(lake, table).version()
-    names = lake.log(table).expired(version.snapshot, kept_hours) if version else []
-    ours = [name for name in names if FileName.parse(name)]
-    if not ours:
-        return []
+    if version is None or not version.parsed:
+        return LakeReport()
+    old = ((lake.parts(info.key)[1], info) for info in infos if info.modified <= oldest)
+    due = [name for name, info in old if (unnamed_since(version, name, info) or inf) <= oldest]
     # What was left by a killed publisher may have been taken up while it was listed.
-    newest = LakeTable(lake, table).version()
-    named = {file.name for file in newest.snapshot.files} if newest else set()
-    # The log names what was removed long after it is gone.
-    there = {info.key for info in lake.archive.store.list(lake.key(table, ""))}
-    return [
-        lake.path(table, name)
-        for name in ours
-        if name not in named and lake.key(table, name) in there
-    ]
+    newest = LakeTable(lake, table).version() if due else None
+    removed = [name for name in due if newest is not None and name not in newest.named]
+    for name in removed:
+        lake.archive.store.delete(lake.key(table, name))
+    return LakeReport(removed=tuple(lake.path(table, name) for name in removed))
+
+
+def unnamed_since(version: Version, name: str, info: ObjectInfo) -> float | None:
+    """Since when no version names a file of a table's folder, which is listed so.
+
+    Infinity where one does; None for what somebody else put there and no log ever named.
+    """
+    if name.startswith(_LOG):
+        return inf if _LOGGED.fullmatch(name.removeprefix(_LOG)) else info.modified
+    if name in version.named:
+        return inf
+    removed = version.stored.removed.get(name)
+    if removed is None and FileName.parse(name) is None:
+        return None
+    return max(removed or 0.0, info.modified)
 
 
 def tables_there(lake: Lake) -> list[str]:
     """The tables of the lake, by the names of its objects."""
-    start = len(lake.folder)
-    keys = (info.key[start:] for info in lake.archive.store.list(lake.folder))
-    return sorted({key.partition("/")[0] for key in keys if "/" in key})
-
-
-def _unfinished(lake: Lake, table: str, kept_hours: int) -> list[str]:
-    """What killed commits left in a log's folder, a week later."""
-    folder = lake.path(table, "_delta_log/")
-    start = len(lake.archive.key(folder))
-    oldest = time.time() - kept_hours * 3600
-    return [
-        f"{folder}{info.key[start:]}"
-        for info in lake.archive.store.list(lake.archive.key(folder))
-        if info.modified < oldest and not is_of_log(info.key[start:])
-    ]
-
-
-def is_of_log(name: str) -> bool:
-    """Whether a file in a log's folder is one of the log, by its name."""
-    return _LOGGED.fullmatch(name) is not None
+    parts = (lake.parts(info.key) for info in lake.archive.store.list(lake.folder))
+    return sorted({table for table, _ in parts if table})

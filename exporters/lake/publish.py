@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
@@ -19,7 +20,7 @@ from exporters.lake.lake import Lake
 from exporters.lake.new_files import new_file, scratch_folder
 from exporters.lake.proving import prove_held
 from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
-from exporters.lake.reports import AddedRows, LakeReport, Refused
+from exporters.lake.reports import AddedRows, LakeReport, Refused, each_alone
 from exporters.lake.tables import LakeTable, NewFile
 from exporters.lake.trying import versions
 from transforms.blocks import BlockRange, contiguous_runs
@@ -54,16 +55,12 @@ class LakePublisher:
         report = LakeReport()
         for one in done:
             report = report.and_(one)
-        return report if report.refused else report.and_(self._publish_receipts())
+        if report.refused:
+            return report
+        return report.and_(each_alone(RECEIPTS, self._publish_receipts))
 
     def _publish_table(self, table: str) -> LakeReport:
-        return self._published(table, self.segments)
-
-    def _published(self, table: str, segments: Sequence[BlockRange]) -> LakeReport:
-        try:
-            return self._add(table, segments)
-        except (ConflictError, IntegrityError) as error:
-            return LakeReport(refused=(Refused(table, str(error)),))
+        return each_alone(table, partial(self._add, table, self.segments))
 
     def _add(self, table: str, segments: Sequence[BlockRange]) -> LakeReport:
         """Write, upload and name what a table lacks; again, where others were faster."""
@@ -118,17 +115,23 @@ class LakePublisher:
             return LakeReport()
         refused = []
         for table in HISTORY_TABLES:
-            if self._written.get(table, set()).issuperset(missing):
-                continue  # by this very publisher: nobody else's rows are to be proven
-            held = LakeTable(self.lake, table).version()
-            absent = set(held.lacks(missing) if held else missing)
-            missing = [one for one in missing if one not in absent]
-            doubtful = [one for one in missing if one not in self._written.get(table, ())]
-            if held and doubtful:
-                try:
-                    prove_held(self.lake, held, self.rows, doubtful, self.scratch)
-                except IntegrityError as error:
-                    refused.append(Refused(table, str(error)))
+            try:
+                missing = self._whole(table, missing)
+            except (ConflictError, IntegrityError) as error:
+                refused.append(Refused(table, str(error)))
         if refused or not missing:
             return LakeReport(refused=tuple(refused))
-        return self._published(RECEIPTS, missing)
+        return self._add(RECEIPTS, missing)
+
+    def _whole(self, table: str, segments: Sequence[BlockRange]) -> list[BlockRange]:
+        """Those of the segments that a table has; what others put there is proven."""
+        written = self._written.get(table, set())
+        if written.issuperset(segments):
+            return list(segments)
+        held = LakeTable(self.lake, table).version()
+        absent = frozenset(held.lacks(segments) if held else segments)
+        there = [one for one in segments if one not in absent]
+        doubtful = [one for one in there if one not in written]
+        if held and doubtful:
+            prove_held(self.lake, held, self.rows, doubtful, self.scratch)
+        return there

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from transforms.blocks import BlockRange
+from transforms.errors import ConflictError, IntegrityError, RangeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class AddedRows:
 class LakeReport:
     """The files that were added, the tables that were refused, the segments that were.
 
-    `merged` is how many files fewer there are after merging, `replaced` how many were corrected.
+    `merged` is how many files fewer there are after merging, `replaced` how many were corrected;
+    `removed` are the paths, below the chain's folder, of files that no version needs any more.
     """
 
     added: tuple[AddedRows, ...] = ()
@@ -38,6 +41,7 @@ class LakeReport:
     refused_segments: tuple[BlockRange, ...] = ()
     merged: int = 0
     replaced: int = 0
+    removed: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -48,8 +52,20 @@ class LakeReport:
         """Both together."""
         return LakeReport(
             (*self.added, *other.added),
-            (*self.refused, *other.refused),
+            tuple(dict.fromkeys((*self.refused, *other.refused))),
             (*self.refused_segments, *other.refused_segments),
             self.merged + other.merged,
             self.replaced + other.replaced,
+            (*self.removed, *other.removed),
         )
+
+
+def each_alone(table: str, work: Callable[[], LakeReport]) -> LakeReport:
+    """What came of the work on a table; why it cannot be done is in the report.
+
+    Errors of the machine pass through.
+    """
+    try:
+        return work()
+    except (ConflictError, IntegrityError, RangeError) as error:
+        return LakeReport(refused=(Refused(table, str(error)),))

@@ -7,7 +7,7 @@ never from the lake itself, so that types and statistics stay those of every oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,6 +28,8 @@ from transforms.errors import BusyError, IntegrityError, RangeError
 from transforms.lake.rows import LakeRows
 from transforms.stores.store import LostRaceError, content_sha256, object_sha256
 
+_SEGMENTS = 50  # of a file that takes the place of foreign ones: merging makes larger ones
+
 
 def merge_files(
     lake: Lake, version: Version, old: Sequence[HeldFile], rows: LakeRows, scratch: Path
@@ -41,7 +43,8 @@ def merge_files(
     with scratch_folder(scratch) as folder:
         new = new_file(rows, version.table, run, folder, version.spelling)
         added = table.upload(new)
-        table.commit(version, [added], new.columns, old, changes_data=False)
+        files = [one.file for one in old]
+        table.commit(version, [added], new.columns, files, changes_data=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +107,31 @@ def _holds(whole: BlockRange, part: BlockRange) -> bool:
     return whole.first <= part.first and part.last <= whole.last
 
 
-RowsOf = Callable[[Sequence[BlockRange]], AbstractContextManager[LakeRows]]
-"""Opens the loaded rows of segments."""
+@dataclass(frozen=True, slots=True)
+class LoadedRows:
+    """What a table may be written anew from: the loaded segments, ascending, and their rows.
+
+    `due` says which of some segments should be in the table: those that are published, and fit.
+    """
+
+    segments: Sequence[BlockRange]
+    opened: Callable[[Sequence[BlockRange]], AbstractContextManager[LakeRows]]
+    due: Callable[[Sequence[BlockRange]], Sequence[BlockRange]]
 
 
 def correct_table(
     lake: Lake,
     table: str,
     wanted: Sequence[BlockRange],
-    loaded: Sequence[BlockRange],
-    rows_of: RowsOf,
+    loaded: LoadedRows,
     correction: Correction,
     scratch: Path,
 ) -> int:
     """Put the loaded rows of wanted segments into a table where it has other ones, on the record.
 
-    Files that Strata did not write are named no longer. Returns how many files were written or
-    dropped. Raises `RangeError` as `rewrites` does, `BusyError` where others keep changing it.
+    Files that Strata did not write are named no longer; what they had, and all else that lacks,
+    comes in the same version, so that no reader sees less. Returns how many files were written
+    or dropped. Raises `RangeError` as `rewrites` does, `BusyError` where others keep changing it.
     """
     held, left, changed = LakeTable(lake, table), set(wanted), 0
     for version in versions(held):
@@ -128,10 +139,11 @@ def correct_table(
             return changed
         try:
             if version.foreign:
-                changed += forget_foreign(version, correction)
+                new = _lacking(version, loaded, scratch)
+                changed += put_in_place(version, (), new, correction)
                 version = held.version() or version
-            for rewrite in rewrites(version, sorted(left), loaded):
-                with rows_of(rewrite.segments) as rows:
+            for rewrite in rewrites(version, sorted(left), loaded.segments):
+                with loaded.opened(rewrite.segments) as rows:
                     done = _correct(version, rewrite, rows, correction, scratch)
                 left.difference_update(rewrite.segments)
                 if done:
@@ -143,13 +155,24 @@ def correct_table(
     raise BusyError(f"others keep changing {lake.place(table)}: try again later")
 
 
-def forget_foreign(version: Version, correction: Correction) -> int:
-    """Name the files no longer that Strata did not write; returns how many there were."""
-    for file in version.foreign:
-        path = version.lake.path(version.table, file.name)
-        _record(version.lake, path, "unknown", "", correction)
-    LakeTable(version.lake, version.table).forget(version, version.foreign)
-    return len(version.foreign)
+def _lacking(version: Version, loaded: LoadedRows, scratch: Path) -> Iterator[NewFile]:
+    """Files of what a table should have, besides what Strata's own files in it have."""
+    there = [file.blocks for file in version.ours]
+    lacking = [one for one in loaded.segments if not any(map(one.overlaps, there))]
+    for start in range(0, len(lacking), _SEGMENTS):
+        if due := loaded.due(lacking[start : start + _SEGMENTS]):
+            with loaded.opened(due) as rows, scratch_folder(scratch) as folder:
+                yield from _new_files(version, rows, contiguous_runs(due), folder)
+
+
+def _new_files(
+    version: Version, rows: LakeRows, runs: Iterable[BlockRange], folder: Path
+) -> Iterator[NewFile]:
+    """A file for each run, in folders of their own."""
+    for number, run in enumerate(runs):
+        place = folder / str(number)
+        place.mkdir()
+        yield new_file(rows, version.table, run, place, version.spelling)
 
 
 def _correct(
@@ -164,13 +187,8 @@ def _correct(
     if _is_right(version, rewrite, rows, scratch):
         return 0
     with scratch_folder(scratch) as folder:
-        new = []
-        for number, run in enumerate(rewrite.runs):
-            place = folder / str(number)
-            place.mkdir()
-            new.append(new_file(rows, version.table, run, place, version.spelling))
-        put_in_place(version, rewrite.old, new, correction)
-    return len(new)
+        new = _new_files(version, rows, rewrite.runs, folder)
+        return put_in_place(version, rewrite.old, new, correction)
 
 
 def _touched(version: Version, rewrite: Rewrite) -> tuple[HeldFile, ...]:
@@ -180,25 +198,30 @@ def _touched(version: Version, rewrite: Rewrite) -> tuple[HeldFile, ...]:
 
 
 def put_in_place(
-    version: Version, old: Sequence[HeldFile], new: Sequence[NewFile], correction: Correction
-) -> None:
-    """Let a table have new files instead of old ones, in one version of it.
+    version: Version, old: Sequence[HeldFile], new: Iterable[NewFile], correction: Correction
+) -> int:
+    """Let a table have new files instead of old ones and of foreign ones, in one version of it.
 
     Every file that goes is in the ledger before it does, with the reason. What the log says of a
-    file that stays, because the new one has the same bytes, is said anew. Raises `LostRaceError`
-    where the version is not the newest.
+    file that stays, because the new one has the same bytes, is said anew. Returns how many files
+    were written or named no longer for being foreign. Raises `LostRaceError` where the version is
+    not the newest.
     """
     lake, table = version.lake, LakeTable(version.lake, version.table)
-    hashes = [content_sha256(made.path) for made in new]
-    names = [str(FileName.of(m.blocks, sha256)) for m, sha256 in zip(new, hashes, strict=True)]
-    going = [file for file in old if file.file.name not in names]
+    added, columns, hashes = [], [], []
+    for made in new:
+        hashes.append(content_sha256(made.path))
+        name = str(FileName.of(made.blocks, hashes[-1]))
+        _put_right(lake, lake.path(version.table, name), made, hashes[-1], correction)
+        added.append(table.upload(made))
+        columns += [column for column in made.columns if column not in columns]
+    names = {one.name for one in added}
+    going = [*version.foreign, *(one.file for one in old if one.file.name not in names)]
     for file in going:
-        path = lake.path(version.table, file.file.name)
-        _record(lake, path, file.name.digest, hashes[0], correction)
-    for name, made, sha256 in zip(names, new, hashes, strict=True):
-        _put_right(lake, lake.path(version.table, name), made, sha256, correction)
-    added = [table.upload(made) for made in new]
-    table.commit(version, added, [column for made in new for column in made.columns], going)
+        path, known = lake.path(version.table, file.name), FileName.parse(file.name)
+        _record(lake, path, known.digest if known else "unknown", "".join(hashes[:1]), correction)
+    table.commit(version, added, columns, going)
+    return len(added) + len(version.foreign)
 
 
 def _is_right(version: Version, rewrite: Rewrite, rows: LakeRows, scratch: Path) -> bool:

@@ -12,12 +12,12 @@ from exporters.lake.file_check import FileCheck
 from exporters.lake.lake import Lake
 from exporters.lake.new_files import scratch_folder
 from exporters.lake.proving import fetched
-from exporters.lake.reports import AddedRows, LakeReport, Refused
-from exporters.lake.rewriting import forget_foreign, put_in_place
+from exporters.lake.reports import AddedRows, LakeReport, each_alone
+from exporters.lake.rewriting import put_in_place
 from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.lake.trying import versions
 from exporters.publishing.replace import Correction
-from transforms.errors import BusyError, ConflictError, IntegrityError, RangeError
+from transforms.errors import BusyError, IntegrityError, RangeError
 from transforms.lake.columns import OWN_COLUMNS
 from transforms.lake.state_rows import StateRows
 from transforms.stores.store import LostRaceError
@@ -58,15 +58,11 @@ def correct_state(
     receipt = state.receipts.get(table)
     if receipt is None or not is_state(table):
         raise RangeError(f"the current state that is loaded has no table {table}")
-    changed = 0
     for version in versions(LakeTable(lake, table)):
         if version is None:
-            return changed + len(_put(lake, state, scratch, table).added)
+            return len(_put(lake, state, scratch, table).added)
         try:
-            if version.foreign:
-                changed += forget_foreign(version, correction)
-                continue
-            return changed + _correct(version, state, receipt, correction, scratch)
+            return _correct(version, state, receipt, correction, scratch)
         except LostRaceError:
             continue
     raise BusyError(f"others keep changing {lake.place(table)}: try again later")
@@ -87,12 +83,11 @@ def _correct(
     with scratch_folder(scratch) as folder:
         written = state.write(table, folder, version.spelling)
         new = NewFile(written.path, state.blocks, written.statistics, written.columns)
-        put_in_place(version, version.ours, [new], correction)
-    return 1
+        return put_in_place(version, version.ours, [new], correction)
 
 
 def _is_sound(version: Version, state: StateRows, receipt: Receipt, scratch: Path) -> bool:
-    if [file.blocks for file in version.ours] != [state.blocks]:
+    if version.foreign or [file.blocks for file in version.ours] != [state.blocks]:
         return False
     (file,) = version.ours
     with scratch_folder(scratch) as folder:
@@ -106,10 +101,7 @@ def _is_sound(version: Version, state: StateRows, receipt: Receipt, scratch: Pat
 
 
 def _published(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
-    try:
-        return _put(lake, state, scratch, table)
-    except (ConflictError, IntegrityError) as error:
-        return LakeReport(refused=(Refused(table, str(error)),))
+    return each_alone(table, partial(_put, lake, state, scratch, table))
 
 
 def _put(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
@@ -120,10 +112,13 @@ def _put(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
         with scratch_folder(scratch) as folder:
             written = state.write(table, folder, version.spelling if version else {})
             new = NewFile(written.path, state.blocks, written.statistics, written.columns)
-            version = version or held.made([*written.columns, *OWN_COLUMNS])
+            if version is None:
+                version = held.made([*written.columns, *OWN_COLUMNS])
+                if version.snapshot.files:
+                    continue  # somebody else was faster
             added = held.upload(new)
         try:
-            held.commit(version, [added], new.columns, version.parsed)
+            held.commit(version, [added], new.columns, [one.file for one in version.parsed])
         except LostRaceError:
             continue
         rows = AddedRows(table, added.name, state.blocks, new.statistics.rows, added.bytes)

@@ -55,6 +55,11 @@ class Version:
     table: str
     snapshot: Snapshot
 
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """The names of all its files."""
+        return frozenset(file.name for file in self.snapshot.files)
+
     @property
     def spelling(self) -> Mapping[str, str]:
         """How the table writes its columns' names, by their lower case."""
@@ -172,7 +177,7 @@ class LakeTable:
         version: Version,
         added: Sequence[AddedFile],
         columns: Iterable[LakeColumn],
-        removed: Sequence[HeldFile] = (),
+        removed: Sequence[ActiveFile] = (),
         *,
         changes_data: bool = True,
     ) -> None:
@@ -187,11 +192,7 @@ class LakeTable:
             snapshot = self._log.add_columns(snapshot, lacking)
             if snapshot.files != version.snapshot.files:
                 raise LostRaceError(f"{self._lake.place(self._table)} was changed meanwhile")
-        self._log.commit(snapshot, added, [one.file for one in removed], changes_data=changes_data)
-
-    def forget(self, version: Version, files: Sequence[ActiveFile]) -> None:
-        """Name files no longer. Raises `LostRaceError` where the version is not the newest."""
-        self._log.commit(version.snapshot, [], files)
+        self._log.commit(snapshot, added, removed, changes_data=changes_data)
 
     def _lacking(self, snapshot: Snapshot, columns: Iterable[LakeColumn]) -> list[LakeColumn]:
         """The columns that the table has not. Raises `ConflictError` for one of another type."""

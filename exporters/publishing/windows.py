@@ -19,7 +19,7 @@ from exporters.names import NameStyle
 from exporters.publishing.request import PublishRequest
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef, read_parts
-from transforms.blocks import BlockRange
+from transforms.blocks import BlockRange, contiguous_runs
 from transforms.errors import ConfigError
 from transforms.segments.names import SegmentName
 
@@ -80,8 +80,8 @@ def spliced_window(archive: Archive, window: Entry) -> Layout:
     Raises `NotHeldError` where they are not all there.
     """
     singles = window_of(archive, window)
-    if not singles:
-        raise NotHeldError(f"no single-segment ZIP of {window.table} lies in {window.blocks}")
+    if list(contiguous_runs(one.blocks for one in singles)) != [window.blocks]:
+        raise NotHeldError(f"not all single-segment ZIPs of {window.table} lie in {window.blocks}")
     parts = (part for entry in singles for part in read_parts(archive.source(entry)))
     return layout_export(_plan(archive, singles), parts)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping
 
 from exporters.lake.delta import KEPT_HOURS
-from exporters.lake.lake import FileName, Lake
-from exporters.lake.maintenance import is_of_log
+from exporters.lake.lake import Lake
+from exporters.lake.maintenance import unnamed_since
 from exporters.lake.tables import Version
 from exporters.verifying.listing import Listing
-from transforms.objects import ObjectInfo
 from transforms.verifying.findings import Finding, Problem, Remedy
 from transforms.verifying.verification import YOUNG_SECONDS
 
@@ -31,8 +29,8 @@ def leftover_findings(
     """
     accounted = []
     for info in listing.left(lake.folder):
-        table, _, name = info.key[len(lake.folder) :].partition("/")
-        since = _since(name, info, versions[table]) if table in versions else None
+        table, name = lake.parts(info.key)
+        since = unnamed_since(versions[table], name, info) if table in versions else None
         if table in damaged or listing.time - info.modified < YOUNG_SECONDS:
             accounted.append(info.key)
         elif since is not None:
@@ -42,18 +40,3 @@ def leftover_findings(
                 place = lake.archive.store.describe(info.key)
                 yield Finding(Problem.ORPHAN, place, what, remedy)
     listing.cross_off(accounted)
-
-
-def _since(name: str, info: ObjectInfo, version: Version) -> float | None:
-    """Since when no version names a file of Strata (infinity: it is named); None for another."""
-    if name.startswith("_delta_log/"):
-        is_named = is_of_log(name.removeprefix("_delta_log/"))
-        return float("inf") if is_named else info.modified
-    if any(file.name == name for file in version.snapshot.files):
-        return float("inf")
-    removed = version.stored.removed.get(name)
-    if FileName.parse(name) is not None:
-        return max(removed or 0, info.modified)
-    # A file of somebody else that was dropped is for readers of before; then it is a stranger.
-    is_kept = removed is not None and time.time() - removed < _KEPT_SECONDS
-    return float("inf") if is_kept else None

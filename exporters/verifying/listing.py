@@ -7,7 +7,6 @@ import os
 import re
 import sqlite3
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
@@ -33,7 +32,7 @@ class Listing:
         self._kept = ExitStack()
         folder = self._kept.enter_context(temporary_folder(scratch))
         self._lock = threading.Lock()
-        self.time = time.time()
+        self.time = store.now()
         self._path = folder / "objects.sqlite"
         try:
             with self._locked():

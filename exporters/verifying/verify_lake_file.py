@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +123,8 @@ class LakeFileReader:
     def is_young(self, version: Version, held: HeldFile) -> bool:
         """Whether a publisher may just have put a file there."""
         info = self._info(version, held)
-        return info is not None and time.time() - info.modified < YOUNG_SECONDS
+        now = version.lake.archive.store.now()
+        return info is not None and now - info.modified < YOUNG_SECONDS
 
     def _info(self, version: Version, held: HeldFile) -> ObjectInfo | None:
         """An object as listed; a listing is not believed, what it lacks is asked for by name."""

@@ -15,6 +15,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv, Entry
 from exporters.archive.hash_file import hash_line
 from exporters.archive.shards import shard_number, shard_path
+from exporters.exports.plan import NotHeldError
 from exporters.publishing.block_times import block_times
 from exporters.publishing.windows import spliced_window
 from exporters.verifying.local_copy import local_copy
@@ -182,6 +183,8 @@ class ZipReader:
         place, remedy = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
         try:
             layout = spliced_window(self.archive, entry)
+        except NotHeldError:
+            return  # a mirror need not have them, where its archive had lost or damaged one
         except (RangeError, IntegrityError, FileNotFoundError) as error:
             what = f"its single-segment ZIPs cannot be joined to compare them: {error}"
             yield Finding(Problem.BAD_WINDOW, place, what, remedy)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -22,7 +21,7 @@ from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.runs import DEFAULT_LEVEL
 from exporters.zips.sources import LocalSource
 from transforms.blocks import BlockRange
-from transforms.files import TEMP_SUFFIX, new_file
+from transforms.files import TEMP_SUFFIX, file_clock, new_file
 from transforms.segments.names import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
 
@@ -127,7 +126,9 @@ class PartStage:
 
         A live writer touches its file all the time, so only files left alone for `older_than` go.
         """
-        limit = time.time() - older_than.total_seconds()
+        if not self.scratch.is_dir():
+            return
+        limit = file_clock(self.scratch) - older_than.total_seconds()
         for path in self.scratch.glob(f"*{TEMP_SUFFIX}"):
             if path.stat().st_mtime <= limit:
                 path.unlink(missing_ok=True)

@@ -22,12 +22,7 @@ from pipelines.commands.options import (
     two_heights,
     warehouse_option,
 )
-from pipelines.site.lake import (
-    lake_status,
-    publish_missing,
-    replace_in_lake,
-    sweep,
-)
+from pipelines.site.lake import lake_status, publish_missing, replace_in_lake
 from pipelines.site.site import Site
 from pipelines.site.verifying import verify_lake
 from transforms.blocks import BlockRange
@@ -79,9 +74,8 @@ def publish(
         report = replace_in_lake(site, segments, tables or HISTORY_TABLES, correction)
     with screen.progress("publishing to the lake") as advance:
         report = report.and_(publish_missing(site, advance))
-    removed = sweep(site)
     show_lake(screen, report)
-    screen.document({**lake_facts(report), "removed": removed})
+    screen.document(lake_facts(report))
     return CONFLICT if report.refused else OK
 
 
@@ -134,8 +128,11 @@ def verify(
 @warehouse_option
 @archive_option
 @json_option
-def status(warehouse: str | None, archive: str | None, as_json: bool) -> None:
-    """Show of each table its files, rows, bytes and blocks, by the logs alone."""
+def status(warehouse: str | None, archive: str | None, as_json: bool) -> int:
+    """Show of each table its files, rows, bytes and blocks, by the logs alone.
+
+    A table that cannot be read, or that others wrote to, is named; the exit code is 5 then.
+    """
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     tables = lake_status(site)
@@ -145,8 +142,11 @@ def status(warehouse: str | None, archive: str | None, as_json: bool) -> None:
         (
             (t.table, t.version, t.files, t.rows, t.bytes, _joined(t.blocks), _joined(t.lacking))
             for t in tables
+            if not t.problem
         ),
     )
+    bad = [t for t in tables if t.problem]
+    screen.table("cannot be used", ("table", "reason"), ((t.table, t.problem) for t in bad))
     if not tables:
         screen.show("There is no lake yet: strata lake publish makes it.")
     screen.document(
@@ -157,6 +157,7 @@ def status(warehouse: str | None, archive: str | None, as_json: bool) -> None:
             ]
         }
     )
+    return DAMAGED if bad else OK
 
 
 def _joined(runs: Sequence[BlockRange]) -> str:

@@ -12,9 +12,7 @@ from pipelines.commands.display import Screen
 
 def show_lake(screen: Screen, report: LakeReport) -> None:
     """What became of the lake, for a person."""
-    screen.table(
-        "not in the lake", ("table", "reason"), ((one.table, one.reason) for one in report.refused)
-    )
+    show_refused(screen, report)
     replaced = f", {report.replaced} written anew" if report.replaced else ""
     if report.added or report.replaced:
         screen.show(
@@ -24,11 +22,19 @@ def show_lake(screen: Screen, report: LakeReport) -> None:
         screen.show("The lake has all that is loaded.")
 
 
+def show_refused(screen: Screen, report: LakeReport) -> None:
+    """The tables that stay as they are, and why."""
+    screen.table(
+        "not in the lake", ("table", "reason"), ((one.table, one.reason) for one in report.refused)
+    )
+
+
 def lake_facts(report: LakeReport) -> Mapping[str, object]:
     """The same for programs."""
     return {
         "added": [asdict(one) | {"blocks": str(one.blocks)} for one in report.added],
         "replaced": report.replaced,
         "merged": report.merged,
+        "removed": report.removed,
         "refused": [asdict(one) for one in report.refused],
     }

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from exporters.lake.reports import LakeReport
 from exporters.settings import EMBEDDED_SOURCE, Locations, dagster_home, data_folder
 from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, MACHINE, OK
+from pipelines.commands.lake_report import lake_facts, show_refused
 from pipelines.commands.options import (
     archive_option,
     check_lake,
@@ -73,13 +75,26 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     done = frozenset(after.published).difference(before.published)
     tables = published_tables(site, done)
     failed = completion.failed
+    lake = LakeReport() if any(run.of_machine for run in runs) else _sweep_lake(site, after)
     show_completion(screen, completion)
     screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
+    show_refused(screen, lake)
     _show(screen, site, after, tables, idle=not runs)
-    screen.document(_facts(after, tables, runs))
+    screen.document({**_facts(after, tables, runs), "lake": lake_facts(lake)})
     if any(run.of_machine for run in runs):
         return MACHINE
-    return FINDINGS if after.refused or failed or any(run.failure for run in runs) else OK
+    is_well = not (after.refused or failed or lake.refused or any(run.failure for run in runs))
+    return OK if is_well else FINDINGS
+
+
+def _sweep_lake(site: Site, status: SiteStatus) -> LakeReport:
+    """Remove what the lake no longer needs, where there is one."""
+    if not (site.settings.lake and status.published):
+        return LakeReport()
+    # deltalake takes its time to import, which whoever has no lake need not pay.
+    from pipelines.site.lake import sweep
+
+    return sweep(site)
 
 
 def _look(site: Site, screen: Screen) -> Completion:

@@ -133,6 +133,8 @@ def _show(
     screen.table("quarantined", ("file", "reason"), status.refused.items())
     until = status.complete_until
     screen.show(f"complete until block {until}" if until is not None else "nothing is complete yet")
+    if status.lake_problem:
+        screen.show(f"how far the lake is cannot be said: {status.lake_problem}")
     if status.not_in_lake:
         screen.show(f"loaded and not in the lake: {_joined(map(str, _runs(status.not_in_lake)))}")
 
@@ -183,6 +185,7 @@ def _facts(status: SiteStatus, held: dict[str, _Stretch]) -> dict[str, Any]:
         "complete_until": status.complete_until,
         "blocks_behind": status.blocks_behind,
         "not_in_lake": _listed(_runs(status.not_in_lake)),
+        "lake_problem": status.lake_problem or None,
     }
 
 

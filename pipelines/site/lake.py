@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from exporters.archive.documents import refresh, sound_index
 from exporters.archive.lake_place import RECEIPTS
@@ -14,8 +15,8 @@ from exporters.lake.lake import Lake
 from exporters.lake.loaded import history_receipts, rows_over
 from exporters.lake.maintenance import merge_lake, sweep_lake, tables_there
 from exporters.lake.publish import LakePublisher
-from exporters.lake.reports import LakeReport, Refused
-from exporters.lake.rewriting import correct_table
+from exporters.lake.reports import LakeReport, Refused, each_alone
+from exporters.lake.rewriting import LoadedRows, correct_table
 from exporters.lake.state import correct_state, publish_state
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
@@ -24,9 +25,9 @@ from pipelines.site.published import is_held, published_entries
 from pipelines.site.site import Site, no_progress
 from pipelines.site.unfit import unfit
 from transforms.blocks import BlockRange, contiguous_runs
-from transforms.errors import BusyError, ConflictError, IntegrityError, RangeError
+from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.lake.rows import LakeRows, lake_rows
-from transforms.lake.state_rows import state_rows
+from transforms.lake.state_rows import StateRows, state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.volumes import Progress
@@ -102,17 +103,22 @@ def name_lake(lake: Lake) -> None:
 def lacking_segments(
     site: Site, tables: Sequence[str] = (*HISTORY_TABLES, RECEIPTS)
 ) -> list[BlockRange]:
-    """The loaded segments that any of these tables lacks, ascending; reads the logs alone."""
+    """The loaded segments that any of these tables lacks, ascending; reads the logs alone.
+
+    Raises `ConflictError`, `IntegrityError` for a table of which that cannot be said.
+    """
     lake, loaded = site_lake(site), site.loaded_catalog().blocks
-    lacking: set[BlockRange] = set()
-    for table in tables:
-        version = LakeTable(lake, table).version()
-        lacking.update(version.lacks(loaded) if version else loaded)
-    return sorted(lacking)
+    lacking = (_lacks(lake, table, loaded) for table in tables)
+    return sorted(frozenset(chain.from_iterable(lacking)))
 
 
-def sweep(site: Site) -> list[str]:
-    """Remove what no version of the last week names; returns the paths."""
+def _lacks(lake: Lake, table: str, segments: Sequence[BlockRange]) -> Sequence[BlockRange]:
+    version = LakeTable(lake, table).version()
+    return version.lacks(segments) if version else segments
+
+
+def sweep(site: Site) -> LakeReport:
+    """Remove what no version of the last week names; see `sweep_lake`."""
     return sweep_lake(site_lake(site))
 
 
@@ -149,9 +155,15 @@ def _corrected_states(
     with state_rows(site.warehouse) as state:
         for table in tables if state else ():
             assert state is not None
-            work = partial(correct_state, lake, state, table, correction, site.scratch())
-            report = report.and_(_tried(table, work))
+            work = partial(_correct_state, site, lake, state, table, correction)
+            report = report.and_(each_alone(table, work))
     return report
+
+
+def _correct_state(
+    site: Site, lake: Lake, state: StateRows, table: str, correction: Correction
+) -> LakeReport:
+    return LakeReport(replaced=correct_state(lake, state, table, correction, site.scratch()))
 
 
 def _unfit(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:
@@ -163,53 +175,68 @@ def _unfit(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:
 def _corrected(
     site: Site, lake: Lake, table: str, wanted: Sequence[BlockRange], correction: Correction
 ) -> LakeReport:
+    def work() -> LakeReport:
+        loaded = _loaded_rows(site, lake, table)
+        return LakeReport(
+            replaced=correct_table(lake, table, wanted, loaded, correction, site.scratch())
+        )
+
+    return each_alone(table, work)
+
+
+def _loaded_rows(site: Site, lake: Lake, table: str) -> LoadedRows:
+    """What a table of history, or the receipts, may be written anew from."""
+    tables = HISTORY_TABLES if table == RECEIPTS else (table,)
+
     @contextmanager
-    def rows_of(segments: Sequence[BlockRange]) -> Iterator[LakeRows]:
+    def opened(segments: Sequence[BlockRange]) -> Iterator[LakeRows]:
         with lake_rows(site.warehouse, history_receipts(site.warehouse, segments)) as rows:
             yield rows
 
-    def work() -> int:
-        loaded = site.loaded_catalog().blocks
-        return correct_table(lake, table, wanted, loaded, rows_of, correction, site.scratch())
+    def due(segments: Sequence[BlockRange]) -> list[BlockRange]:
+        """Of the receipts only those of segments that every table has."""
+        absent = {*_unpublished(site, lake, segments, tables), *unfit(site, segments, tables)}
+        for other in tables if table == RECEIPTS else ():
+            absent.update(_lacks(lake, other, segments))
+        return [one for one in segments if one not in absent]
 
-    return _tried(table, work)
-
-
-def _tried(table: str, work: Callable[[], int]) -> LakeReport:
-    """What came of correcting a table; that it cannot be is in the report."""
-    try:
-        return LakeReport(replaced=work())
-    except (ConflictError, IntegrityError, RangeError) as error:
-        return LakeReport(refused=(Refused(table, str(error)),))
+    return LoadedRows(site.loaded_catalog().blocks, opened, due)
 
 
 @dataclass(frozen=True, slots=True)
 class LakeTableStatus:
     """How far a table of the lake is: its version, files, rows, bytes and runs of blocks.
 
-    `lacking` are the blocks that are loaded and not in it; for current state that is none.
+    `lacking` are the blocks that are loaded and not in it; for current state that is none. Of a
+    table that cannot be read there is only the `problem`.
     """
 
     table: str
-    version: int
-    files: int
-    rows: int
-    bytes: int
-    blocks: tuple[BlockRange, ...]
-    lacking: tuple[BlockRange, ...]
+    version: int | None = None
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    blocks: tuple[BlockRange, ...] = ()
+    lacking: tuple[BlockRange, ...] = ()
+    problem: str = ""
 
 
 def lake_status(site: Site) -> list[LakeTableStatus]:
     """How far each table of the lake is, by the logs alone."""
     lake, loaded = site_lake(site), site.loaded_catalog().blocks
-    return [
-        _status(version, loaded)
-        for table in tables_there(lake)
-        if (version := LakeTable(lake, table).version()) is not None
-    ]
+    found = (_status(lake, table, loaded) for table in tables_there(lake))
+    return [one for one in found if one is not None]
 
 
-def _status(version: Version, loaded: Sequence[BlockRange]) -> LakeTableStatus:
+def _status(lake: Lake, table: str, loaded: Sequence[BlockRange]) -> LakeTableStatus | None:
+    try:
+        version = LakeTable(lake, table).version()
+        return _version_status(version, loaded) if version else None
+    except (ConflictError, IntegrityError) as error:
+        return LakeTableStatus(table, problem=str(error))
+
+
+def _version_status(version: Version, loaded: Sequence[BlockRange]) -> LakeTableStatus:
     is_history = version.table in (*HISTORY_TABLES, RECEIPTS)
     return LakeTableStatus(
         version.table,
@@ -227,18 +254,31 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
 
     `advance` is called with the bytes of the files that were just published.
     """
-    published = completeness(sound_index(site_lake(site).archive).tables).complete
+    lake = site_lake(site)
+    published = completeness(sound_index(lake.archive).tables).complete
+    lacking, report = _lacking(site, lake)
     missing = [
         blocks
-        for blocks in lacking_segments(site)
+        for blocks in lacking
         if any(run.first <= blocks.first and blocks.last <= run.last for run in published)
     ]
     keys = [blocks.key for blocks in missing]
-    report = LakeReport()
     for batch in plan_batches(missing, keys, site.settings.batch):
         done = publish_to_lake(site, batch.segments)
         advance(done.bytes)
         report = report.and_(done)
     if not missing:  # of current state there may lack something all the same
-        report = report.and_(_publish_state(site, site_lake(site)))
-    return report
+        report = report.and_(_publish_state(site, lake))
+    return report.and_(sweep(site))
+
+
+def _lacking(site: Site, lake: Lake) -> tuple[list[BlockRange], LakeReport]:
+    """The segments that any table lacks, and the tables of which that cannot be said."""
+    loaded = site.loaded_catalog().blocks
+    lacking, report = set[BlockRange](), LakeReport()
+    for table in (*HISTORY_TABLES, RECEIPTS):
+        try:
+            lacking.update(_lacks(lake, table, loaded))
+        except (ConflictError, IntegrityError) as error:
+            report = report.and_(LakeReport(refused=(Refused(table, str(error)),)))
+    return sorted(lacking), report

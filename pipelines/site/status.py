@@ -18,6 +18,7 @@ from exporters.archive.sums import Completeness, completeness
 from pipelines.site.ids import IdReport, id_report
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange
+from transforms.errors import ConflictError, IntegrityError
 from transforms.segments.inventory import Inventory
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.surveying import Survey
@@ -30,8 +31,8 @@ class SiteStatus:
     """How far the segments of one chain are; `published` are those with all tables archived.
 
     `complete_until` is the last block up to which the archive lacks nothing, from its first on;
-    `not_in_lake` what is loaded and not whole in the lake, where there should be one. All segments
-    ascend.
+    `not_in_lake` what is loaded and not whole in the lake, where there should be one, and
+    `lake_problem` why that cannot be said (empty: it can). All segments ascend.
     """
 
     survey: Survey
@@ -39,6 +40,7 @@ class SiteStatus:
     published: tuple[BlockRange, ...]
     complete_until: int | None
     not_in_lake: tuple[BlockRange, ...] = ()
+    lake_problem: str = ""
 
     @property
     def chain_id(self) -> str:
@@ -66,7 +68,9 @@ class SiteStatus:
 
     @property
     def in_lake(self) -> tuple[BlockRange, ...]:
-        """Loaded, and whole in the lake, where there should be one."""
+        """Loaded, and known to be whole in the lake, where there should be one."""
+        if self.lake_problem:
+            return ()
         lacking = frozenset(self.not_in_lake)
         return tuple(one for one in self.loaded if one not in lacking) if lacking else self.loaded
 
@@ -81,8 +85,12 @@ class SiteStatus:
     @property
     def to_do(self) -> tuple[BlockRange, ...]:
         """What a run should take: to be loaded, or only to be published."""
-        pending = (file.blocks for file in self.survey.pending)
-        return tuple(sorted({*pending, *self.unpublished, *self.not_in_lake}))
+        return tuple(sorted({*self.unarchived, *self.not_in_lake}))
+
+    @property
+    def unarchived(self) -> frozenset[BlockRange]:
+        """What is to be loaded, or to be published as ZIPs."""
+        return frozenset((*(file.blocks for file in self.survey.pending), *self.unpublished))
 
     @cached_property
     def known(self) -> tuple[BlockRange, ...]:
@@ -118,15 +126,18 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
     catalog = site.warehouse.catalog()
     extent = _extent(site, survey.inventory.chain_id)
     published = tuple(_inside(catalog.blocks if catalog else (), extent.complete))
-    lacking = _not_in_lake(site) if site.settings.lake and catalog else ()
-    return SiteStatus(survey, catalog, published, extent.until, lacking)
+    lacking, problem = _not_in_lake(site) if site.settings.lake and catalog else ((), "")
+    return SiteStatus(survey, catalog, published, extent.until, lacking, problem)
 
 
-def _not_in_lake(site: Site) -> tuple[BlockRange, ...]:
+def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:
     # deltalake takes its time to import, which whoever has no lake need not pay.
     from pipelines.site.lake import lacking_segments
 
-    return tuple(lacking_segments(site, (RECEIPTS,)))
+    try:
+        return tuple(lacking_segments(site, (RECEIPTS,))), ""
+    except (ConflictError, IntegrityError) as error:
+        return (), str(error)
 
 
 def unpublished_segments(site: Site) -> tuple[BlockRange, ...]:

@@ -147,7 +147,7 @@ def _finish(place: Place, dice: random.Random) -> Counter[str]:
     assert report.refused == ()
     while lacking := lacking_segments(site):
         publish_some(site, lacking[: dice.randint(1, 20)])
-    swept = sweep_lake(lake, kept_hours=0)
+    swept = sweep_lake(lake, kept_hours=0).removed
     _assert_exact(site, loaded)
     _assert_tidy(site)
     versions = [LakeTable(lake, table).version() for table in HISTORY_TABLES]

@@ -31,7 +31,7 @@ def site_settings(folder: Path) -> Settings:
     There is no lake: that takes as long as the rest, and has tests of its own.
     """
     source = folder / "source"
-    source.mkdir(parents=True)
+    source.mkdir(parents=True, exist_ok=True)
     return Settings(
         source=str(source),
         warehouse=str(folder / "warehouse"),

@@ -45,7 +45,7 @@ class Place:
         result = CliRunner().invoke(commands, list(words), standalone_mode=False)
         if result.exception is not None:
             raise result.exception
-        return int(result.return_value), result.stdout
+        return int(result.return_value or 0), result.stdout
 
     @property
     def lake(self) -> Path:

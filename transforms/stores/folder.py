@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from transforms.errors import ConfigError, IntegrityError
-from transforms.files import check_version, new_file, sync_file
+from transforms.files import check_version, file_clock, new_file, sync_file
 from transforms.objects import ObjectInfo
 from transforms.stores.folder_probing import check_file_system
 from transforms.stores.folder_tree import (
@@ -106,6 +106,10 @@ class FolderStore:
     def path(self, key: str) -> Path:
         """The file, whether or not it is there."""
         return self._path(key)
+
+    def now(self) -> float:
+        """The time of the folder's file system."""
+        return file_clock(self._scratch if self._scratch.is_dir() else self._root)
 
     def access(self, key: str) -> StoreAccess:
         """How another library reaches what lies below `key/`: by its absolute path."""

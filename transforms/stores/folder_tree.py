@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from transforms.files import file_version, sync_file
+from transforms.files import file_clock, file_version, sync_file
 from transforms.objects import ObjectInfo
 from transforms.stores.store import SCRATCH
 
@@ -42,7 +41,7 @@ def walk(folder: Path, above: str, prefix: str) -> Iterator[ObjectInfo]:
 
 def sweep(scratch: Path) -> None:
     """Delete what killed writers left behind; a living one touches its file all the time."""
-    oldest = time.time() - _ABANDONED_SECONDS
+    oldest = file_clock(scratch) - _ABANDONED_SECONDS
     for left in scratch.iterdir():
         with suppress(FileNotFoundError):  # its writer has just finished
             # A folder there is that of somebody who fetches.

@@ -120,6 +120,10 @@ class HttpStore:
         """None: it lies on another machine."""
         checked_key(key)
 
+    def now(self) -> float:
+        """Raises `ConfigError`: a web server does not say when objects were written."""
+        self._refuse("")
+
     def close(self) -> None:
         """Close the connections that are open."""
         self._pool.clear()

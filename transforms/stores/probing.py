@@ -8,7 +8,6 @@ one that is killed leaves a few bytes in the hidden folder, which a later probe 
 from __future__ import annotations
 
 import hashlib
-import time
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +20,7 @@ from botocore.exceptions import ClientError
 
 from transforms.stores.facts import StoreFacts
 from transforms.stores.s3_errors import status_of
+from transforms.stores.s3_listing import answer_time
 from transforms.stores.store import SCRATCH
 
 if TYPE_CHECKING:
@@ -90,8 +90,9 @@ class _Probe:
     def remove_abandoned(self) -> None:
         """Delete what killed probes left."""
         found = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._folder)
+        oldest = answer_time(found, self._folder) - _ABANDONED_SECONDS
         for left in found.get("Contents", []):
-            if left["LastModified"].timestamp() < time.time() - _ABANDONED_SECONDS:
+            if left["LastModified"].timestamp() < oldest:
                 self._delete(left["Key"])
 
     def _delete(self, key: str) -> None:

@@ -41,6 +41,10 @@ class ReadOnlyStore:
         """As stored."""
         return self.store.describe(key)
 
+    def now(self) -> float:
+        """As stored."""
+        return self.store.now()
+
     def access(self, key: str) -> StoreAccess:
         """As stored."""
         return self.store.access(key)

@@ -26,7 +26,7 @@ from transforms.objects import ObjectInfo
 from transforms.stores.facts import KeptFacts, StoreFacts
 from transforms.stores.probing import probe
 from transforms.stores.s3_errors import plain_errors, status_of
-from transforms.stores.s3_listing import listed
+from transforms.stores.s3_listing import answer_time, listed
 from transforms.stores.s3_reading import StoredObject
 from transforms.stores.s3_transfer import Upload
 from transforms.stores.s3_writing import NO_VERSION, ObjectWriter
@@ -137,6 +137,14 @@ class S3Store:
 
     def path(self, key: str) -> None:
         """None: an object is no local file."""
+
+    def now(self) -> float:
+        """The time by the service's clock."""
+        with self._plain_errors(""):
+            answer = self._client.list_objects_v2(
+                Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1
+            )
+        return answer_time(answer, self.describe())
 
     def delete(self, key: str) -> None:
         """Remove the object; an absent one is no error."""

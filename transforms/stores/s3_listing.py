@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.parsers import ResponseParserError
+
+from transforms.errors import ConfigError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -40,3 +43,18 @@ def _page(client: S3Client, where: dict[str, Any], attempts: int) -> ListObjects
             if page["IsTruncated"] == bool(page.get("NextContinuationToken")):
                 return page
     raise ResponseParserError("a listing does not say whether it goes on")
+
+
+def answer_time(answer: ListObjectsV2OutputTypeDef, place: str) -> float:
+    """The time by the service's own clock, in Unix seconds, as an answer says it.
+
+    Raises `ConfigError` where it does not.
+    """
+    said = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
+    try:
+        return parsedate_to_datetime(said).timestamp()
+    except ValueError as error:
+        raise ConfigError(
+            f"the service of {place} answers without the time (Date: {said!r}): see what stands "
+            "between, or use one that gives it"
+        ) from error

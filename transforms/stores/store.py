@@ -91,6 +91,13 @@ class Store(ObjectReader, Protocol):
         """The local file of an object, where the store has one."""
         ...
 
+    def now(self) -> float:
+        """The time by the clock that says when objects were written, in Unix seconds.
+
+        The age of an object is judged by it: this machine's clock may be another one, and wrong.
+        """
+        ...
+
     def delete(self, key: str) -> None:
         """Remove an object; an absent one is no error."""
         ...

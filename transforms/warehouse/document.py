@@ -107,13 +107,21 @@ def new_warehouse() -> Document:
     return Document(uuid4().hex)
 
 
-def following(base: Document, parent: str, wanted: Document, forget: Iterable[str]) -> Document:
+def following(
+    base: Document,
+    parent: str,
+    wanted: Document,
+    forget: Iterable[str],
+    now: float | None = None,
+) -> Document:
     """The document after `base` with the content of `wanted`; `parent` is the hash of `base`.
 
-    Files that `base` names and `wanted` does not are dropped from now on; of those that were
-    dropped before, `forget` are gone by now.
+    Files that `base` names and `wanted` does not are dropped from `now` on (None: by this machine's
+    clock); of those that were dropped before, `forget` are gone by now.
     """
-    now = max(round(time.time(), 6), base.time)  # microseconds, as they are written
+    now = max(
+        round(time.time() if now is None else now, 6), base.time
+    )  # microseconds, as they are written
     number = base.generation + 1
     named, gone = wanted.named_keys(), set(forget)
     old = [one for one in base.dropped if one.key not in named and one.key not in gone]

@@ -150,7 +150,8 @@ class Log:
             wanted = change(base)
             if wanted is None:
                 return base
-            created = self.create(following(base, parent, wanted, forget))
+            now = self._store.now()  # what is dropped then is swept by the same clock
+            created = self.create(following(base, parent, wanted, forget, now))
             if created is not None:
                 self._check_in_time(base, began)
                 return created

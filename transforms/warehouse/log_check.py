@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from transforms.blocks import BlockRange, contiguous_runs
@@ -119,7 +118,7 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
 
     What a killed load left is none at first: a sweep removes it after a week.
     """
-    store, now = backing.store, time.time()
+    store, now = backing.store, backing.store.now()
     dropped = {one.key for one in document.dropped}
     named = document.named_keys()
     runs = list(contiguous_runs(volume.blocks for volume in document.history()))

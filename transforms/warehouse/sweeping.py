@@ -7,7 +7,6 @@ of it: so nothing that is the only copy is ever lost to a log that was damaged o
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator
 
 from transforms.blocks import BlockRange, contiguous_runs
@@ -42,7 +41,7 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     document = log.newest()
     if document is None:
         return []
-    now = time.time()
+    now = store.now()
     dropped = {one.key for one in document.dropped}
     due = [one.key for one in document.dropped if one.time < now - grace_seconds]
     orphans = (

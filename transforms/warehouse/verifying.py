@@ -5,9 +5,9 @@ Nothing is changed, and nothing that is damaged keeps the rest from being read.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from operator import attrgetter
 
 from transforms.blocks import BlockRange
@@ -48,6 +48,10 @@ class WarehouseCheck:
         self._verification = verification
         self.holding = Holding()
 
+    @cached_property
+    def _begun(self) -> float:
+        return self._backing.store.now()
+
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well. Errors of the machine pass through."""
         state = read_log(self._backing)
@@ -69,7 +73,7 @@ class WarehouseCheck:
         """Hash the record of a volume, and believe it only then."""
         if settle := self._verification.settle_seconds:
             info = self._backing.store.head(volume.key)
-            if info is not None and time.time() - info.modified < settle:
+            if info is not None and self._begun - info.modified < settle:
                 self.holding.unsettled.append(volume.blocks)
         if volume.record is None:
             return

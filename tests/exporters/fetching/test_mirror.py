@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.ledger import replacements
+from exporters.exports.copies import DamagedCopyError
 from exporters.exports.proofs import Proofs
 from exporters.fetching.mirror import Mirrored, mirror
 from exporters.fetching.places import choose_chain, opened_archive
@@ -27,6 +29,8 @@ from exporters.signing.keys import read_public_key
 from exporters.signing.signatures import Signer
 from exporters.verifying.signatures import signature_findings
 from exporters.verifying.verify import verify_archive
+from pipelines.commands.failures import exit_code
+from pipelines.commands.group import strata
 from tests.archive_kit import CHAIN, THREE, contents, part_request, segment_requests
 from tests.exporters.fetching.archives import make_archive
 from tests.fault_proxy import STALL, FaultProxy, Request
@@ -237,17 +241,46 @@ def test_where_it_ends_amid_replacing_it_is_still_an_archive(
     assert contents(FolderStore(out)) == contents(archive.store)
 
 
-def test_a_zip_that_the_archive_lacks_keeps_only_its_shard_back(
-    door: FaultProxy, archive: Archive, out: Path
+def named(archive: Archive, table: str) -> set[str]:
+    """The ZIPs of a table that an archive's index names."""
+    return {one.path for one in archive.entries(table, BlockRange(1, 80_000))}
+
+
+@pytest.mark.parametrize("damage", ["lost", "altered"])
+@pytest.mark.parametrize("name", ["trades-20001-20010", "orders-1-10", "orders-11-13"])
+def test_a_zip_that_the_archive_has_lost_or_altered_costs_a_mirror_that_zip(
+    archive: Archive, out: Path, tmp_path: Path, name: str, damage: str
 ) -> None:
-    place = archive.store.path(f"{CHAIN}/trades/{CHAIN}-trades-20001-20010.zip")
-    assert place is not None
-    place.unlink()
-    found = mirrored(door.url, out)
+    table = name.partition("-")[0]
+    key = f"{CHAIN}/{table}/{CHAIN}-{name}.zip"  # of orders there is a window over both
+    place = tmp_path / "source" / key
+    whole = place.read_bytes()
+    if damage == "lost":
+        place.unlink()
+    else:
+        place.chmod(0o644)
+        place.write_bytes(bytes([*whole[:-9], whole[-9] ^ 1, *whole[-8:]]))
+
+    found = mirrored(str(tmp_path / "source"), out)
+
     (failure,) = found.failures
-    assert "trades-20001-20010.zip is not there, but the index names it" in str(failure)
+    assert f"{CHAIN}-{name}.zip" in str(failure)
+    assert "try again, or tell its keeper" in str(failure)
     assert findings(out) == []
-    assert list(Archive(FolderStore(out), CHAIN).index().lines) == [0, 2, 3]
+    there = {key for key in contents(FolderStore(out)) if key.endswith(".zip")}
+    wanted = {key for key in contents(archive.store) if key.endswith(".zip")}
+    assert there == wanted - {key}
+    indexed = [named(one, table) for one in (Archive(FolderStore(out), CHAIN), archive)]
+    assert indexed[0] == indexed[1] - {key.partition("/")[2]}
+    assert mirrored(str(tmp_path / "source"), out).documents == 0  # and is no other then
+    words = ["fetch", str(tmp_path / "source"), "--all", "--out", str(out)]
+    ended = CliRunner().invoke(strata, words, standalone_mode=False)
+    assert isinstance(ended.exception, DamagedCopyError)
+    assert exit_code(ended.exception) == 5
+
+    place.write_bytes(whole)
+    assert mirrored(str(tmp_path / "source"), out).failures == []
+    assert contents(FolderStore(out)) == contents(archive.store)
 
 
 def test_signatures_come_with_documents_that_are_the_same_to_the_byte(

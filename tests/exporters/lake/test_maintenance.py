@@ -79,7 +79,9 @@ def _merge(lake: LakeSite) -> int:
 
 
 def _sweep(lake: LakeSite) -> list[str]:
-    return sweep_lake(Lake(lake.site.archive(lake.chain)))
+    report = sweep_lake(Lake(lake.site.archive(lake.chain)))
+    assert not report.refused
+    return sorted(report.removed)
 
 
 def _rows(lake: LakeSite, table: str, version: int | None = None) -> pl.DataFrame:

@@ -117,6 +117,11 @@ def test_published_files_can_be_read_by_others(tmp_path: Path) -> None:
     assert (tmp_path / "chain/x.zip").stat().st_mode & 0o777 == 0o644
 
 
+def test_asking_for_the_time_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert FolderStore(tmp_path).now() > FolderStore(tmp_path / "none").now() - 60
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_reading_makes_no_folder(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "store")
     assert store.head("x") is None

@@ -73,6 +73,20 @@ def all_at_once(count: int, work: Callable[[int], object]) -> list[object]:
         return list(pool.map(run, range(count)))
 
 
+def test_the_time_is_that_of_the_clock_which_objects_are_written_by(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3 * 24 * 3600)  # this machine's is wrong
+    put(store, "chain/before", b"1")
+    between = store.now()
+    put(store, "chain/after", b"2")
+    before, after = store.head("chain/before"), store.head("chain/after")
+    assert before is not None
+    assert after is not None
+    assert int(before.modified) <= between < int(after.modified) + 1  # services say whole seconds
+
+
 def test_a_created_object_is_there_whole(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "x.zip"
     file.write_bytes(b"0123456789")

@@ -109,6 +109,30 @@ def test_what_was_dropped_within_the_grace_period_stays(site: Site) -> None:
     assert site.left() == keys(*old, new)
 
 
+def shift_clock(patch: pytest.MonkeyPatch, days: float) -> None:
+    """Let what is asked for the time be some days wrong; files keep their right times."""
+    real = time.time
+    patch.setattr(time, "time", lambda: real() + days * 24 * HOUR)
+
+
+@pytest.mark.parametrize("days", [-30, 30])
+@pytest.mark.parametrize("whose", ["the committer's", "the sweeper's"])
+def test_a_machine_whose_clock_is_wrong_costs_no_reader_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose: str, days: float
+) -> None:
+    with monkeypatch.context() as patch:
+        if whose == "the committer's":
+            shift_clock(patch, days)
+        site = Site(tmp_path)
+        old, new = merged(site)
+    orphan = site.put("volumes/1-20.b.duckdb")
+    with monkeypatch.context() as patch:
+        if whose == "the sweeper's":
+            shift_clock(patch, days)
+        assert site.sweep() == set()
+    assert site.left() == {*keys(*old, new), orphan.key}
+
+
 def test_what_was_dropped_and_is_covered_goes_and_is_forgotten(site: Site) -> None:
     old, new = merged(site)
     site.age_dropped(1.01)
