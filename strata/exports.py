@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,25 +16,27 @@ from strata.rows import Rows
 from transforms.duck import set_up, working_connection
 from transforms.errors import ConfigError, IntegrityError
 from transforms.scratch import temporary_folder
+from transforms.segments.segment_zip import LineCounter
 from transforms.stores.opening import open_reader
 from transforms.tables.conform import conversion, typed_rows
-from transforms.tables.dialect import DEFAULT_MAX_LINE_BYTES, header_names, read_sql
+from transforms.tables.dialect import header_names, read_sql
 from transforms.tables.registry import Column, TableSchema, schema_of
 
 if TYPE_CHECKING:
     import duckdb
 
+_CHUNK_BYTES = 2**20
 _MEMORY = "50%"
 _TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True)
 class _Csv:
-    """One CSV of a ZIP, extracted; `longest` is its longest line in bytes."""
+    """One CSV of a ZIP, extracted; no row has more bytes than `longest_row`."""
 
     path: Path
     schema: TableSchema
-    longest: int
+    longest_row: int
 
 
 class Export(Rows):
@@ -106,12 +107,14 @@ def _extracted(path: Path, place: str, folder: Path) -> Iterator[_Csv]:
             for number, name in enumerate(archive.namelist()):
                 about = _about(name, place)
                 target = folder / f"{number}.csv"
+                lines = LineCounter()
                 with archive.open(name) as source, target.open("wb") as copy:
-                    shutil.copyfileobj(source, copy)
-                with target.open("rb") as lines:
-                    header = header_names(lines.readline())
-                    longest = max(map(len, lines), default=0)
-                yield _Csv(target, schema_of(about.table, about.version, header), longest)
+                    while chunk := source.read(_CHUNK_BYTES):
+                        lines.update(chunk)
+                        copy.write(chunk)
+                with target.open("rb") as file:
+                    schema = schema_of(about.table, about.version, header_names(file.readline()))
+                yield _Csv(target, schema, lines.longest)
     except zipfile.BadZipFile as error:
         raise IntegrityError(f"{place} is no ZIP, or damaged ({error}): fetch it again") from error
 
@@ -143,6 +146,5 @@ def _rows(csv: _Csv, as_text: set[str]) -> str:
     columns = [
         Column(one.name, _TEXT) if one.name in as_text else one for one in csv.schema.columns
     ]
-    most = max(DEFAULT_MAX_LINE_BYTES, 4 * csv.longest)
-    texts = read_sql([csv.path], csv.schema.names, most)
+    texts = read_sql([csv.path], csv.schema.names, csv.longest_row)
     return f"({typed_rows(csv.schema.table, columns, texts, exact=True)})"
