@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def answers(views: Path, *, of_15: bool) -> dict[str, object]:
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout)
     return found
+
+
+def asked(views: Path, expressions: Sequence[str], *, of_15: bool) -> list[object]:
+    """What expressions are, as JSON, in our DuckDB or in that of the release before."""
+    duckdb15_program()
+    script = (
+        "import json, sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=True); "
+        "print(json.dumps(con.execute(f'select {sys.argv[2]}').fetchone()))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(HOME_15)} if of_15 else {**os.environ}
+    command = [sys.executable, "-c", script, str(views), ", ".join(expressions)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout))
 
 
 def asked_15(views: Path, query: str) -> str:

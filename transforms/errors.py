@@ -6,6 +6,7 @@
     ├── ConflictError      different bytes stand where ours should go: replace explicitly
     ├── ConfigError        a setting is missing or wrong
     ├── IntegrityError     something we wrote no longer matches its recorded hash
+    │   └── MissingFileError   it is not there
     └── BusyError          another process holds a lock longer than we wait
 
 Errors of the machine (disk full, lost connection) pass through as they are.
@@ -41,6 +42,10 @@ class ConfigError(StrataError, ValueError):
 
 class IntegrityError(StrataError):
     """Something written earlier no longer matches what was recorded about it."""
+
+
+class MissingFileError(IntegrityError, FileNotFoundError):
+    """Something written earlier is not there."""
 
 
 class BusyError(StrataError):

@@ -198,7 +198,7 @@ def _assert_chained(round_: Round, newest: Document) -> None:
 def _assert_tidy(machine: Machine) -> None:
     """A machine's folder holds no unfinished file once something ran there."""
     machine.warehouse().sweep()
-    files = {"current.duckdb", "seen.json", ".merging.lock", ".views.lock"}
+    files = {"current.duckdb", "current.json", "seen.json", ".merging.lock", ".views.lock"}
     folders = {"scratch", "volumes", "state", "records", "leases"}
     assert {path.name for path in machine.cache.iterdir()} <= files | folders
     assert list((machine.cache / "scratch").iterdir()) == []

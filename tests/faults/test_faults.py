@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.faults.__main__ import SEED
+from tests.faults.library import compile_library
 from tests.faults.orders import Order
 from tests.faults.results import report
 from tests.faults.running import run_order
+from tests.faults.temporary_files import ERRORS
 
 ORDERS = (
     Order("kills", SEED, (0, 1, 2), ("publish",)),
     Order("faults", SEED, (0, 1, 2, 3), ("load more",)),
+    Order("faults", SEED, (0, 1, 2, 3), ("verify",)),
     Order("zips", SEED, (0,)),
     Order("flips", SEED, tuple(range(0, 17, 4))),
     Order("proxy", SEED, (3, 5, 6, 9), ("export",)),  # none stalls: these take long
@@ -31,7 +38,9 @@ def _compiler() -> None:
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.campaign)
+@pytest.mark.parametrize(
+    "order", ORDERS, ids=lambda order: f"{order.campaign} {' '.join(order.scenarios)}".strip()
+)
 def test_after_bad_luck_nothing_is_lost_and_nothing_false_is_said(order: Order) -> None:
     results = list(run_order(order, processes=1))
 
@@ -39,3 +48,22 @@ def test_after_bad_luck_nothing_is_lost_and_nothing_false_is_said(order: Order) 
     assert any(result.ending != "ended before" for result in results)
     failed = [report(one, order.again(one.number)) for one in results if one.failures]
     assert not failed, "\n".join(failed)
+
+
+def test_verify_says_in_a_sentence_that_temporary_files_cannot_be_opened(tmp_path: Path) -> None:
+    library = compile_library(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.temporary_files", str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    endings = json.loads(done.stdout)
+    assert len(endings) == len(ERRORS)
+    for error, code, told in endings:
+        assert code == 7, (error, told)
+        (line,) = told.splitlines()
+        assert line.startswith("strata: "), line
+        assert "run it again" in line or "strata compact" in line

@@ -10,7 +10,7 @@ from itertools import compress
 from pathlib import Path
 
 from transforms.blocks import BlockRange
-from transforms.errors import ConfigError, IntegrityError, RangeError
+from transforms.errors import ConfigError, RangeError
 from transforms.objects import ObjectInfo
 from transforms.segments.inventory import Held
 from transforms.segments.names import SegmentName
@@ -154,15 +154,10 @@ class Catalog:
     def volume_path(self, blocks: BlockRange) -> Path:
         """The file of the volume with a segment's history, on this machine.
 
-        Raises `RangeError` where none has it, `IntegrityError` where it is missing.
+        Raises `RangeError` where none has it, `MissingFileError` where it is lost.
         """
         file = self.volume_of(blocks).file
-        try:
-            self.files.bring([file])
-        except FileNotFoundError as error:
-            raise IntegrityError(
-                f"{self.store.describe(file.key)} is missing: load its segments again"
-            ) from error
+        self.files.bring([file])
         return self.files.path(file)
 
     def receipts(

@@ -6,7 +6,6 @@ its name when it is whole, so one that is there with the right size is believed.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import time
@@ -19,7 +18,7 @@ from threading import Event, Lock
 from typing import BinaryIO
 
 from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import ConfigError, IntegrityError, MissingFileError
 from transforms.files import commit_file, new_file
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder, sweep_scratch
@@ -33,6 +32,10 @@ MOST_CACHE_BYTES = 100 * 2**30
 """How many bytes of copies a cache holds unless a setting says otherwise."""
 
 _FOLDERS = ("volumes", "state", "records", "spam")
+_REMEDIES = {
+    "records": "run strata repair, which makes it again",
+    "spam": "run strata repair, then strata captures",
+}
 _DOWNLOADS = 4
 
 
@@ -92,7 +95,7 @@ class LocalFiles:
         hashes the copies that are here and replaces damaged ones. `progress` is told bytes as they
         become local, never by two threads at once; they add up to the size of all files.
 
-        Raises `FileNotFoundError` where the store lacks one, `IntegrityError` where it holds other
+        Raises `MissingFileError` where the store lacks one, `IntegrityError` where it holds other
         bytes, and what the store and the machine raise (`ConnectionError`, `OSError`): what arrived
         whole before stays, nothing else does.
         """
@@ -157,9 +160,7 @@ class LocalFiles:
         try:
             size = self.path(file).stat().st_size
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise FileNotFoundError(
-                errno.ENOENT, "There is no such object", self._store.describe(file.key)
-            ) from error
+            raise self._missing(file) from error
         if size != file.size:
             raise IntegrityError(
                 f"{self._store.describe(file.key)} has {size} bytes and the warehouse's log names "
@@ -229,7 +230,7 @@ class LocalFiles:
         self, file: StoredFile, copy: BinaryIO, report: Callable[[int], None]
     ) -> tuple[int, str]:
         digest, start = hashlib.sha256(), 0
-        while chunk := read_as_is(self._store, file.key, start, CHUNK_BYTES):
+        while chunk := self._chunk(file, start):
             digest.update(chunk)
             copy.write(chunk)
             start += len(chunk)
@@ -237,6 +238,16 @@ class LocalFiles:
             if len(chunk) < CHUNK_BYTES:
                 break  # the end, without asking for what lies behind it
         return start, digest.hexdigest()
+
+    def _chunk(self, file: StoredFile, start: int) -> bytes:
+        try:
+            return read_as_is(self._store, file.key, start, CHUNK_BYTES)
+        except FileNotFoundError as error:
+            raise self._missing(file) from error
+
+    def _missing(self, file: StoredFile) -> MissingFileError:
+        remedy = _REMEDIES.get(file.key.partition("/")[0], "run strata repair, then strata load")
+        return MissingFileError(f"{self._store.describe(file.key)} is missing: {remedy}")
 
     def _other_bytes(self, file: StoredFile, found: str, expected: str) -> IntegrityError:
         return IntegrityError(

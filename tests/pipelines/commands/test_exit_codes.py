@@ -54,6 +54,18 @@ def place(done: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(done, tmp_path / "place"))
 
 
+def test_5_is_a_missing_record_which_repair_makes_again(place: Path) -> None:
+    (record,) = (place / "warehouse" / "records").iterdir()
+    kept = record.read_bytes()
+    record.unlink()
+    for command in (("status",), ("sql", "select 1")):
+        line = told(strata(place, *command), 5)
+        assert line.endswith(f"{record} is missing: run strata repair, which makes it again")
+    assert strata(place, "repair").returncode == 5
+    assert strata(place, "sql", "select 1").returncode == 0
+    assert record.read_bytes() == kept
+
+
 def test_1_is_something_refused(place: Path) -> None:
     settings = Settings(source=str(place / "source"), warehouse="", archive="")
     make_segment(settings, 1, omit=["trades"])

@@ -8,6 +8,8 @@ from decimal import Decimal
 import duckdb
 import pytest
 
+from tests.duckdb15_kit import asked
+from tests.transforms.warehouse_kit import Held
 from transforms.warehouse.catalog_joins import joins_of
 
 _TABLES = """
@@ -116,6 +118,26 @@ def test_an_amount_that_does_not_fit_is_an_error_and_never_rounded(
         con.execute("select strata.amount(1, 19)").fetchall()
     with pytest.raises(duckdb.Error, match="Overflow"):
         con.execute(f"select strata.amount({10**30}::decimal(38,0), 0)").fetchall()
+
+
+@pytest.mark.parametrize("of_15", [False, True], ids=["2.0", "1.5"])
+def test_every_macro_gives_null_for_null_in_any_argument(held: Held, of_15: bool) -> None:
+    calls = [
+        f"{macro}({arguments})"
+        for macro, arguments in (
+            ("utc", "null"),
+            ("utc", "null::timestamptz"),
+            ("strata.moment", "null"),
+            ("strata.amount", "1, null"),
+            ("strata.amount", "1::decimal(38,0), null::integer"),
+            ("strata.amount", "null, 5"),
+            ("strata.amount", "null::decimal(38,0), 19"),
+            ("strata.amount", "null, null"),
+            ("strata.block_at", "null"),
+            ("strata.time_of", "null"),
+        )
+    ]
+    assert asked(held.warehouse.current, calls, of_15=of_15) == [None] * len(calls)
 
 
 def test_each_asset_and_market_is_one_row(con: duckdb.DuckDBPyConnection) -> None:
