@@ -7,16 +7,15 @@ before the announced length: an incomplete file never looks whole.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from api.core.errors import Code
+from api.core.blocks import Blocks, Read
+from api.core.errors import ApiError, Code
 from api.core.logs import log
-from api.core.read_ahead import Blocks
+from api.core.workers import Workers
 from api.http.answers import RawHeaders, refusal
 from api.http.byte_ranges import Selection, select
 from api.http.connection import departure
@@ -27,23 +26,20 @@ _PIECE_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """`size` bytes with a strong, quoted `etag`; `read` yields those from a start to a stop.
-
-    `read` blocks; what it raises is the file's damage.
-    """
+    """`size` bytes with a strong, quoted `etag`; what `read` raises is the file's damage."""
 
     size: int
     etag: str
     content_type: str
-    read: Callable[[int, int], Iterator[bytes]]
+    read: Read
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileSender:
-    """Sends files to clients; reads them on `executor`. A client may stall for `stall_seconds`."""
+    """Sends files to clients; `workers` read them. A client may stall for `stall_seconds`."""
 
-    executor: Executor
+    workers: Workers
     stall_seconds: float
 
     async def send(self, content: FileContent, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +57,7 @@ class FileSender:
         blocks = None
         if selection.stop > selection.start and scope["method"] != "HEAD":
             # The first block before the head: damage found by then still has a status of its own.
-            blocks = Blocks(self.executor, content.read(selection.start, selection.stop))
+            blocks = Blocks(self.workers, content.read, selection.start, selection.stop)
             await blocks.advance()
         head = {"status": selection.status, "headers": [*_headers(content, selection)]}
         await send({"type": "http.response.start", **head})
@@ -85,6 +81,8 @@ class FileSender:
             await send({"type": "http.response.body"})
         except TimeoutError:
             log.warning("a client took nothing for %g seconds", self.stall_seconds)
+        except ApiError:
+            return  # the log says what is away
         finally:
             gone.cancel()
 

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
+from api.core.blocks import Blocks
 from api.core.errors import ApiError, Code
 from api.core.logs import log
-from api.core.read_ahead import Blocks
 from api.core.schema import TRADING_DATA, message_class
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import LIQUIDITY_PROVISION
@@ -66,7 +66,7 @@ class Streams:
         runner = self._service.downloads
         query = self._service.exports.of(request)
         layout, _ = await runner.run(query, call.seconds(runner.seconds))
-        blocks = Blocks(self._service.reading, layout.read())
+        blocks = Blocks(self._service.reading, layout.block, 0, layout.size)
         # The first block before the metadata: damage found by then comes before the file's name.
         await blocks.advance()
         call.add_headers([("content-disposition", f"attachment;filename={layout.name}")])

@@ -94,11 +94,13 @@ class RpcQuestion:
     async def ask(self, channel: grpc.aio.Channel) -> Answer:
         """The code and the messages; a client that is cancelled cancels its call."""
         path, asked, _ = declared(self.method)
+        unary: Any = channel.unary_unary(path)
+        stream: Any = channel.unary_stream(path)
         request = asked(**dict(self.fields)).SerializeToString()
         try:
             if self.messages == 1:
-                return "OK", await channel.unary_unary(path)(request, timeout=60)
-            call = channel.unary_stream(path)(request, timeout=60)
+                return "OK", await unary(request, timeout=60)
+            call = stream(request, timeout=60)
             found = []
             async for message in call:
                 found.append(message)

@@ -46,7 +46,10 @@ _PAGE = "pagination.first=7"
 HTTP = {
     "oracle_data": ["/api/v2/oracle/data", f"/api/v2/oracle/data?oracleSpecId={SPEC}&{_PAGE}"],
     "node_signatures": [f"/api/v2/node/signatures?id={RESOURCE}"],
-    "order_versions": [f"/api/v2/order/versions/{ORDER}", f"/api/v2/order/versions/{ORDER}?{_PAGE}"],
+    "order_versions": [
+        f"/api/v2/order/versions/{ORDER}",
+        f"/api/v2/order/versions/{ORDER}?{_PAGE}",
+    ],
     "withdrawals": ["/api/v2/withdrawals", f"/api/v2/withdrawals?partyId={ALICE}&pretty"],
     "liquidity_provisions": [
         f"/api/v2/liquidity/provisions?{_OF_PARTY}",

@@ -16,7 +16,7 @@ from api.core.workers import Cancellation, Workers
 def workers() -> Iterator[Workers]:
     found = Workers("test", threads=1, queue=1)
     yield found
-    found.close()
+    asyncio.run(found.close())
 
 
 class _Blocked:
