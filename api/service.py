@@ -17,6 +17,7 @@ from api.core.rate_limit import RateLimiter
 from api.core.settings import ServeSettings
 from api.core.slots import Slots
 from api.core.snapshots import Snapshots
+from api.core.unread import Unread
 from api.core.workers import Workers
 from api.queries.export import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
@@ -84,6 +85,7 @@ class Service:
         self.reading = Workers("read", _READING_THREADS, _READING_QUEUE)
         self.compressing = ThreadPoolExecutor(_COMPRESSING_THREADS, "strata-compress")
         self.slots = Slots(limits.streams_per_client)
+        self.unread = Unread(limits.unread_bytes, self.metrics)
         self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
         streams = QueryRunner(self.snapshots, self._streams, self.metrics, limits.export_seconds)
         self.feed = ProvisionFeed(streams, limits.stream_buffer)

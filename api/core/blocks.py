@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from api.core.workers import Workers
 
-_BLOCK_BYTES = 2**20
+BLOCK_BYTES = 2**20
 
 Read = Callable[[int, int], bytes]
 """Reads the bytes from a start to a stop; it blocks, and leaves nothing open."""
 
 
 class Blocks:
-    """Bytes from a start to a stop; `present` is None after their end.
+    """Bytes from a start to a stop.
 
     Each block is a job of its own: who leaves during one, or between two, leaves nothing behind.
     """
@@ -23,12 +23,12 @@ class Blocks:
         self._read = read
         self._next = start
         self._stop = stop
-        self.present: bytes | None = None
 
-    async def advance(self) -> None:
-        """Go on to the next block; what reading it raises passes through."""
-        self.present = None
-        start, stop = self._next, min(self._next + _BLOCK_BYTES, self._stop)
-        if start < stop:
-            self.present = await self._workers.run(lambda _: self._read(start, stop))
-            self._next = stop
+    async def next(self) -> bytes | None:
+        """Read the next block, None after the last; what reading it raises passes through."""
+        start, stop = self._next, min(self._next + BLOCK_BYTES, self._stop)
+        if start >= stop:
+            return None
+        block = await self._workers.run(lambda _: self._read(start, stop))
+        self._next = stop
+        return block

@@ -71,11 +71,9 @@ class Digests:
         gone = asyncio.create_task(departure(receive)())
         blocks = Blocks(workers, self.reader(layout), 0, layout.size)
         try:
-            await blocks.advance()
-            while blocks.present is not None:
+            while await blocks.next() is not None:
                 if gone.done():
                     raise CancelledError
-                await blocks.advance()
         finally:
             gone.cancel()
 
