@@ -55,6 +55,33 @@ def test_a_job_returns_its_result_or_raises_its_own_error(workers: Workers) -> N
     asyncio.run(run())
 
 
+def test_closing_waits_for_a_job_that_was_left_behind() -> None:
+    steps = []
+
+    async def run() -> None:
+        began, go = threading.Event(), threading.Event()
+
+        def job(_: Cancellation) -> None:
+            began.set()
+            go.wait(10)
+            steps.append("the job ended")
+
+        workers = Workers("test", threads=1, queue=1)
+        waiting = asyncio.create_task(workers.run(job))
+        assert await asyncio.to_thread(began.wait, 10)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        closing = asyncio.create_task(workers.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        go.set()
+        await closing
+        steps.append("closed")
+
+    asyncio.run(run())
+    assert steps == ["the job ended", "closed"]
+
+
 def test_a_full_queue_refuses_at_once_and_takes_work_again_later(workers: Workers) -> None:
     async def run() -> None:
         first, second = _Blocked(), _Blocked()
