@@ -29,6 +29,7 @@ from api.http.file_answers import FileSender
 from api.http.limited import Limited
 from api.http.middleware.compression import Compression
 from api.http.middleware.cors import Cors
+from api.http.middleware.delivery import Delivery
 from api.http.middleware.error_pages import ErrorPages
 from api.http.middleware.request_log import RequestLog
 from api.http.middleware.tokens import Tokens
@@ -55,6 +56,11 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
     app = Starlette(
         routes=list(_routes(service)),
         middleware=[
+            Middleware(
+                Delivery,
+                unread=service.unread,
+                stall_seconds=settings.limits.stall_seconds,
+            ),
             Middleware(RequestLog, metrics=service.metrics),
             Middleware(Cors, origins=settings.access.origins),
             Middleware(Compression, executor=service.compressing),
@@ -72,7 +78,7 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
 
 
 def _routes(service: Service) -> Iterator[BaseRoute]:
-    feed = ProvisionStream(service.feed, service.slots, service.settings.limits.stall_seconds)
+    feed = ProvisionStream(service.feed, service.slots)
     stream = Limited("liquidity_provision_stream", feed, service.calls, envelope)
     yield Route("/api/v2/stream/liquidity-provisions", stream)
     yield WebSocketRoute("/api/v2/stream/liquidity-provisions", stream)
@@ -87,7 +93,7 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
         # A path that ends where its parameter should begin asks for the empty text.
         if operation.path.endswith("}"):
             yield operation.path[: operation.path.rindex("{")], call
-    sender = FileSender(service.reading, service.settings.limits.stall_seconds)
+    sender = FileSender(service.reading)
     download = Download(service.downloads, service.exports, sender, service.slots)
     yield "/api/v2/networkhistory/export", Limited("export", download, service.calls, envelope)
     page = Limited(

@@ -17,6 +17,7 @@ from api.core.rate_limit import RateLimiter
 from api.core.settings import ServeSettings
 from api.core.slots import Slots
 from api.core.snapshots import Snapshots
+from api.core.unread import Unread
 from api.core.workers import Workers
 from api.queries.export import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
@@ -29,7 +30,8 @@ from transforms.warehouse.warehouse import Warehouse
 
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
-_READING_THREADS = 8
+# A download has one block read at a time, so that as many wait as there are downloads.
+_READING_THREADS, _READING_QUEUE = 8, 10_000
 _COMPRESSING_THREADS = 2
 # Apart from the queries, so that a flood of these never keeps a generation from the streams.
 _STREAM_THREADS, _STREAM_QUEUE = 2, 10_000
@@ -80,11 +82,13 @@ class Service:
             self.snapshots, self._export_workers, self.metrics, limits.export_seconds
         )
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
-        self.reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")
+        self.reading = Workers("read", _READING_THREADS, _READING_QUEUE)
         self.compressing = ThreadPoolExecutor(_COMPRESSING_THREADS, "strata-compress")
         self.slots = Slots(limits.streams_per_client)
+        self.unread = Unread(limits.unread_bytes, self.metrics)
         self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
-        self.feed = ProvisionFeed(self.snapshots, self._streams, self.metrics, limits.stream_buffer)
+        streams = QueryRunner(self.snapshots, self._streams, self.metrics, limits.export_seconds)
+        self.feed = ProvisionFeed(streams, limits.stream_buffer)
         self.stopping = asyncio.Event()
 
     def _note_damage(self, damage: str) -> None:
@@ -113,8 +117,19 @@ class Service:
             for loop in loops:
                 loop.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
-            for workers in (self.queries, self._export_workers, self.files, self._streams):
-                workers.close()
-            self.reading.shutdown(wait=False, cancel_futures=True)
-            self.compressing.shutdown(wait=False)
+            await self._end_jobs()
             self._closing.close()
+
+    async def _end_jobs(self) -> None:
+        """Wait for the jobs of threads, also those left behind: they use what is closed next."""
+        for workers in (
+            self.queries,
+            self._export_workers,
+            self.files,
+            self.reading,
+            self._streams,
+        ):
+            await workers.close()
+        self.compressing.shutdown(wait=False)
+        # Of `asyncio.to_thread`.
+        await asyncio.get_running_loop().shutdown_default_executor()

@@ -20,8 +20,9 @@ settings.load_profile("strata")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How often processes are killed: a few times in the gate, hundreds of times when asked."""
+    """How long campaigns are: a few tries in the gate, thousands when asked."""
     parser.addoption("--kills", type=int, default=6, help="kills of each test of crashes")
+    parser.addoption("--requests", type=int, default=600, help="of clients of which many leave")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,6 +49,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def kills(request: pytest.FixtureRequest) -> int:
     """How many kills a test of crashes is to survive."""
     count: int = request.config.getoption("--kills")
+    return count
+
+
+@pytest.fixture
+def requests(request: pytest.FixtureRequest) -> int:
+    """How many requests clients send, of whom many leave."""
+    count: int = request.config.getoption("--requests")
     return count
 
 

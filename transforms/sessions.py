@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from threading import Lock, Timer
+from threading import Lock, Timer, get_ident
 from time import monotonic
 from typing import Any
 
@@ -173,17 +173,20 @@ class SessionPool:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Lend a connection of one's own; afterwards it waits, statements prepared, for the next.
+        """Lend a connection to a thread; afterwards it waits, statements prepared, for the next.
 
-        The one returned last is lent first, so that few are warm instead of many lukewarm.
+        The one returned last is lent first, so that few are warm instead of many lukewarm. It is
+        the thread's until that gives it back: any other, which could give back what still works,
+        gets a `RuntimeError`.
         """
         with self._lock:
             session = self._idle.pop() if self._idle else Session(self._con.cursor(), self)
             self._lent += 1
+        session.begin()
         try:
             yield session
         finally:
-            session.reset()
+            session.end()
             with self._lock:
                 self._lent -= 1
                 self._idle.append(session)
@@ -206,7 +209,7 @@ class SessionPool:
 
 
 class Session:
-    """One connection, used by one thread at a time; only `interrupt` may come from another."""
+    """One connection, used by the thread that has it; only `interrupt` may come from another."""
 
     def __init__(self, con: Connection, pool: SessionPool) -> None:
         self._con = con
@@ -216,6 +219,21 @@ class Session:
         self._stopping = Lock()
         self._interrupted = False
         self._again: Timer | None = None
+        self._thread: int | None = None
+
+    def begin(self) -> None:
+        """Belong to this thread."""
+        self._thread = get_ident()
+
+    def end(self) -> None:
+        """Belong to no thread, and be ready for the next."""
+        self._check_thread()
+        with self._stopping:
+            self._thread = None
+            self._interrupted = False
+            if self._again is not None:
+                self._again.cancel()
+                self._again = None
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a statement with `$1`, `$2`, ... bound and return all rows.
@@ -226,24 +244,11 @@ class Session:
         with self._running(sql, values):
             return self._con.fetchall()
 
-    def batches(self, sql: str, values: Sequence[Value], size: int) -> Iterator[list[Row]]:
-        """Run a statement like `rows`, but hand out at most `size` rows at a time."""
-        with self._running(sql, values):
-            while batch := self._con.fetchmany(size):
-                yield batch
-
     def interrupt(self) -> None:
         """Stop what runs, from any thread, and refuse to run more until the session comes back."""
-        self._interrupted = True
-        self._interrupt_again()
-
-    def reset(self) -> None:
-        """Make the session ready for its next user."""
         with self._stopping:
-            self._interrupted = False
-            if self._again is not None:
-                self._again.cancel()
-                self._again = None
+            self._interrupted = self._thread is not None
+        self._interrupt_again()
 
     def _interrupt_again(self) -> None:
         """Until the user is gone: a statement that just begins forgets an interrupt."""
@@ -254,8 +259,13 @@ class Session:
                 self._again.daemon = True
                 self._again.start()
 
+    def _check_thread(self) -> None:
+        if self._thread != get_ident():
+            raise RuntimeError("a session is used, and given back, by the thread that took it")
+
     @contextmanager
     def _running(self, sql: str, values: Sequence[Value]) -> Iterator[None]:
+        self._check_thread()
         files = self._pool.take(_ALIAS.findall(sql))
         try:
             if values:

@@ -35,7 +35,9 @@ class Metrics:
             registry=self._registry,
         )
         self._bytes = self._counter("sent_bytes", "Bytes of answers.")
-        self.refused = self._counter("refused", "Requests that found the queue full.")
+        self.refused = self._counter(
+            "refused", "Requests that found no place: in the queue, or for answers."
+        )
         self.timed_out = self._counter("timed_out", "Requests that hit their time limit.")
         self.limited = self._counter("rate_limited", "Requests beyond a client's rate.")
         self.streams_opened = self._counter("streams_opened", "Streams that began.")

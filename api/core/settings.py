@@ -87,9 +87,10 @@ class Limits:
     wait, each at most `query_seconds` altogether; `export_seconds` is for finding, or rendering,
     the parts of a download. A client may hold `streams_per_client` streams and downloads open;
     `stream_buffer` is what may wait for a slow reader, `stall_seconds` how long one may take
-    nothing at all. `rendered_bytes` bounds the rendered parts that are kept. `stop_seconds` is how
-    long a stop waits for running requests. `memory` is DuckDB's bound for all queries of a process
-    together, in its own notation.
+    nothing at all. `unread_bytes` bounds the memory of what is made and not taken by any client,
+    half of it is for one. `rendered_bytes` bounds the rendered parts that are kept. `stop_seconds`
+    is how long a stop waits for running requests. `memory` is DuckDB's bound for all queries of a
+    process together, in its own notation.
     """
 
     threads: Positive = field(default_factory=_processors)
@@ -99,6 +100,7 @@ class Limits:
     streams_per_client: Positive = 250
     stream_buffer: Positive = 4 * 2**20
     stall_seconds: Amount = 120.0
+    unread_bytes: Positive = 512 * 2**20
     rendered_bytes: Natural = 20 * 2**30
     stop_seconds: Natural = 30
     memory: str = "1GB"

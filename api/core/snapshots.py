@@ -6,7 +6,7 @@ that only the older one needs are let go of when its last request is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,7 +65,7 @@ class Snapshot:
     tables: dict[tuple[str, str], HeldTable] = field(default_factory=dict)
     users: int = 0
     retired: bool = False
-    _built: dict[str, object] = field(default_factory=dict)
+    _built: dict[Hashable, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Snapshot(generation {self.catalog.generation}, {self.users} users)"
@@ -96,7 +96,7 @@ class Snapshot:
         held = self._held(f"state of {table}", table, lambda: self.catalog.states()[-1:])
         return held[0] if held else None
 
-    def once(self, name: str, build: Callable[[Snapshot], _Built]) -> _Built:
+    def once(self, name: Hashable, build: Callable[[Snapshot], _Built]) -> _Built:
         """What `build` makes of this snapshot, kept as long as it: SQL texts, for instance.
 
         A name may not depend on the volumes that a request needs, of which there is no end.
@@ -131,10 +131,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A snapshot and a connection of one's own, for one request.
-
-    One thread at a time; only `interrupt` may be called by others.
-    """
+    """A snapshot and a connection, for one job in a thread; only `interrupt` is for others."""
 
     snapshot: Snapshot
     session: Session
@@ -142,10 +139,6 @@ class Reading:
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a statement; see `Session.rows`."""
         return self.session.rows(sql, values)
-
-    def batches(self, sql: str, values: Sequence[Value], size: int) -> Iterator[list[Row]]:
-        """Run a statement and hand its rows out in batches; see `Session.batches`."""
-        return self.session.batches(sql, values, size)
 
     def interrupt(self) -> None:
         """Stop what runs; it raises `InterruptedQueryError`, as does all that follows."""
@@ -224,7 +217,10 @@ class Snapshots:
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
-        """Hold the newest generation for one request. Raises `UnavailableError` without one."""
+        """Hold the newest generation for one job, which begins and ends on one thread.
+
+        Raises `UnavailableError` without one.
+        """
         with self._lock:
             snapshot = self._current
             if snapshot is None:

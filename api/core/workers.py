@@ -1,5 +1,8 @@
 """Blocking work for an event loop: a few threads, a short queue, a time limit, a way to stop.
 
+A job may be left behind by whoever waited for it. So what it opens it closes, on its thread, before
+it ends; what it returns is plain data, which nobody has to close.
+
 DuckDB and object stores block. Their calls run here, never on the loop; what does not fit into the
 queue is refused at once, so that a flood costs its clients a retry and not a timeout.
 """
@@ -11,6 +14,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from api.core.errors import CancelledError, DeadlineError, UnavailableError
@@ -70,9 +74,10 @@ class Workers:
         """How many jobs run or wait."""
         return self._pending
 
-    def close(self) -> None:
-        """Forget what waits; running jobs end by themselves."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+    async def close(self) -> None:
+        """Forget what waits, and wait for running jobs, also those that nobody else waits for."""
+        shutdown = partial(self._executor.shutdown, cancel_futures=True)
+        await asyncio.to_thread(shutdown)
 
     async def run(
         self,

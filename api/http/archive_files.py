@@ -7,7 +7,6 @@ finds outside of the archive.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from starlette.types import Message, Receive, Scope, Send
@@ -20,7 +19,6 @@ from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store
 
-_READ_BYTES = 1024 * 1024
 _TYPES = {
     "zip": "application/zip",
     "json": "application/json",
@@ -100,13 +98,11 @@ def _guarded(send: Send) -> Send:
 
 
 def _content(store: Store, found: ObjectInfo) -> FileContent:
-    def read(start: int, stop: int) -> Iterator[bytes]:
-        for at in range(start, stop, _READ_BYTES):
-            wanted = min(_READ_BYTES, stop - at)
-            block = store.read(found.key, at, wanted)
-            if len(block) != wanted:
-                raise IntegrityError(f"{store.describe(found.key)} was cut short while served")
-            yield block
+    def read(start: int, stop: int) -> bytes:
+        block = store.read(found.key, start, stop - start)
+        if len(block) != stop - start:
+            raise IntegrityError(f"{store.describe(found.key)} was cut short while served")
+        return block
 
     tag = hashlib.sha256(found.version.encode()).hexdigest()[:32]
     name = found.key.rpartition("/")[2]

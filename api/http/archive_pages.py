@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 from api.core.snapshots import Snapshots
 from api.core.workers import Workers
 from api.http.answers import HTML, PAGE_HEADERS, Answer, method_not_allowed
-from api.http.connection import departure
+from api.http.connection import departure, room_of
 from api.http.pages.html import archive_page
 from api.http.pages.view import view_archive
 from api.http.parameters import Fields, Scalar, read_parameters
@@ -38,6 +38,7 @@ class ArchivePages:
         base = ".." if scope["path"].endswith("/archive/") else "."
         job = partial(self._page, base, block)
         body = await self._workers.run(lambda _: job(), departure=departure(receive))
+        room_of(scope).take(len(body))
         answer = Answer(200, body, HTML, ((b"cache-control", b"no-cache"), *PAGE_HEADERS))
         await answer(scope, receive, send)
 

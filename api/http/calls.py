@@ -16,9 +16,10 @@ from starlette.types import Receive, Scope, Send
 from api.core.errors import ApiError, CancelledError, MalformedParameterError
 from api.core.query_runner import Headers, QueryRunner, block_headers
 from api.core.snapshots import Block, Reading
+from api.core.unread import Room
 from api.core.workers import Cancellation
 from api.http.answers import Answer, RawHeaders, encoded, failure, method_not_allowed
-from api.http.connection import client_key, departure
+from api.http.connection import client_key, departure, room_of
 from api.http.inputs import UnknownMethodError, read_query, read_seconds
 from api.http.request_parameters import QueryPairs
 
@@ -76,13 +77,15 @@ class CallEndpoint(Generic[_Request]):
         except UnknownMethodError:
             return method_not_allowed()
         pretty = any(name == "pretty" for name, _ in pairs)
-        return await self._run(request, seconds, receive, headers, pretty=pretty)
+        room = room_of(scope)
+        return await self._run(request, seconds, receive, room, headers, pretty=pretty)
 
     async def _run(
         self,
         request: _Request,
         seconds: float,
         receive: Receive,
+        room: Room,
         headers: RawHeaders,
         *,
         pretty: bool,
@@ -99,6 +102,7 @@ class CallEndpoint(Generic[_Request]):
 
         try:
             (body, more), newest = await self._runner.run(query, seconds, departure(receive))
+            room.take(len(body))
         except CancelledError:
             raise
         except ApiError as error:

@@ -14,13 +14,12 @@ import re
 import threading
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Iterator
-from concurrent.futures import Executor
 
 from starlette.types import Receive
 
+from api.core.blocks import Blocks, Read
 from api.core.errors import CancelledError
-from api.core.read_ahead import Blocks
+from api.core.workers import Workers
 from api.http.connection import departure
 from exporters.zips.layout import Layout
 
@@ -44,13 +43,25 @@ class Digests:
             self._known.move_to_end(layout.etag)
         return ((b"repr-digest", b"sha-256=:" + b64encode(digest) + b":"),)
 
-    def read(self, layout: Layout, start: int, stop: int) -> Iterator[bytes]:
-        """Yield bytes of an export; who takes all of it makes its hash known."""
-        if (start, stop) != (0, layout.size) or self.header(layout):
-            return layout.read(start, stop)
-        return self._hashed(layout)
+    def reader(self, layout: Layout) -> Read:
+        """What reads an export; who takes all of it, block after block, makes its hash known."""
+        if self.header(layout):
+            return layout.block
+        digest, hashed = hashlib.sha256(), 0
 
-    async def find(self, layout: Layout, executor: Executor, receive: Receive) -> None:
+        def read(start: int, stop: int) -> bytes:
+            nonlocal hashed
+            block = layout.block(start, stop)
+            if start == hashed:
+                digest.update(block)
+                hashed = stop
+                if hashed == layout.size:
+                    self._keep(layout.etag, digest.digest())
+            return block
+
+        return read
+
+    async def find(self, layout: Layout, workers: Workers, receive: Receive) -> None:
         """Make the hash known: the whole ZIP is read in threads, as long as the client waits.
 
         Raises `CancelledError` where it does not, `IntegrityError` where a source is short.
@@ -58,23 +69,17 @@ class Digests:
         if self.header(layout):
             return
         gone = asyncio.create_task(departure(receive)())
-        blocks = Blocks(executor, self._hashed(layout))
+        blocks = Blocks(workers, self.reader(layout), 0, layout.size)
         try:
-            await blocks.advance()
-            while blocks.present is not None:
+            while await blocks.next() is not None:
                 if gone.done():
                     raise CancelledError
-                await blocks.advance()
         finally:
             gone.cancel()
 
-    def _hashed(self, layout: Layout) -> Iterator[bytes]:
-        digest = hashlib.sha256()
-        for block in layout.read():
-            digest.update(block)
-            yield block
+    def _keep(self, etag: str, digest: bytes) -> None:
         with self._lock:
-            self._known[layout.etag] = digest.digest()
+            self._known[etag] = digest
             while len(self._known) > _MOST:
                 self._known.popitem(last=False)
 

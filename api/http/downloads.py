@@ -7,8 +7,6 @@ Its SHA-256 is in the head where it is known (see `api.http.digests`).
 
 from __future__ import annotations
 
-from functools import partial
-
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
@@ -51,7 +49,7 @@ class Download:
                 layout, _ = await self._runner.run(query, self._runner.seconds, departure(receive))
                 asked = Headers(scope=scope).get("want-repr-digest")
                 if scope["method"] == "HEAD" and is_wanted(asked):
-                    await self._digests.find(layout, self._sender.executor, receive)
+                    await self._digests.find(layout, self._sender.workers, receive)
                 await self._sender.send(self._content(layout), scope, receive, send)
         except IntegrityError:
             self._runner.metrics.damaged.inc()
@@ -66,5 +64,5 @@ class Download:
     def _content(self, layout: Layout) -> FileContent:
         named = (b"content-disposition", f"attachment;filename={layout.name}".encode())
         headers = (named, *self._digests.header(layout))
-        read = partial(self._digests.read, layout)
+        read = self._digests.reader(layout)
         return FileContent(layout.size, layout.etag, "application/zip", read, headers)

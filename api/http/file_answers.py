@@ -7,44 +7,35 @@ before the announced length: an incomplete file never looks whole.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from api.core.errors import Code
-from api.core.logs import log
-from api.core.read_ahead import Blocks
+from api.core.blocks import BLOCK_BYTES, Blocks, Read
+from api.core.errors import ApiError, Code
+from api.core.workers import Workers
 from api.http.answers import RawHeaders, refusal
 from api.http.byte_ranges import Selection, select
-from api.http.connection import departure
-
-# A client that takes a piece of this size within the time for a stall is slow, but alive.
-_PIECE_BYTES = 256 * 1024
+from api.http.connection import departure, room_of
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """`size` bytes with a strong, quoted `etag`; `read` yields those from a start to a stop.
-
-    `read` blocks; what it raises is the file's damage.
-    """
+    """`size` bytes with a strong, quoted `etag`; what `read` raises is the file's damage."""
 
     size: int
     etag: str
     content_type: str
-    read: Callable[[int, int], Iterator[bytes]]
+    read: Read
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileSender:
-    """Sends files to clients; reads them on `executor`. A client may stall for `stall_seconds`."""
+    """Sends files to clients; `workers` read them."""
 
-    executor: Executor
-    stall_seconds: float
+    workers: Workers
 
     async def send(self, content: FileContent, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one GET or HEAD request for the file."""
@@ -58,33 +49,33 @@ class FileSender:
             answer = refusal(Code.FAILED_PRECONDITION, "the file is another one by now", 412)
             await answer(scope, receive, send)
             return
-        blocks = None
+        blocks = block = None
         if selection.stop > selection.start and scope["method"] != "HEAD":
             # The first block before the head: damage found by then still has a status of its own.
-            blocks = Blocks(self.executor, content.read(selection.start, selection.stop))
-            await blocks.advance()
+            room_of(scope).take(min(BLOCK_BYTES, selection.stop - selection.start))
+            blocks = Blocks(self.workers, content.read, selection.start, selection.stop)
+            block = await blocks.next()
         head = {"status": selection.status, "headers": [*_headers(content, selection)]}
         await send({"type": "http.response.start", **head})
         if blocks is None:
             await send({"type": "http.response.body"})
         else:
-            await self._send_blocks(blocks, receive, send)
+            await self._send_blocks(block, blocks, receive, send)
 
-    async def _send_blocks(self, blocks: Blocks, receive: Receive, send: Send) -> None:
+    async def _send_blocks(
+        self, block: bytes | None, blocks: Blocks, receive: Receive, send: Send
+    ) -> None:
         gone = asyncio.create_task(departure(receive)())
         # Where this returns early, the server ends the connection before the announced length.
         try:
-            while (block := blocks.present) is not None:
-                for at in range(0, len(block), _PIECE_BYTES):
-                    if gone.done():
-                        return
-                    piece = block[at : at + _PIECE_BYTES]
-                    async with asyncio.timeout(self.stall_seconds):
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
-                await blocks.advance()
+            while block is not None:
+                if gone.done():
+                    return
+                await send({"type": "http.response.body", "body": block, "more_body": True})
+                block = await blocks.next()
             await send({"type": "http.response.body"})
-        except TimeoutError:
-            log.warning("a client took nothing for %g seconds", self.stall_seconds)
+        except ApiError:
+            return  # the log says what is away
         finally:
             gone.cancel()
 

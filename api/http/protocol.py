@@ -75,6 +75,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = True
         self._whole = False
         self._why = Closing.MALFORMED
+        # The request that is answered now; those sent ahead of their time wait in the pipeline.
+        self._present: RequestResponseCycle | None = None
 
     # What happens to the connection
 
@@ -89,9 +91,13 @@ class BoundedHttp(HttpToolsProtocol):
             self._end(why)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget it, and all its requests; uvicorn tells only the newest that the client left."""
         self._registry.gone(self)
+        self.pipeline.clear()
         super().connection_lost(exc)
+        if self._present is not None:
+            self._present.disconnected = True
+            self._present.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, in pieces whose size bounds what is kept of them."""
@@ -146,6 +152,8 @@ class BoundedHttp(HttpToolsProtocol):
             raise _RefusedError
         super().on_headers_complete()
         self._in_head = False
+        # uvicorn stops reading here, and would not see when the client leaves.
+        self.flow.resume_reading()
 
     def on_message_complete(self) -> None:
         """Nothing is missing of the request."""
@@ -155,6 +163,10 @@ class BoundedHttp(HttpToolsProtocol):
             self._registry.works(self)
         else:
             self._rest()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ANN401 - uvicorn's own type is private
+        self._present = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         """Go on with the next request, which may be there already.

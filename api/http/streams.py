@@ -13,10 +13,9 @@ from contextlib import aclosing
 from starlette.types import Message, Receive, Scope, Send
 
 from api.core.errors import ApiError, MalformedParameterError
-from api.core.logs import log
 from api.core.slots import Slots
 from api.http.answers import JSON, envelope, failure, method_not_allowed
-from api.http.connection import client_key, departure
+from api.http.connection import client_key, departure, room_of
 from api.http.query_strings import parse_query
 from api.http.request_parameters import read_observed_provisions
 from api.queries.liquidity import ProvisionFilter
@@ -33,15 +32,16 @@ _HEADERS = (
     (b"x-accel-buffering", b"no"),
 )
 _TRY_AGAIN_LATER = 1013
+# A message or two, and what a connection keeps of them.
+_ROOM_BYTES = 128 * 1024
 
 
 class ProvisionStream:
-    """The endpoint, for both protocols. A reader may stall for `stall_seconds`."""
+    """The endpoint, for both protocols."""
 
-    def __init__(self, feed: ProvisionFeed, slots: Slots, stall_seconds: float) -> None:
+    def __init__(self, feed: ProvisionFeed, slots: Slots) -> None:
         self._feed = feed
         self._slots = slots
-        self._stall_seconds = stall_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader."""
@@ -58,6 +58,7 @@ class ProvisionStream:
             request = _request(scope)
             wanted = ProvisionFilter.of(request)
             with self._slots.taken(client_key(scope)):
+                room_of(scope).take(_ROOM_BYTES)
                 await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
                 # Sent at once: a reader should know that it is connected before anything happens.
                 await send({"type": "http.response.body", "body": b"", "more_body": True})
@@ -76,6 +77,7 @@ class ProvisionStream:
             request = _request(scope)
             wanted = ProvisionFilter.of(request)
             with self._slots.taken(client_key(scope)):
+                room_of(scope).take(_ROOM_BYTES)
                 lines = self._lines(wanted, snapshot=request.snapshot)
                 if not await self._pump(lines, _frame, receive, send):
                     return
@@ -99,12 +101,11 @@ class ProvisionStream:
         receive: Receive,
         send: Send,
     ) -> bool:
-        """Send lines until they end; False where the reader left, or stalled, before."""
+        """Send lines until they end; False where the reader left before."""
 
         async def pump() -> None:
             async for line in lines:
-                async with asyncio.timeout(self._stall_seconds):
-                    await send(message(line))
+                await send(message(line))
 
         sending, gone = asyncio.create_task(pump()), asyncio.create_task(departure(receive)())
         try:
@@ -113,9 +114,6 @@ class ProvisionStream:
                 return False
             await sending
             return True
-        except TimeoutError:
-            log.warning("a reader took nothing for %g seconds", self._stall_seconds)
-            return False
         finally:
             sending.cancel()
             gone.cancel()

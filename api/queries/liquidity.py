@@ -77,23 +77,15 @@ class ProvisionFilter:
         )
 
 
-def current_provisions(reading: Reading, wanted: ProvisionFilter) -> Iterator[list[Record]]:
-    """Of every matching provision the row written last, oldest first, in batches of `BATCH`.
+Place = tuple[int, str]
+"""Where a provision stands among all: the time of the row written last, and its id."""
 
-    Memory is bounded by a batch; the reading is in use until the end.
-    """
-    sql = reading.snapshot.once("current provisions", lambda held: _current_sql(held, "true"))
-    batch: list[Record] = []
-    for rows in reading.batches(sql, (), BATCH) if sql else ():
-        for row in rows:
-            record = liquidity_provision(row)
-            if wanted.matches(record):
-                batch.append(record)
-        while len(batch) >= BATCH:
-            yield batch[:BATCH]
-            batch = batch[BATCH:]
-    if batch:
-        yield batch
+
+def current_provisions(reading: Reading) -> Iterator[tuple[Place, Record]]:
+    """Of every provision the row written last, oldest first, with its place."""
+    sql = _current_sql(reading.snapshot, "true")
+    for row in reading.rows(sql) if sql else ():
+        yield (row[_TIME], row[_ID]), liquidity_provision(row)
 
 
 Known = Mapping[str, SegmentList]

@@ -1,34 +1,33 @@
 """What a reader of the liquidity provision stream gets (spec 4.4; decision 24). No shell here.
 
 First the provisions that are there, then those that each new generation of the catalog changed. A
-generation is asked once for all readers. A provision's newest state is sent at least once; to a
-reader that connects while a generation is changing, perhaps twice. A generation whose changes
-cannot be read is asked again, a few times; then all readers get an error, which ends their streams,
-and the next generation is told as ever.
+generation is asked once for all readers, and nothing is open between two messages: a reader goes on
+in the newest generation where it stood in the one before. A provision's newest state is sent at
+least once; to a reader that connects while a generation is changing, perhaps twice. A generation
+whose changes cannot be read is asked again, a few times; then all readers get an error, which ends
+their streams, and the next generation is told as ever.
 """
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Callable,
-    Iterator,
-    Sequence,
-)
-from contextlib import ExitStack, contextmanager
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from typing import TypeVar
 
 from api.core.broadcast import Mailbox, MissedError, TooSlowError
 from api.core.errors import ApiError, FailedError, Reason, UnavailableError
 from api.core.logs import log
-from api.core.metrics import Metrics
-from api.core.snapshots import Snapshots
-from api.core.workers import Cancellation, Workers
+from api.core.query_runner import Query, QueryRunner
+from api.core.snapshots import Reading, Snapshot
+from api.core.workers import Cancellation
 from api.queries.liquidity import (
     BATCH,
     Known,
+    Place,
     ProvisionFilter,
     changed_provisions,
     current_provisions,
@@ -40,6 +39,10 @@ TOO_SLOW = "the reader is too slow: connect again"
 MISSED = "what changed could not be read: connect again, which begins with what is there"
 BROKEN = "the provisions cannot be read: the server's log says why"
 _ATTEMPTS = 5
+
+_Answer = TypeVar("_Answer")
+BEGIN: Place = (-(2**63), "")
+"""The place before all."""
 
 Encoding = Callable[[Record], bytes]
 """How one shell writes a provision."""
@@ -57,6 +60,36 @@ class EncodedChange:
         matching = (encoded for record, encoded in self.provisions if wanted.matches(record))
         while batch := list(islice(matching, BATCH)):
             yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The current provisions of a generation in one encoding, in order, for all readers of both."""
+
+    places: Sequence[Place]
+    provisions: Sequence[tuple[Record, bytes]]
+
+    @classmethod
+    def of(cls, reading: Reading, encode: Encoding) -> Present:
+        """Read them, once for each generation."""
+
+        def read(_: Snapshot) -> Present:
+            current = [*current_provisions(reading)]
+            provisions = [(record, encode(record)) for _, record in current]
+            return cls([place for place, _ in current], provisions)
+
+        return reading.snapshot.once(("present", encode), read)
+
+    def after(self, place: Place, wanted: ProvisionFilter) -> tuple[list[bytes], Place | None]:
+        """The next message of a reader at a place, and where it is then; None: at the end."""
+        batch: list[bytes] = []
+        for at in range(bisect_right(self.places, place), len(self.places)):
+            record, encoded = self.provisions[at]
+            if wanted.matches(record):
+                batch.append(encoded)
+            if len(batch) == BATCH:
+                return batch, self.places[at]
+        return batch, None
 
 
 class Change:
@@ -78,18 +111,16 @@ class Change:
 class ProvisionFeed:
     """The readers of one process. `buffer` is how many bytes may wait for one of them."""
 
-    def __init__(
-        self, snapshots: Snapshots, workers: Workers, metrics: Metrics, buffer: int
-    ) -> None:
-        self._snapshots = snapshots
-        self._workers = workers
-        self._metrics = metrics
+    def __init__(self, runner: QueryRunner, buffer: int) -> None:
+        self._runner = runner
+        self._snapshots = runner.snapshots
+        self._metrics = runner.metrics
         self._buffer = buffer
         self._readers: dict[Encoding, set[Mailbox[EncodedChange]]] = {}
         self._stopping = False
         self._failures = 0
         self._given_up: int | None = None
-        current = snapshots.current
+        current = self._snapshots.current
         self._known: Known = current.known_segments if current else {}
 
     def stop(self) -> None:
@@ -152,7 +183,7 @@ class ProvisionFeed:
             self._metrics.streams_closed.inc()
 
     async def _tell(self) -> None:
-        change, known = await self._workers.run(self._change)
+        change, known = await self._read(self._change)
         for encode in [*self._readers]:
             encoded = await self._encoded(change, encode)
             for mailbox in self._readers[encode]:
@@ -162,12 +193,12 @@ class ProvisionFeed:
     # A change may have many provisions: not on the event loop, which others wait for.
 
     async def _encoded(self, change: Change, encode: Encoding) -> EncodedChange:
-        return await self._workers.run(lambda _: change.encoded(encode))
+        return await self._runner.workers.run(lambda _: change.encoded(encode))
 
     async def _matching(
         self, change: EncodedChange, wanted: ProvisionFilter
     ) -> Sequence[list[bytes]]:
-        return await self._workers.run(lambda _: [*change.batches(wanted)])
+        return await self._runner.workers.run(lambda _: [*change.batches(wanted)])
 
     def _give_up(self) -> None:
         current = self._snapshots.current
@@ -177,7 +208,7 @@ class ProvisionFeed:
 
     async def _begin_anew(self) -> None:
         """Take the newest generation for known; whoever came before it has missed what it is."""
-        generation, known = await self._workers.run(self._newest)
+        generation, known = await self._read(_newest)
         if generation != self._given_up:
             self._miss()
         self._known, self._given_up = known, None
@@ -186,11 +217,6 @@ class ProvisionFeed:
         for mailboxes in self._readers.values():
             for mailbox in mailboxes:
                 mailbox.miss()
-
-    def _newest(self, _: Cancellation) -> tuple[int, Known]:
-        """The newest generation and its segments."""
-        with self._snapshots.reading() as reading:
-            return reading.snapshot.catalog.generation, reading.snapshot.known_segments
 
     @contextmanager
     def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[EncodedChange]]:
@@ -207,29 +233,31 @@ class ProvisionFeed:
     async def _present(
         self, wanted: ProvisionFilter, encode: Encoding
     ) -> AsyncIterator[list[bytes]]:
-        """Yield the provisions that are there, a batch at a time, all of one generation."""
-
-        def following(batches: Iterator[list[Record]]) -> list[bytes] | None:
-            batch = next(batches, None)
-            return None if batch is None else [encode(record) for record in batch]
-
-        with ExitStack() as held:
-            batches = await self._workers.run(lambda _: self._open(wanted, held))
-            while not self._stopping:
-                batch = await self._workers.run(lambda _: following(batches))
-                if batch is None:
-                    return
+        """Yield the provisions that are there, a message at a time."""
+        place: Place | None = BEGIN
+        while place is not None and not self._stopping:
+            query = partial(_after, place=place, wanted=wanted, encode=encode)
+            batch, place = await self._read(query)
+            if batch:
                 yield batch
 
-    def _open(self, wanted: ProvisionFilter, held: ExitStack) -> Iterator[list[Record]]:
-        reading = held.enter_context(self._snapshots.reading())
-        return current_provisions(reading, wanted)
-
-    def _change(self, cancellation: Cancellation) -> tuple[Change, Known]:
+    def _change(self, reading: Reading, _: Cancellation) -> tuple[Change, Known]:
         """What changed since what is known, and what is known with it."""
-        with (
-            self._snapshots.reading() as reading,
-            cancellation.interrupting(reading.interrupt),
-        ):
-            change = Change(changed_provisions(reading, self._known))
-            return change, reading.snapshot.known_segments
+        known = reading.snapshot.known_segments
+        return Change(changed_provisions(reading, self._known)), known
+
+    async def _read(self, query: Query[_Answer]) -> _Answer:
+        answer, _ = await self._runner.run(query, self._runner.seconds)
+        return answer
+
+
+def _newest(reading: Reading, _: Cancellation) -> tuple[int, Known]:
+    """The newest generation and its segments."""
+    return reading.snapshot.catalog.generation, reading.snapshot.known_segments
+
+
+def _after(
+    reading: Reading, _: Cancellation, *, place: Place, wanted: ProvisionFilter, encode: Encoding
+) -> tuple[list[bytes], Place | None]:
+    """The next message of a reader at a place; see `Present.after`."""
+    return Present.of(reading, encode).after(place, wanted)

@@ -14,6 +14,7 @@ from api.core.errors import ApiError, Code
 from api.core.logs import access_log, request_id
 from api.core.metrics import Metrics
 from api.core.rate_limit import network_key
+from api.core.unread import Room, Unread
 from api.rpc.callers import Callers
 from api.rpc.statuses import shown, status_code, trailers
 
@@ -25,7 +26,7 @@ _ID = "x-request-id"
 class Call:
     """A call of the method at `path`, from its begin to its end."""
 
-    def __init__(self, context: Context, path: str, callers: Callers) -> None:
+    def __init__(self, context: Context, path: str, callers: Callers, unread: Unread) -> None:
         sent = context.invocation_metadata() or ()
         self._given = {name: value for name, value in sent if isinstance(value, str)}
         self._context = context
@@ -37,6 +38,12 @@ class Call:
         self.id = request_id(self.given(_ID))
         self._address = callers.address(context.peer() or "", self.given("x-forwarded-for"))
         self._headers = [(_ID, self.id)]
+        self._room = Room(unread, self.client)
+        context.add_done_callback(self._end)  # type: ignore[arg-type]  # it is no protocol there
+
+    def _end(self, _context: Context) -> None:
+        """The client has taken everything, or left."""
+        self._room.close()
 
     def given(self, name: str) -> str:
         """The metadata of a name that the client sent, else nothing."""
@@ -62,14 +69,20 @@ class Call:
         with _as_cancelled():
             await self._context.send_initial_metadata(tuple(self._headers))
 
+    def take_room(self, message: bytes) -> None:
+        """Take room for a message. Raises what refuses it; see `api.core.unread`."""
+        self._room.take(len(message))
+
     async def send(self, message: bytes) -> None:
         """Send one message of several; returns when the client can take more."""
+        self.take_room(message)
         with _as_cancelled():
             await self._context.write(message)
         self._sent += len(message)
 
     def count(self, message: bytes) -> bytes:
-        """Count the only message of a call."""
+        """Count the only message of a call, for which there has to be room."""
+        self.take_room(message)
         self._sent += len(message)
         return message
 

@@ -14,6 +14,7 @@ from api.core.keyring import NEEDED, Keyring, bearer_token
 from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.settings import ServeSettings
+from api.core.unread import Unread
 from api.rpc.call import Call, Context
 from api.rpc.callers import Callers
 
@@ -47,21 +48,22 @@ class UnknownMethodError(ApiError):
 class Handlers:
     """Makes handlers of what answers calls; messages pass as they are, in bytes."""
 
-    def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
+    def __init__(self, settings: ServeSettings, metrics: Metrics, unread: Unread) -> None:
         self._keyring = Keyring(settings.access.tokens)
         self._callers = Callers(settings.listen.proxies)
         self._metrics = metrics
+        self._unread = unread
 
     def unary(self, name: str, path: str, answer: Unary, *, public: bool = False) -> Handler:
         """A handler of calls that get one message; `public` ones need no token."""
 
         async def handle(request: bytes, context: Context) -> bytes:
-            call = Call(context, path, self._callers)
+            call = Call(context, path, self._callers, self._unread)
 
             async def work() -> bytes:
-                body = await answer(request, call)
+                body = call.count(await answer(request, call))
                 await call.send_headers()
-                return call.count(body)
+                return body
 
             return await self._attend(name, call, work, public=public)
 
@@ -73,7 +75,7 @@ class Handlers:
         """A handler of calls that get many messages; `public` ones need no token."""
 
         async def handle(request: bytes, context: Context) -> None:
-            call = Call(context, path, self._callers)
+            call = Call(context, path, self._callers, self._unread)
             await self._attend(name, call, lambda: answer(request, call), public=public)
 
         return grpc.unary_stream_rpc_method_handler(handle)
@@ -84,7 +86,7 @@ class Handlers:
         """A handler of calls where both sides send many messages."""
 
         async def handle(requests: AsyncIterator[bytes], context: Context) -> None:
-            call = Call(context, path, self._callers)
+            call = Call(context, path, self._callers, self._unread)
             await self._attend(name, call, lambda: answer(requests, call))
 
         return grpc.stream_stream_rpc_method_handler(handle)

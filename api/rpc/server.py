@@ -55,7 +55,7 @@ class Methods(grpc.GenericRpcHandler):
     """Every method with its handler."""
 
     def __init__(self, service: Service) -> None:
-        self._handlers = Handlers(service.settings, service.metrics)
+        self._handlers = Handlers(service.settings, service.metrics, service.unread)
         self._by_path = dict(self._all(service))
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler:

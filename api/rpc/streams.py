@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
+from api.core.blocks import Blocks
 from api.core.errors import ApiError, Code
 from api.core.logs import log
-from api.core.read_ahead import Blocks
 from api.core.schema import TRADING_DATA, message_class
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import LIQUIDITY_PROVISION
@@ -27,6 +27,7 @@ from transforms.errors import IntegrityError
 EXPORT = f"/{TRADING_DATA}/ExportNetworkHistory"
 OBSERVE = f"/{TRADING_DATA}/ObserveLiquidityProvisions"
 _SNAPSHOT = "x-snapshot"
+_ZIP = "application/zip"
 
 _EXPORT_REQUEST = message_class("datanode.api.v2.ExportNetworkHistoryRequest")
 _BODY = message_class("google.api.HttpBody")
@@ -66,15 +67,15 @@ class Streams:
         runner = self._service.downloads
         query = self._service.exports.of(request)
         layout, _ = await runner.run(query, call.seconds(runner.seconds))
-        blocks = Blocks(self._service.reading, layout.read())
-        # The first block before the metadata: damage found by then comes before the file's name.
-        await blocks.advance()
+        blocks = Blocks(self._service.reading, layout.block, 0, layout.size)
+        # The first block before the metadata: what is wrong by then comes before the file's name.
+        message = _body(await blocks.next())
+        call.take_room(message)
         call.add_headers([("content-disposition", f"attachment;filename={layout.name}")])
         await call.send_headers()
-        while blocks.present is not None:
-            arguments = {"content_type": "application/zip", "data": blocks.present}
-            await self._send(call, encoded(_BODY, arguments))
-            await blocks.advance()
+        while message:
+            await self._send(call, message)
+            message = _body(await blocks.next())
 
     async def observe(self, data: bytes, call: Call) -> None:
         """Send the provisions that are there, then those that change (spec 4.4; decision 24)."""
@@ -119,6 +120,11 @@ class Streams:
             log.warning("a client took nothing for %g seconds", self._stall_seconds)
             taken = f"nothing was taken for {self._stall_seconds:g} seconds"
             raise StalledError(f"{taken}: connect again") from None
+
+
+def _body(block: bytes | None) -> bytes:
+    """The message of a block; nothing at the end."""
+    return b"" if block is None else encoded(_BODY, {"content_type": _ZIP, "data": block})
 
 
 def _observed(record: Record) -> bytes:

@@ -110,6 +110,10 @@ class Layout:
             )
         return in_blocks(self._pieces(start, stop), _BLOCK_BYTES)
 
+    def block(self, start: int, stop: int) -> bytes:
+        """The bytes from `start` up to, not including, `stop` at once; see `read`."""
+        return b"".join(self.read(start, stop))
+
     def _pieces(self, start: int, stop: int) -> Iterator[bytes]:
         at = bisect_right(self._starts, start) - 1
         for chunk, begin in zip(self.chunks[at:], self._starts[at:], strict=False):

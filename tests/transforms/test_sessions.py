@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 
 import duckdb
@@ -133,12 +133,8 @@ def test_a_file_is_attached_when_a_statement_names_it(pool: SessionPool, tmp_pat
         asked = f"select n from {two}.numbers where n = $1"
         assert session.rows(asked, [1]) == [(1,)]
         assert pool.attached == before + 1
-        batches = session.batches(f"from {three}.numbers union all from {two}.numbers", [], 1)
-        assert next(batches) == [(2,)]
-        pool.rest(idle_seconds=0)
-        assert pool.attached == 2  # those of the statement that runs
-        assert next(batches) == [(1,)]
-        assert next(batches, None) is None
+        assert session.rows(f"from {three}.numbers union all from {two}.numbers") == [(2,), (1,)]
+        assert pool.attached == before + 2
         pool.rest(idle_seconds=0)
         assert pool.attached == 0
         # What was prepared goes on with a file that comes back.
@@ -166,11 +162,31 @@ def test_a_file_that_was_removed_is_attached_all_the_same(
         pool.release(path)
 
 
-def test_rows_come_in_batches(session: Session) -> None:
-    batches = list(session.batches("select range from range($1)", [7], 3))
-    assert [len(batch) for batch in batches] == [3, 3, 1]
-    assert [row for batch in batches for row in batch] == [(n,) for n in range(7)]
-    assert list(session.batches("select 1 where false", [], 3)) == []
+def test_a_session_is_its_threads_until_that_gives_it_back(pool: SessionPool) -> None:
+    lent = pool.session()
+    with ThreadPoolExecutor(1) as thread:
+        session = thread.submit(lent.__enter__).result()
+        with pytest.raises(RuntimeError, match="by the thread that took it"):
+            session.rows("select 1")
+        with pytest.raises(RuntimeError, match="by the thread that took it"):
+            session.end()
+        with pool.session() as other:
+            assert other is not session
+        assert thread.submit(session.rows, "select 1").result() == [(1,)]
+        thread.submit(lent.__exit__, None, None, None).result()
+    with pool.session() as again:
+        assert again is session
+
+
+def test_a_session_that_was_given_back_is_nobodys(pool: SessionPool) -> None:
+    with pool.session() as session:
+        pass
+    with pytest.raises(RuntimeError, match="by the thread that took it"):
+        session.rows("select 1")
+    session.interrupt()  # of a user who is gone
+    with pool.session() as again:
+        assert again is session
+        assert again.rows("select 1") == [(1,)]
 
 
 def test_an_interrupt_at_any_moment_ends_what_is_just_beginning(pool: SessionPool) -> None:
@@ -185,12 +201,19 @@ def test_an_interrupt_at_any_moment_ends_what_is_just_beginning(pool: SessionPoo
 
 
 def test_an_interrupt_ends_what_runs_and_what_would_follow(pool: SessionPool) -> None:
-    with pool.session() as session, ThreadPoolExecutor(1) as thread:
-        slow = thread.submit(session.rows, _SLOW)
-        while not slow.done():
+    over = Event()
+
+    def interrupt(session: Session) -> None:
+        while not over.is_set():
             session.interrupt()
-        with pytest.raises(InterruptedQueryError):
-            slow.result()
+
+    with pool.session() as session, ThreadPoolExecutor(1) as thread:
+        thread.submit(interrupt, session)
+        try:
+            with pytest.raises(InterruptedQueryError):
+                session.rows(_SLOW)
+        finally:
+            over.set()
         with pytest.raises(InterruptedQueryError):
             session.rows("select 1")
     with pool.session() as again:
@@ -220,5 +243,5 @@ def test_a_closed_pool_lets_its_readers_finish(tmp_path: Path) -> None:
         pool.close()
         assert session.rows(f"select n from {alias}.numbers") == [(1,)]
         pool.release(path)
-    with pytest.raises(duckdb.ConnectionException):
-        session.rows("select 1")
+    with pytest.raises(duckdb.ConnectionException), pool.session() as late:
+        late.rows("select 1")

@@ -16,7 +16,7 @@ from api.core.workers import Cancellation, Workers
 def workers() -> Iterator[Workers]:
     found = Workers("test", threads=1, queue=1)
     yield found
-    found.close()
+    asyncio.run(found.close())
 
 
 class _Blocked:
@@ -53,6 +53,33 @@ def test_a_job_returns_its_result_or_raises_its_own_error(workers: Workers) -> N
             await workers.run(lambda _: dict[str, int]()["x"], seconds=5, departure=_stays)
 
     asyncio.run(run())
+
+
+def test_closing_waits_for_a_job_that_was_left_behind() -> None:
+    steps = []
+
+    async def run() -> None:
+        began, go = threading.Event(), threading.Event()
+
+        def job(_: Cancellation) -> None:
+            began.set()
+            go.wait(10)
+            steps.append("the job ended")
+
+        workers = Workers("test", threads=1, queue=1)
+        waiting = asyncio.create_task(workers.run(job))
+        assert await asyncio.to_thread(began.wait, 10)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        closing = asyncio.create_task(workers.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        go.set()
+        await closing
+        steps.append("closed")
+
+    asyncio.run(run())
+    assert steps == ["the job ended", "closed"]
 
 
 def test_a_full_queue_refuses_at_once_and_takes_work_again_later(workers: Workers) -> None:

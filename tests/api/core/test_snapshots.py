@@ -11,7 +11,7 @@ import pytest
 
 from api.core.errors import FailedError, UnavailableError
 from api.core.snapshots import Reading, Snapshots
-from api.queries.liquidity import ProvisionFilter, changed_provisions, current_provisions
+from api.queries.liquidity import changed_provisions, current_provisions
 from api.queries.network import info, segments_page, vega_time
 from api.queries.orders import list_order_versions
 from api.queries.requests import ListOrderVersions, ListSegments
@@ -174,11 +174,18 @@ def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
     load(chain_folder(tmp_path / "source", 0), root)
     with Snapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as reading, ThreadPoolExecutor(1) as thread:
-            slow = thread.submit(reading.rows, _SLOW)
-            while not slow.done():
-                reading.interrupt()
-            with pytest.raises(InterruptedQueryError):
-                slow.result()
+            over = threading.Event()
+
+            def interrupt() -> None:
+                while not over.is_set():
+                    reading.interrupt()
+
+            thread.submit(interrupt)
+            try:
+                with pytest.raises(InterruptedQueryError):
+                    reading.rows(_SLOW)
+            finally:
+                over.set()
             with pytest.raises(InterruptedQueryError, match="before it began"):
                 reading.rows("select 1")
         with snapshots.reading() as reading:
@@ -234,7 +241,7 @@ def test_a_segment_that_lacks_a_key_is_loaded_and_answered_around(tmp_path: Path
             assert page(reading, "/api/v2/withdrawals")[0] == []
             assert page(reading, f"/api/v2/liquidity/provisions?partyId={ORDER}")[0] == []
             assert ask(reading, f"/api/v2/withdrawal/{ORDER}")[0] == 404
-            assert list(current_provisions(reading, ProvisionFilter())) == []
+            assert list(current_provisions(reading)) == []
             assert changed_provisions(reading, {}) == []
             assert page(reading, "/api/v2/oracle/data")[0] == []
             assert page(reading, f"/api/v2/node/signatures?id={ORDER}")[0] == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,14 @@ import pytest
 from api.core.errors import InvalidArgumentError
 from api.core.snapshots import Snapshots
 from api.queries import liquidity
-from api.queries.liquidity import ProvisionFilter, changed_provisions, current_provisions
-from api.queries.provision_feed import Change
+from api.queries.liquidity import (
+    Place,
+    ProvisionFilter,
+    changed_provisions,
+    current_provisions,
+)
+from api.queries.pagination import Record
+from api.queries.provision_feed import BEGIN, Change, Present
 from api.queries.requests import ObserveLiquidityProvisions
 from tests.api.answers_kit import Json, ask, load, page
 from tests.api.chain_kit import (
@@ -85,11 +91,8 @@ def test_what_is_no_id_is_refused() -> None:
 
 
 def _current(wanted: ProvisionFilter) -> list[tuple[str, str]]:
-    return [
-        (record[0][:2], record[10])
-        for batch in current_provisions(small_chain(), wanted)
-        for record in batch
-    ]
+    present = current_provisions(small_chain())
+    return [(record[0][:2], record[10]) for _, record in present if wanted.matches(record)]
 
 
 def test_current_is_the_last_row_of_each_provision_also_from_before_the_first_segment() -> None:
@@ -157,6 +160,45 @@ def test_a_newer_state_after_a_gap_is_sent_and_an_older_one_is_not(tmp_path: Pat
     ]
 
 
+def _encoded(record: Record) -> bytes:
+    return f"{record[0]} {record[10]}".encode()
+
+
+def _messages(present: Present, wanted: ProvisionFilter = _ANY) -> list[list[bytes]]:
+    place: Place | None = BEGIN
+    messages = []
+    while place is not None:
+        message, place = present.after(place, wanted)
+        messages += [message] if message else []
+    return messages
+
+
+def test_a_reader_goes_on_in_a_newer_generation_and_misses_nothing(tmp_path: Path) -> None:
+    def load_segment(first: int, status: str, numbers: Iterable[int]) -> None:
+        rows = [provision_row(f"{n:064x}", ALICE, MARKET, first + 1, status) for n in numbers]
+        tables = {"liquidity_provisions": table_rows("liquidity_provisions", *rows)}
+        source = tmp_path / "source"
+        build_segment(source, first=first, last=first + 9, tables=tables, omit=STATE_TABLES)
+        load(source, tmp_path / "warehouse")
+
+    load_segment(1, "PENDING", range(120))
+    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
+        with snapshots.reading() as reading:
+            message, place = Present.of(reading, _encoded).after(BEGIN, _ANY)
+        assert place is not None
+        load_segment(11, "ACTIVE", (7, 110, 300))  # one of them was sent before
+        snapshots.refresh()
+        with snapshots.reading() as reading:
+            present = Present.of(reading, _encoded)
+        while place is not None:
+            more, place = present.after(place, _ANY)
+            message += more
+        newest = [one for batch in _messages(present) for one in batch]
+        assert message[50:] == newest[49:]  # those that stand there were not sent yet
+        assert {*message} - {*newest} == {f"{7:064x} STATUS_PENDING".encode()}
+        assert {*newest} <= {*message}
+
+
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
     """120 provisions of one block, every other one of another market."""
@@ -184,13 +226,11 @@ def test_batches_hold_at_most_fifty(
     many: Snapshots, wanted: ProvisionFilter, sizes: list[int]
 ) -> None:
     with many.reading() as reading:
-        batches = list(current_provisions(reading, wanted))
+        batches = _messages(Present.of(reading, _encoded), wanted)
         every = changed_provisions(reading, {})
-    changed = [record for record in every if wanted.matches(record)]
-    change = Change(every).encoded(lambda record: repr(record).encode())
+    change = Change(every).encoded(_encoded)
     assert [len(batch) for batch in batches] == sizes
-    assert [len(batch) for batch in change.batches(wanted)] == sizes
-    assert [record for batch in batches for record in batch] == changed
+    assert batches == [*change.batches(wanted)]
     assert liquidity.BATCH == 50
 
 
