@@ -77,7 +77,11 @@ class Service:
             self.snapshots, self.queries, self.metrics, limits.query_seconds, limiter
         )
         self.downloads = QueryRunner(
-            self.snapshots, self._export_workers, self.metrics, limits.export_seconds
+            self.snapshots,
+            self._export_workers,
+            self.metrics,
+            limits.export_seconds,
+            needs_rows=False,
         )
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
         self.reading = ThreadPoolExecutor(_READING_THREADS, "strata-read")

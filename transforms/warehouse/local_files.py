@@ -88,7 +88,7 @@ class LocalFiles:
         """Make all of `files` local and keep them so until the block ends or the process dies.
 
         Those of a bucket that lack here, or have another size, are downloaded. `recheck` also
-        hashes the copies that are here and replaces damaged ones. `progress` is told bytes as they
+        hashes what is here, and replaces damaged copies. `progress` is told bytes as they
         become local, never by two threads at once; they add up to the size of all files.
 
         Raises `FileNotFoundError` where the store lacks one, `IntegrityError` where it holds other
@@ -98,7 +98,7 @@ class LocalFiles:
         wanted = list(dict.fromkeys(files))
         if not self._copies:
             for file in wanted:
-                self._check_own(file)
+                self._check_own(file, recheck=recheck)
                 progress(file.size)
             yield
             return
@@ -150,8 +150,8 @@ class LocalFiles:
                 freed += size
         return freed
 
-    def _check_own(self, file: StoredFile) -> None:
-        """Hold a folder's own file against its size, which costs nothing."""
+    def _check_own(self, file: StoredFile, *, recheck: bool) -> None:
+        """Compare a folder's own file with its size, which costs nothing, or with its hash."""
         try:
             size = self.path(file).stat().st_size
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -162,6 +162,11 @@ class LocalFiles:
             raise IntegrityError(
                 f"{self._store.describe(file.key)} has {size} bytes and the warehouse's log names "
                 f"{file.size}: it is damaged, run strata repair and load its segments again"
+            )
+        if recheck and content_sha256(self.path(file)) != file.sha256:
+            raise IntegrityError(
+                f"{self._store.describe(file.key)} does not hash to {file.sha256}: it is damaged, "
+                "run strata repair and load its segments again"
             )
 
     def _is_here(self, file: StoredFile, *, recheck: bool) -> bool:
