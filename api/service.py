@@ -107,7 +107,7 @@ class Service:
         """Keep up with the warehouse for the length of a block, then close everything."""
         loops = [
             asyncio.create_task(self.health.follow_generations(self.feed.notify)),
-            asyncio.create_task(self.health.follow_source()),
+            asyncio.create_task(self.health.follow_places()),
             asyncio.create_task(self.connections.watch()),
         ]
         try:

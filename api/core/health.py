@@ -1,14 +1,14 @@
 """The health of a server: the generation it serves, and how far the source is ahead of it.
 
-Two loops keep it true: one goes over to new generations within a second or so, one looks at the
-source now and then. What fails in either is logged and tried again.
+Two loops keep it true: one goes over to new generations within a second or so, one looks now and
+then at the source, and whether all files of the warehouse are there. What fails in either is logged
+and tried again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from time import monotonic
 from typing import Any, TypeVar
 
 from api.core.logs import log
@@ -79,28 +79,29 @@ class Health:
     async def follow_generations(self, changed: Callable[[], Awaitable[bool]]) -> None:
         """Go over to every new generation, awaiting `changed` after each until it succeeds."""
         told = True
-        looked = monotonic()
         while True:
             self._count()
             await asyncio.sleep(self._limits.poll_seconds)
-            look = monotonic() - looked >= self._limits.lag_seconds
-            looked = monotonic() if look else looked
-            refreshed = asyncio.to_thread(self._snapshots.refresh, look=look)
+            refreshed = asyncio.to_thread(self._snapshots.refresh)
             if await self._attempt("opening the newest generation", refreshed):
                 told = False
             if not told:
                 told = bool(await self._attempt("notifying the streams' readers", changed()))
 
-    async def follow_source(self) -> None:
-        """Count, now and then, the blocks of the source that are not loaded."""
-        while self._source:
+    async def follow_places(self) -> None:
+        """Look, now and then, for the warehouse's files and for what the source has beyond it."""
+        while True:
             behind = await self._attempt("looking at the source", asyncio.to_thread(self._survey))
             self._behind = behind
             if behind is not None:
                 self._metrics.behind.set(behind)
             await asyncio.sleep(self._limits.lag_seconds)
 
-    def _survey(self) -> int:
+    def _survey(self) -> int | None:
+        """How far the warehouse is behind; None where that is not known."""
+        self._snapshots.look()
+        if not self._source or self._snapshots.damage is not None:
+            return None
         return self._warehouse.survey(Source(open_store(self._source))).blocks_behind
 
     def _count(self) -> None:

@@ -88,6 +88,10 @@ class Snapshot:
         """The segments of each volume, by its key; none where their records are lost."""
         return self.held or {}
 
+    def is_of(self, catalog: Catalog | None) -> bool:
+        """Whether it is this generation."""
+        return catalog is not None and catalog.document.commit == self.catalog.document.commit
+
     def history(self, table: str) -> Sequence[HeldTable]:
         """The table in every file of history that has it, ascending by block."""
         return self._held(f"history of {table}", table, self.catalog.history)
@@ -228,31 +232,46 @@ class Snapshots:
         """What of the newest generation is lost or damaged, so that no rows are served."""
         return self._damage
 
-    def refresh(self, *, look: bool = False) -> bool:
+    def refresh(self) -> bool:
         """Go over to a newer generation if there is one: say so.
 
-        Cheap when there is nothing new, so that it can be called every second; `look` also looks
-        for all files of the present one. Raises `IntegrityError` while something is lost or
-        damaged. What else it raises leaves the present generation in use.
+        Cheap when there is nothing new, so that it can be called every second. Raises
+        `IntegrityError` while something is lost or damaged. What else it raises leaves the present
+        generation in use.
         """
         with self._refreshing:
             self._pool.rest()
             try:
-                return self._follow(look=look)
+                return self._follow()
             except IntegrityError as error:
                 self._damage = self._lost.damage(error)
                 raise
 
-    def _follow(self, *, look: bool) -> bool:
+    def look(self) -> None:
+        """Refuse requests for rows, and be refreshed, where files of the present generation lack.
+
+        This lists the warehouse's folders.
+        """
+        with self._refreshing:
+            current = self._current
+            if self._damage is not None or current is None:
+                return
+            try:
+                if current.is_of(self._newest_catalog()) and (
+                    lost := self._lost.of(current.catalog)
+                ):
+                    raise self._lost.error(lost)
+            except IntegrityError as error:
+                self._damage = self._lost.damage(error)
+
+    def _follow(self) -> bool:
         current = self._current
         newest = self._newest_catalog()
         if newest is None:
             self._damage = None
             return False
-        is_present = (
-            current is not None and current.catalog.document.commit == newest.document.commit
-        )
-        if is_present and not look and self._damage is None:
+        is_present = current is not None and current.is_of(newest)
+        if is_present and self._damage is None:
             return False
         lost = self._losses(newest)
         if current is None or not is_present or current.lost != lost or (self._damage and not lost):
