@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from time import monotonic
@@ -15,12 +17,18 @@ import httpx2
 import pytest
 
 from exporters.settings import Locations
+from exporters.zips.staging import PartStage
 from pipelines.cli import main
 from tests.api.chain_kit import chain_folder
 from tests.api.rpc.kit import FailedCallError, client_of, messages
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
+from tests.s3_kit import BucketServer, bucket_server
 from transforms.blocks import BlockRange
+from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse import Warehouse
 
 _ROWS = "/api/v2/withdrawals"
 _ORDERS = "/api/v2/oracle/data"
@@ -134,7 +142,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Site:
 @pytest.fixture
 def site(built: Site, tmp_path: Path) -> Site:
     """A copy to be harmed, of which nothing was served before."""
-    return built.copied(tmp_path / "site")
+    site = built.copied(tmp_path / "site")
+    shutil.rmtree(site.warehouse.cache / "lookups", ignore_errors=True)
+    return site
 
 
 @pytest.fixture(scope="module")
@@ -186,3 +196,93 @@ def test_lost_data_is_said_and_nothing_less_is_served_until_the_remedy_was_follo
     (line,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
     assert str(bad) in line.getMessage()
     assert line.exc_info is None
+
+
+@pytest.fixture(scope="module")
+def bucket(
+    built: Site, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[BucketServer, Locations]]:
+    """The site with its warehouse in a bucket, which is whole again after each test."""
+    folder = tmp_path_factory.mktemp("bucket")
+    with bucket_server() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", server.url)
+        patch.setenv("AWS_REGION", "us-east-1")
+        place = f"s3://{server.bucket()}/w"
+        locations = replace(built.locations, warehouse=place, cache=folder / "first")
+        warehouse = _warehouse(locations)
+        source = Source(FolderStore(built.source_folder))
+        warehouse.load(source, warehouse.survey(source).pending, PartStage(folder / "parts"))
+        yield server, locations
+
+
+@pytest.fixture
+def place(bucket: tuple[BucketServer, Locations], tmp_path: Path) -> tuple[BucketServer, Locations]:
+    """The same, with a cache that has every file."""
+    server, locations = bucket
+    locations = replace(locations, cache=tmp_path / "cache")
+    with _warehouse(locations).views():
+        return server, locations
+
+
+def _warehouse(locations: Locations) -> Warehouse:
+    options = locations.store_options
+    return open_warehouse(locations.warehouse, locations.cache, options=options)
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+@pytest.mark.parametrize("harm", [Path.unlink, _cut, _flip])
+def test_a_copy_of_a_buckets_file_is_fetched_anew(
+    place: tuple[BucketServer, Locations], answers: tuple[Any, bytes], harm: Harm, when: str
+) -> None:
+    _, locations = place
+    assert locations.cache
+    shutil.rmtree(locations.cache / "lookups", ignore_errors=True)
+    copy = _file_of(locations.cache, "volumes")
+    data = copy.read_bytes()
+    if when == "before":
+        harm(copy)
+    with _serving(locations) as (_, client):
+        _wait(client)
+        if when == "while":
+            harm(copy)
+        until = monotonic() + _SECONDS
+        while (found := client.get(_ROWS)).status_code != 200:
+            assert found.status_code == 503
+            assert monotonic() < until
+        assert (_rows(client), client.get(_PUBLISHED).content) == answers
+        _wait(client)
+    assert when == "while" or copy.read_bytes() == data
+
+
+@pytest.mark.parametrize("harm", ["gone", "gone while serving", "damaged"])
+def test_an_object_that_is_lost_in_a_bucket_is_said_though_this_machine_has_a_copy(
+    place: tuple[BucketServer, Locations],
+    answers: tuple[Any, bytes],
+    harm: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server, locations = place
+    assert locations.cache
+    copy = _file_of(locations.cache, "volumes")
+    name = locations.warehouse.removeprefix("s3://").removesuffix("/w")
+    key = f"w/volumes/{copy.name}"
+    if harm == "gone":
+        server.client.delete_object(Bucket=name, Key=key)
+    elif harm == "damaged":
+        _flip(copy)
+        server.client.put_object(Bucket=name, Key=key, Body=copy.read_bytes())
+        copy.unlink()
+    with _serving(locations) as (served, client):
+        if harm == "gone while serving":
+            _wait(client)
+            server.client.delete_object(Bucket=name, Key=key)
+        reason = _reason(client)
+        assert f"volumes/{copy.name}" in reason
+        _refuses(served, client, reason)
+        assert client.get(_PUBLISHED).content == answers[1]
+        _follow(reason, locations, monkeypatch)
+        _wait(client)
+        assert (_rows(client), client.get(_PUBLISHED).content) == answers
+    (line,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert key in line.getMessage()
