@@ -79,7 +79,11 @@ class Service:
             self.snapshots, self.queries, self.metrics, limits.query_seconds, limiter
         )
         self.downloads = QueryRunner(
-            self.snapshots, self._export_workers, self.metrics, limits.export_seconds
+            self.snapshots,
+            self._export_workers,
+            self.metrics,
+            limits.export_seconds,
+            needs_rows=False,
         )
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
         self.reading = Workers("read", _READING_THREADS, _READING_QUEUE)
@@ -107,7 +111,7 @@ class Service:
         """Keep up with the warehouse for the length of a block, then close everything."""
         loops = [
             asyncio.create_task(self.health.follow_generations(self.feed.notify)),
-            asyncio.create_task(self.health.follow_source()),
+            asyncio.create_task(self.health.follow_places()),
             asyncio.create_task(self.connections.watch()),
         ]
         try:

@@ -7,10 +7,16 @@
     ├── ConfigError        a setting is missing or wrong
     ├── IntegrityError     something we wrote no longer matches its recorded hash
     │   └── MissingFileError   it is not there
+    ├── UnreadableFilesError  DuckDB failed on files: their hashes say whether they are damaged
     └── BusyError          another process holds a lock longer than we wait
 
 Errors of the machine (disk full, lost connection) pass through as they are.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
 
 
 class StrataError(Exception):
@@ -46,6 +52,17 @@ class IntegrityError(StrataError):
 
 class MissingFileError(IntegrityError, FileNotFoundError):
     """Something written earlier is not there."""
+
+
+class UnreadableFilesError(StrataError):
+    """DuckDB failed while it read these files, at least one of which may be damaged.
+
+    The cause is what DuckDB said.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.paths = frozenset(paths)
+        super().__init__(f"DuckDB failed while it read {', '.join(map(str, sorted(self.paths)))}")
 
 
 class BusyError(StrataError):

@@ -28,7 +28,7 @@ from transforms.duck import (
     quote_text,
     working_connection,
 )
-from transforms.errors import StrataError
+from transforms.errors import StrataError, UnreadableFilesError
 
 Row = tuple[Any, ...]
 _MAX_PREPARED = 200
@@ -98,26 +98,28 @@ class SessionPool:
         """Let statements name a file, or count one more user of it; returns the alias to use.
 
         The file may be removed afterwards: it stays open. Raises `FileNotFoundError` where it is
-        not there.
+        not there. One that took another's place has an alias of its own.
         """
         with self._lock:
             file = self._files.get(path)
-            if file is None:
+            if file is None or not _is_there(file):
                 descriptor = os.open(path, os.O_RDONLY)
                 file = _File(path, f"f{next(self._numbers)}", descriptor)
                 self._files[path] = self._named[file.alias] = file
             file.users += 1
             return file.alias
 
-    def release(self, path: Path) -> None:
+    def release(self, alias: str) -> None:
         """Count one user less, and let go of the file after the last one."""
         with self._lock:
-            if self._closed and path not in self._files:
+            if self._closed and alias not in self._named:
                 return
-            file = self._files[path]
+            file = self._named[alias]
             file.users -= 1
             if not file.users:
-                del self._files[path], self._named[file.alias]
+                del self._named[alias]
+                if self._files.get(file.path) is file:
+                    del self._files[file.path]
                 os.close(file.descriptor)
                 if not self._closed:
                     self._detach(file)
@@ -162,7 +164,7 @@ class SessionPool:
 
     def _attach(self, file: _File) -> None:
         path = file.path if _is_there(file) else Path(f"/dev/fd/{file.descriptor}")
-        with plain_errors():
+        with _unreadable([file]), plain_errors():
             self._con.execute(f"attach {quote_text(path)} as {quote_name(file.alias)} (read_only)")
         file.attached = True
 
@@ -202,7 +204,7 @@ class SessionPool:
             # Closing the first connection closes those of all sessions.
             if self._closed and not self._lent:
                 self._closing.close()
-                for file in self._files.values():
+                for file in self._named.values():
                     os.close(file.descriptor)
                 self._files.clear()
                 self._named.clear()
@@ -239,7 +241,8 @@ class Session:
         """Run a statement with `$1`, `$2`, ... bound and return all rows.
 
         One with values is prepared on its first use, as planning is most of a small query; one
-        without is not, since it is not asked again. Raises `InterruptedQueryError`.
+        without is not, since it is not asked again. Raises `InterruptedQueryError`, and
+        `UnreadableFilesError` where DuckDB fails.
         """
         with self._running(sql, values):
             return self._con.fetchall()
@@ -268,12 +271,12 @@ class Session:
         self._check_thread()
         files = self._pool.take(_ALIAS.findall(sql))
         try:
-            if values:
-                name = self._prepared.get(sql) or self._prepare(sql)
-                sql = f"execute {name}({', '.join(map(_literal, values))})"
-            if self._interrupted:
-                raise InterruptedQueryError("the query was interrupted before it began")
-            with plain_errors():
+            with _unreadable(files), plain_errors():
+                if values:
+                    name = self._prepared.get(sql) or self._prepare(sql)
+                    sql = f"execute {name}({', '.join(map(_literal, values))})"
+                if self._interrupted:
+                    raise InterruptedQueryError("the query was interrupted before it began")
                 self._con.execute(sql)
                 yield
         except duckdb.InterruptException as error:
@@ -289,10 +292,22 @@ class Session:
                 self._con.execute(f"deallocate {self._prepared[oldest]}")
             del self._prepared[oldest]
         name = f"s{next(self._numbers)}"
-        with plain_errors():
-            self._con.execute(f"prepare {name} as {sql}")
+        self._con.execute(f"prepare {name} as {sql}")
         self._prepared[sql] = name
         return name
+
+
+@contextmanager
+def _unreadable(files: Sequence[_File]) -> Iterator[None]:
+    """Raise `UnreadableFilesError` where DuckDB fails; an interrupt passes."""
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error as error:
+        if not files:
+            raise
+        raise UnreadableFilesError(file.path for file in files) from error
 
 
 def _literal(value: Value) -> str:

@@ -1,7 +1,8 @@
 """The health of a server: the generation it serves, and how far the source is ahead of it.
 
-Two loops keep it true: one goes over to new generations within a second or so, one looks at the
-source now and then. What fails in either is logged and tried again.
+Two loops keep it true: one goes over to new generations within a second or so, one looks now and
+then at the source, and whether all files of the warehouse are there. What fails in either is logged
+and tried again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.settings import ServeSettings
-from api.core.snapshots import Snapshots
+from api.core.snapshots import NOTHING_LOADED, Snapshots
 from transforms.errors import StrataError
 from transforms.segments.source import Source
 from transforms.stores.opening import open_store
@@ -43,8 +44,18 @@ class Health:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a generation is open, and the server is not about to stop."""
-        return self._snapshots.current is not None and not self._stopping
+        """Whether a generation is open and whole, and the server is not about to stop."""
+        return not self.reason
+
+    @property
+    def reason(self) -> str:
+        """Why it is not ready, as a sentence; empty where it is."""
+        if self._stopping:
+            return "the server is about to stop"
+        damage = self._snapshots.damage
+        if damage is not None:
+            return damage.sentence
+        return "" if self._snapshots.current is not None else NOTHING_LOADED
 
     def stop(self) -> None:
         """Say that balancers should send no more requests."""
@@ -56,6 +67,7 @@ class Health:
         newest = snapshot.newest if snapshot else None
         return {
             "ready": self.is_ready,
+            "reason": self.reason,
             "chainId": snapshot.catalog.chain_id if snapshot else "",
             "generation": snapshot.catalog.generation if snapshot else None,
             "segments": snapshot.segments if snapshot else 0,
@@ -66,31 +78,35 @@ class Health:
 
     async def follow_generations(self, changed: Callable[[], Awaitable[bool]]) -> None:
         """Go over to every new generation, awaiting `changed` after each until it succeeds."""
-        self._count()
         told = True
         while True:
+            self._count()
             await asyncio.sleep(self._limits.poll_seconds)
             refreshed = asyncio.to_thread(self._snapshots.refresh)
             if await self._attempt("opening the newest generation", refreshed):
-                self._count()
                 told = False
             if not told:
                 told = bool(await self._attempt("notifying the streams' readers", changed()))
 
-    async def follow_source(self) -> None:
-        """Count, now and then, the blocks of the source that are not loaded."""
-        while self._source:
+    async def follow_places(self) -> None:
+        """Look, now and then, for the warehouse's files and for what the source has beyond it."""
+        while True:
             behind = await self._attempt("looking at the source", asyncio.to_thread(self._survey))
             self._behind = behind
             if behind is not None:
                 self._metrics.behind.set(behind)
             await asyncio.sleep(self._limits.lag_seconds)
 
-    def _survey(self) -> int:
+    def _survey(self) -> int | None:
+        """How far the warehouse is behind; None where that is not known."""
+        self._snapshots.look()
+        if not self._source or self._snapshots.damage is not None:
+            return None
         return self._warehouse.survey(Source(open_store(self._source))).blocks_behind
 
     def _count(self) -> None:
-        snapshot = self._snapshots.current
+        snapshot, damage = self._snapshots.current, self._snapshots.damage
+        self._metrics.lost.set(damage.files if damage else 0)
         if snapshot is not None:
             self._metrics.generation.set(snapshot.catalog.generation)
             self._metrics.height.set(snapshot.newest.height if snapshot.newest else 0)

@@ -52,6 +52,9 @@ class Metrics:
         )
         self.generation = self._gauge("generation", "Generation of the catalog served.", "max")
         self.height = self._gauge("block_height", "The newest loaded block.", "max")
+        self.lost = self._gauge(
+            "lost_files", "Files of the warehouse that are lost or damaged: no rows are served."
+        )
         self.behind = self._gauge("blocks_behind", "Blocks not loaded from the source.")
 
     def served(self, operation: str, status: int | str, seconds: float, sent: int) -> None:

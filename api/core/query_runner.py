@@ -28,13 +28,17 @@ NEXT_TO_BLOCK = "x-next-to-block"
 
 @dataclass(frozen=True, slots=True)
 class QueryRunner:
-    """Runs the queries of one kind. `seconds` is the time limit of one."""
+    """Runs the queries of one kind. `seconds` is the time limit of one.
+
+    Those that need no rows are run even where some are lost.
+    """
 
     snapshots: Snapshots
     workers: Workers
     metrics: Metrics
     seconds: float
     limiter: RateLimiter | None = None
+    needs_rows: bool = True
 
     def admit(self, client: str) -> Admission:
         """Whether a client may ask now; counted."""
@@ -55,7 +59,7 @@ class QueryRunner:
 
         def job(cancellation: Cancellation) -> tuple[_Answer, Block | None]:
             with (
-                self.snapshots.reading() as reading,
+                self.snapshots.reading(needs_rows=self.needs_rows) as reading,
                 cancellation.interrupting(reading.interrupt),
             ):
                 return query(reading, cancellation), reading.snapshot.newest

@@ -1,25 +1,29 @@
 """Snapshots: one catalog generation held open for requests, and the change to the next one.
 
 A request reads one generation from beginning to end. A newer one is opened beside it; the files
-that only the older one needs are let go of when its last request is over.
+that only the older one needs are let go of when its last request is over. While a file of the
+newest generation is lost or damaged, requests for rows are refused: they never get fewer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, TypeVar
 
 from api.core.errors import UnavailableError
+from api.core.lost_files import Damage, Losses, LostFiles
 from api.core.relations import HeldTable
 from transforms.duck import MEMORY_LIMIT
-from transforms.errors import IntegrityError
+from transforms.errors import IntegrityError, UnreadableFilesError
 from transforms.lookups.held_lookups import Lookups
 from transforms.mapped_files import MappedFolder
+from transforms.objects import StoredFile
 from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.warehouse.catalog import Catalog
@@ -31,6 +35,8 @@ from transforms.warehouse.warehouse import Warehouse
 _Built = TypeVar("_Built")
 # Of a volume: open, attached when it is asked, and two that are mapped.
 _FILES = 4
+NOTHING_LOADED = "nothing is loaded yet: load segments first"
+_NEW_COPIES = "a damaged copy of a file of the warehouse was fetched anew: try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +52,19 @@ class Block:
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
-    `files` and `paths` are the volumes' names in SQL and all files that may be asked, which `lease`
-    keeps on this machine; `lookups` say by such a name where in a volume rows can be. `held` are
-    the segments of each volume, by its key, None where their records cannot be read; `newest` is
-    None where no block is loaded; `captures` names the file of spam captures; `kept` is where a
-    machine keeps what was found of generations; `tables` are those that were asked for, by file.
+    `files` and `aliases` are the volumes' names in SQL and those of all files that may be asked,
+    which `lease` keeps on this machine; `lost` are files that are not among them: with any, no rows
+    may be asked. `lookups` say by such a name where in a volume rows can be. `held` are the
+    segments of each volume, by its key, None where their records are lost; `newest` is None where
+    no block is loaded; `captures` names the file of spam captures; `kept` is where a machine keeps
+    what was found of generations; `tables` are those that were asked for, by file.
     """
 
     catalog: Catalog
     files: Mapping[str, str]
-    paths: tuple[Path, ...]
+    aliases: tuple[str, ...]
     lease: ExitStack
+    lost: Losses = field(default_factory=dict)
     lookups: Mapping[str, Lookups | None] = field(default_factory=dict)
     held: Mapping[str, SegmentList] | None = None
     newest: Block | None = None
@@ -77,11 +85,12 @@ class Snapshot:
 
     @property
     def known_segments(self) -> Mapping[str, SegmentList]:
-        """The segments of each volume, by its key. Raises what keeps records from being read."""
-        if self.held is None:
-            self.catalog.files.bring(self.catalog.document.records())
-            raise IntegrityError("the records of segments cannot be read: run strata verify")
-        return self.held
+        """The segments of each volume, by its key; none where their records are lost."""
+        return self.held or {}
+
+    def is_of(self, catalog: Catalog | None) -> bool:
+        """Whether it is this generation."""
+        return catalog is not None and catalog.document.commit == self.catalog.document.commit
 
     def history(self, table: str) -> Sequence[HeldTable]:
         """The table in every file of history that has it, ascending by block."""
@@ -135,10 +144,26 @@ class Reading:
 
     snapshot: Snapshot
     session: Session
+    examine: Callable[[Collection[Path]], UnavailableError | None] = lambda _: None
+    """Hashes files of which reading failed; returns what refuses the request if any is lost."""
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a statement; see `Session.rows`."""
-        return self.session.rows(sql, values)
+        with self._examined():
+            return self.session.rows(sql, values)
+
+    @contextmanager
+    def _examined(self) -> Iterator[None]:
+        try:
+            yield
+        except UnreadableFilesError as error:
+            raise self.examine(error.paths) or error from error.__cause__
+
+    def check_rows(self) -> None:
+        """Raise `UnavailableError` where files are lost, so that rows would lack."""
+        refusal = self.examine(()) if self.snapshot.lost else None
+        if refusal is not None:
+            raise refusal
 
     def interrupt(self) -> None:
         """Stop what runs; it raises `InterruptedQueryError`, as does all that follows."""
@@ -159,8 +184,10 @@ class Snapshots:
         self._prepare = prepare
         self._lock = Lock()
         self._refreshing = Lock()
+        self._examining = Lock()
         self._current: Snapshot | None = None
-        self._whole: Catalog | None = None
+        self._damage: Damage | None = None
+        self._lost = LostFiles(warehouse)
         self._held = HeldFiles(warehouse.cache)
 
     @classmethod
@@ -173,7 +200,7 @@ class Snapshots:
         memory_limit: str = MEMORY_LIMIT,
         prepare: Prepare | None = None,
     ) -> Iterator[Snapshots]:
-        """Open a warehouse for serving, whether or not anything is loaded yet.
+        """Open a warehouse for serving, whether or not anything is loaded yet, or lost.
 
         `threads` and `memory_limit` are DuckDB's, for all requests together. `prepare` is called
         with each generation, and the one before, so that no request has to wait for what it makes.
@@ -183,7 +210,8 @@ class Snapshots:
             pool = SessionPool(scratch, threads=threads, memory_limit=memory_limit)
             closing.callback(pool.close)
             snapshots = cls(warehouse, pool, prepare)
-            snapshots.refresh()
+            with suppress(IntegrityError):  # requests are refused with it until it is mended
+                snapshots.refresh()
             yield snapshots
 
     @property
@@ -191,50 +219,134 @@ class Snapshots:
         """The newest generation, None where nothing was ever loaded. Not held open by this."""
         return self._current
 
+    @property
+    def damage(self) -> Damage | None:
+        """What of the newest generation is lost or damaged, so that no rows are served."""
+        return self._damage
+
     def refresh(self) -> bool:
         """Go over to a newer generation if there is one: say so.
 
-        Cheap when there is nothing new, so that it can be called every second. What it raises
-        leaves the present generation in use.
+        Cheap when there is nothing new, so that it can be called every second. Raises
+        `IntegrityError` while something is lost or damaged. What else it raises leaves the present
+        generation in use.
         """
         with self._refreshing:
             self._pool.rest()
+            try:
+                return self._follow()
+            except IntegrityError as error:
+                self._damage = self._lost.damage(error)
+                raise
+
+    def look(self) -> None:
+        """Refuse requests for rows, and be refreshed, where files of the present generation lack.
+
+        This lists the warehouse's folders.
+        """
+        with self._refreshing:
             current = self._current
-            newest, catalog = self._newest_catalog()
-            if catalog is None or (
-                current is not None and current.catalog.document == catalog.document
-            ):
-                return False
-            following = self._open(catalog)
-            self._whole = newest if newest is catalog else None
-            with self._lock:
-                self._current = following
-            if current is not None:
-                self._retire(current)
-            if newest is catalog:
-                self._held.tidy(catalog)
-            return True
+            if self._damage is not None or current is None:
+                return
+            try:
+                if current.is_of(self._newest_catalog()) and (
+                    lost := self._lost.of(current.catalog)
+                ):
+                    raise self._lost.error(lost)
+            except IntegrityError as error:
+                self._damage = self._lost.damage(error)
+
+    def _follow(self) -> bool:
+        current = self._current
+        newest = self._newest_catalog()
+        if newest is None:
+            self._damage = None
+            return False
+        is_present = current is not None and current.is_of(newest)
+        if is_present and self._damage is None:
+            return False
+        lost = self._losses(newest)
+        if current is None or not is_present or current.lost != lost or (self._damage and not lost):
+            current = self._opened(newest, lost)
+            self._go_over(current)
+            is_present = False
+        if current.lost:
+            raise self._lost.error(current.lost)
+        self._damage = None
+        return not is_present
+
+    def _newest_catalog(self) -> Catalog | None:
+        """The newest generation, None where nothing is loaded.
+
+        At the start, and with the bucket away, it is the last one that this machine has seen.
+        """
+        try:
+            return self._warehouse.catalog()
+        except ConnectionError:
+            seen = self._warehouse.last_seen() if self._current is None else None
+            if seen is None:
+                raise
+            return seen
+
+    def _losses(self, catalog: Catalog) -> Losses:
+        """The lost files; with the bucket away at the start nothing counts as lost."""
+        try:
+            return self._lost.of(catalog)
+        except ConnectionError:
+            if self._current is None:
+                return {}
+            raise
+
+    def _go_over(self, following: Snapshot) -> None:
+        with self._lock:
+            former, self._current = self._current, following
+        if former is not None:
+            self._retire(former)
+        if not following.lost:
+            self._held.tidy(following.catalog)
 
     @contextmanager
-    def reading(self) -> Iterator[Reading]:
+    def reading(self, *, needs_rows: bool = True) -> Iterator[Reading]:
         """Hold the newest generation for one job, which begins and ends on one thread.
 
-        Raises `UnavailableError` without one.
+        Raises `UnavailableError` without one, and where files of it are lost, unless the job needs
+        no rows.
         """
         with self._lock:
-            snapshot = self._current
+            snapshot, damage = self._current, self._damage
+            if damage is not None and (needs_rows or snapshot is None):
+                raise UnavailableError(damage.sentence)
             if snapshot is None:
-                raise UnavailableError("nothing is loaded yet: load segments first")
+                raise UnavailableError(NOTHING_LOADED)
             snapshot.users += 1
         try:
             with self._pool.session() as session:
-                yield Reading(snapshot, session)
+                yield Reading(snapshot, session, partial(self._examine, snapshot.catalog))
         finally:
             with self._lock:
                 snapshot.users -= 1
                 unused = snapshot.retired and not snapshot.users
             if unused:
                 self._let_go(snapshot)
+
+    def check_rows(self) -> None:
+        """Raise `UnavailableError` where files of the newest generation are lost or damaged."""
+        if self._damage is not None:
+            raise UnavailableError(self._damage.sentence)
+
+    def _examine(self, catalog: Catalog, paths: Collection[Path]) -> UnavailableError | None:
+        """Refuse a request, and those that follow, where files of which reading failed are damaged.
+
+        They are opened again, or left out, when the generation is refreshed.
+        """
+        with self._examining:
+            if self._damage is None:
+                found = self._lost.examine(catalog, paths)
+                if found.losses:
+                    self._damage = self._lost.damage(self._lost.error(found.losses))
+                elif found.has_new_copies:
+                    self._damage = Damage(_NEW_COPIES)
+            return UnavailableError(self._damage.sentence) if self._damage else None
 
     def _retire(self, snapshot: Snapshot) -> None:
         with self._lock:
@@ -244,70 +356,68 @@ class Snapshots:
             self._let_go(snapshot)
 
     def _let_go(self, snapshot: Snapshot) -> None:
-        for path in snapshot.paths:
-            self._pool.release(path)
+        for alias in snapshot.aliases:
+            self._pool.release(alias)
         snapshot.lease.close()
 
-    def _newest_catalog(self) -> tuple[Catalog | None, Catalog | None]:
-        """The newest generation, and what of it is there; nothing if that is served already.
+    def _opened(self, catalog: Catalog, lost: Losses) -> Snapshot:
+        """Open a generation without the files that are lost, or turn out to be."""
+        while True:
+            try:
+                return self._open(catalog, lost)
+            except UnreadableFilesError as error:
+                found, cause = self._lost.examine(catalog, error.paths), error.__cause__ or error
+            except (IntegrityError, FileNotFoundError) as error:
+                found, cause = self._lost.examine_all(catalog), error
+            if not (found.losses or found.has_new_copies):
+                raise cause
+            lost = {**lost, **found.losses}
 
-        At the start, and with the bucket away, it is the last one that this machine has seen.
-        """
-        try:
-            newest = self._warehouse.catalog()
-            # To look for every volume each time would be dear; only what was lost may be back.
-            if newest is None or (
-                self._whole is not None and self._whole.document.commit == newest.document.commit
-            ):
-                return None, None
-            return newest, newest.intact()
-        except ConnectionError:
-            seen = self._warehouse.last_seen() if self._current is None else None
-            if seen is None:
-                raise
-            return seen, seen
-
-    def _open(self, catalog: Catalog) -> Snapshot:
+    def _open(self, catalog: Catalog, lost: Losses) -> Snapshot:
         check_open_files(len(catalog.volumes), _FILES)
-        current = self._current
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
-            lease.enter_context(catalog.files.hold(catalog.document.attachable()))
-            paths: list[Path] = []
-
-            def attach(path: Path) -> str:
-                alias = self._pool.attach(path)
-                undo.callback(self._pool.release, path)
-                paths.append(path)
-                return alias
-
-            files = {one.key: attach(catalog.files.path(one.file)) for one in catalog.volumes}
-            captures = catalog.document.captures
-            spam = attach(catalog.files.path(captures)) if captures is not None else None
-            if current is not None:  # what cannot be read is found before it is served
-                fresh = {*files.values()} - {*current.files.values()}
-                self._pool.give(self._pool.take(fresh))
-            held = self._segments(catalog, lease)
-            lookups = {files[key]: of for key, of in self._held.lookups(catalog).items()}
-            snapshot = Snapshot(catalog, files, tuple(paths), lease, lookups, held, captures=spam)
-            snapshot.kept = self._held.folder
-            if current is not None:
-                kept = {*files.values()}
-                known = [*current.tables.items()]  # requests add to them
-                snapshot.tables = {at: table for at, table in known if at[0] in kept}
-            with self._pool.session() as session:
-                snapshot.newest = _newest(session, snapshot)
-                if self._prepare is not None:
-                    self._prepare(Reading(snapshot, session), self._current)
+            there = [file for file in catalog.document.attachable() if file not in lost]
+            lease.enter_context(catalog.files.hold(there))
+            aliases: dict[StoredFile, str] = {}
+            for file in there:
+                aliases[file] = self._pool.attach(catalog.files.path(file))
+                undo.callback(self._pool.release, aliases[file])
+            files = {one.key: aliases[one.file] for one in catalog.volumes if one.file in aliases}
+            snapshot = Snapshot(catalog, files, tuple(aliases.values()), lease, lost)
+            snapshot.held = self._segments(snapshot)
+            if not lost:
+                self._complete(snapshot, aliases)
             undo.pop_all()
             return snapshot
 
-    def _segments(self, catalog: Catalog, lease: ExitStack) -> Mapping[str, SegmentList] | None:
-        """The segments; without its records a generation answers queries all the same."""
-        with suppress(FileNotFoundError, IntegrityError):
-            lease.enter_context(catalog.files.hold(catalog.document.records()))
-            return self._held.segments(catalog)
-        return None
+    def _complete(self, snapshot: Snapshot, aliases: Mapping[StoredFile, str]) -> None:
+        """What requests for rows need besides the files."""
+        catalog, files, current = snapshot.catalog, snapshot.files, self._current
+        captures = catalog.document.captures
+        snapshot.captures = aliases[captures] if captures is not None else None
+        if current is not None:  # what cannot be read is found before it is served
+            self._pool.give(self._pool.take({*files.values()} - {*current.files.values()}))
+        lookups = self._held.lookups(catalog)
+        snapshot.lookups = {files[key]: of for key, of in lookups.items()}
+        snapshot.kept = self._held.folder
+        if current is not None:
+            kept = {*files.values()}
+            known = [*current.tables.items()]  # requests add to them
+            snapshot.tables = {at: table for at, table in known if at[0] in kept}
+        with self._pool.session() as session:
+            snapshot.newest = _newest(session, snapshot)
+            if self._prepare is not None:
+                self._prepare(Reading(snapshot, session), current)
+
+    def _segments(self, snapshot: Snapshot) -> Mapping[str, SegmentList] | None:
+        """The segments; None where the records of some are lost."""
+        catalog = snapshot.catalog
+        records = catalog.document.records()
+        if not snapshot.lost.keys().isdisjoint(records):
+            return None
+        snapshot.lease.enter_context(catalog.files.hold(records))
+        return self._held.segments(catalog)
 
 
 def _newest(session: Session, snapshot: Snapshot) -> Block | None:

@@ -44,5 +44,7 @@ class ArchivePages:
 
     def _page(self, base: str, block: int | None) -> bytes:
         snapshot = self._snapshots.current
+        if snapshot is not None and snapshot.held is None:
+            self._snapshots.check_rows()
         catalog = snapshot.catalog if snapshot else None
         return archive_page(view_archive(catalog, self._store, block), base)

@@ -57,6 +57,7 @@ class ProvisionStream:
         try:
             request = _request(scope)
             wanted = ProvisionFilter.of(request)
+            self._feed.check_rows()
             with self._slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
                 await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})

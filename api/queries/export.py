@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from exporters.exports.plan import InvalidExportError, NotHeldError
 from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
 from transforms.blocks import BlockRange
-from transforms.errors import RangeError
+from transforms.duck import Error as DuckError
+from transforms.errors import IntegrityError, RangeError
 from transforms.segments.names import SegmentName
 from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.holdings import receipts_sql, table_receipts
+from transforms.warehouse.holdings import CatalogHoldings, receipts_sql, table_receipts
 from transforms.warehouse.range_choice import choose_between
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.shapes import Volume
@@ -30,25 +31,29 @@ _PROVE_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHoldings:
-    """What a snapshot holds, for `exporters.exports.range_export`."""
+    """What a snapshot holds, for `exporters.exports.range_export`; `read` are volumes to render."""
 
     reading: Reading
+    read: set[Path] = field(default_factory=set)
 
     def receipts(self, table: str, blocks: BlockRange) -> list[Receipt]:
-        """See `transforms.warehouse.holdings.Holdings`."""
-        snapshot = self.reading.snapshot
+        """See `transforms.warehouse.holdings.Holdings`; of lost volumes their records say it."""
         return [
             receipt
-            for volume in snapshot.catalog.volumes_over(blocks)
+            for volume in self.reading.snapshot.catalog.volumes_over(blocks)
             if table in volume.shapes
-            for receipt in table_receipts(
-                table,
-                self.reading.rows(
-                    receipts_sql(f"{snapshot.files[volume.key]}.strata.receipts"),
-                    [table, blocks.first, blocks.last],
-                ),
-            )
+            for receipt in self._receipts_of(volume, table, blocks)
         ]
+
+    def _receipts_of(self, volume: Volume, table: str, blocks: BlockRange) -> list[Receipt]:
+        snapshot = self.reading.snapshot
+        file = snapshot.files.get(volume.key)
+        if file is None:
+            record = CatalogHoldings(snapshot.catalog.of_volumes([volume]))
+            return record.receipts(table, blocks)
+        asked = receipts_sql(f"{file}.strata.receipts")
+        rows = self.reading.rows(asked, [table, blocks.first, blocks.last])
+        return table_receipts(table, rows)
 
     def segments(self) -> list[SegmentName]:
         """See `transforms.warehouse.holdings.Holdings`."""
@@ -56,7 +61,9 @@ class SnapshotHoldings:
 
     def volume(self, blocks: BlockRange) -> Path:
         """See `transforms.warehouse.holdings.Holdings`."""
-        return self.reading.snapshot.catalog.volume_path(blocks)
+        catalog = self.reading.snapshot.catalog
+        self.read.add(catalog.files.path(catalog.volume_of(blocks).file))
+        return catalog.volume_path(blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,7 @@ class SnapshotTimes:
         """See `TimedSegments.rows`."""
         if "blocks" not in volume.shapes:
             return ()
+        self.reading.check_rows()
         blocks = f"{self.reading.snapshot.files[volume.key]}.main.blocks"
         return self.reading.rows(sql.format(blocks=blocks), values)
 
@@ -109,14 +117,16 @@ class ExportQuery:
         """Lay the ZIP out; parts that exist nowhere are rendered now, which may take long.
 
         Raises `InvalidArgumentError` for what cannot be right, `NotFoundError` for what is not
-        held, `IntegrityError` where a part is sound nowhere.
+        held, `UnavailableError` where it needs what is lost, `IntegrityError` where a part is sound
+        nowhere.
         """
         if not request.table:
             raise InvalidArgumentError(Reason.NO_TABLE, "empty table name")
         blocks = _chosen(reading, request)
+        holdings = SnapshotHoldings(reading)
         try:
             return self.exporter.export(
-                SnapshotHoldings(reading),
+                holdings,
                 TABLES[request.table],
                 *blocks,
                 prove_bytes=_PROVE_BYTES,
@@ -127,3 +137,5 @@ class ExportQuery:
             raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
         except NotHeldError as error:
             raise NotFoundError(Reason.NO_SEGMENTS, str(error)) from error
+        except (IntegrityError, FileNotFoundError, DuckError) as error:
+            raise reading.examine(holdings.read) or error from error

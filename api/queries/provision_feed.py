@@ -119,9 +119,11 @@ class ProvisionFeed:
         self._readers: dict[Encoding, set[Mailbox[EncodedChange]]] = {}
         self._stopping = False
         self._failures = 0
-        self._given_up: int | None = None
         current = self._snapshots.current
         self._known: Known = current.known_segments if current else {}
+        # Of a generation whose records are lost it is not known what the next one changes.
+        is_lost = current is not None and current.held is None
+        self._given_up = current.catalog.generation if current and is_lost else None
 
     def stop(self) -> None:
         """End the streams of all readers."""
@@ -129,6 +131,10 @@ class ProvisionFeed:
         for mailboxes in self._readers.values():
             for mailbox in mailboxes:
                 mailbox.close()
+
+    def check_rows(self) -> None:
+        """Raise `UnavailableError` where files are lost: no reader could be told what is there."""
+        self._snapshots.check_rows()
 
     async def notify(self) -> bool:
         """Pass on what the newest generation changed since the last success; True in the end.
@@ -154,6 +160,7 @@ class ProvisionFeed:
         This never ends by itself: the error that it raises in the end says why.
         """
         with self._ending(), self._subscribed(encode) as mailbox:
+            self.check_rows()
             if snapshot:
                 async for batch in self._present(wanted, encode):
                     yield batch

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms import sessions as serving
+from transforms.errors import UnreadableFilesError
 from transforms.sessions import InterruptedQueryError, Session, SessionPool, Time
 
 _SLOW = "select count(*) from range(100000000) a, range(1000) b where a.range % 7 = b.range"
@@ -91,20 +92,53 @@ def test_a_file_is_attached_once_for_all_its_users(pool: SessionPool, tmp_path: 
     query = f"select sum(n)::integer from {alias}.numbers"
     with pool.session() as session:
         assert session.rows(query) == [(3,)]
-        pool.release(path)
+        pool.release(alias)
         assert session.rows(query) == [(3,)]
-        pool.release(path)
+        pool.release(alias)
         with pytest.raises(duckdb.CatalogException):
             session.rows(query)
         with pytest.raises(KeyError):
-            pool.release(path)
+            pool.release(alias)
         # The same path again is another file to the sessions.
         path.unlink()
         _file(path, 7)
         other = pool.attach(path)
         assert other != alias
         assert session.rows(f"select n from {other}.numbers") == [(7,)]
-        pool.release(path)
+        pool.release(other)
+
+
+def test_a_file_that_took_anothers_place_is_another_beside_it(
+    pool: SessionPool, tmp_path: Path
+) -> None:
+    path = _file(tmp_path / "e.duckdb", 1)
+    one = pool.attach(path)
+    path.unlink()
+    _file(path, 2)
+    other = pool.attach(path)
+    with pool.session() as session:
+        for alias, number in ((one, 1), (other, 2), (one, 1)):
+            assert session.rows(f"from {alias}.numbers") == [(number,)]
+        pool.release(one)
+        assert pool.attach(path) == other
+        assert session.rows(f"from {other}.numbers") == [(2,)]
+    pool.release(other)
+    pool.release(other)
+
+
+def test_an_error_of_duckdb_names_the_files_of_the_statement(
+    pool: SessionPool, tmp_path: Path
+) -> None:
+    paths = [_file(tmp_path / name, *range(1000)) for name in ("one.duckdb", "two.duckdb")]
+    sound, bad = (pool.attach(path) for path in paths)
+    data = paths[1].read_bytes()
+    paths[1].write_bytes(bytes(12288) + data[12288:])
+    with pool.session() as session, pytest.raises(UnreadableFilesError) as caught:
+        session.rows(f"from {sound}.numbers union all from {bad}.numbers")
+    assert caught.value.paths == {paths[1]}
+    assert isinstance(caught.value.__cause__, duckdb.Error)
+    for alias in (sound, bad):
+        pool.release(alias)
 
 
 def test_an_attached_file_may_be_removed(pool: SessionPool, tmp_path: Path) -> None:
@@ -113,7 +147,7 @@ def test_an_attached_file_may_be_removed(pool: SessionPool, tmp_path: Path) -> N
     path.unlink()
     with pool.session() as session:
         assert session.rows(f"select count(*) from {alias}.numbers") == [(10,)]
-    pool.release(path)
+    pool.release(alias)
 
 
 def test_a_file_that_is_not_there_is_an_error_and_nothing_is_attached(
@@ -121,8 +155,6 @@ def test_a_file_that_is_not_there_is_an_error_and_nothing_is_attached(
 ) -> None:
     with pytest.raises(FileNotFoundError):
         pool.attach(tmp_path / "none.duckdb")
-    with pytest.raises(KeyError):
-        pool.release(tmp_path / "none.duckdb")
 
 
 def test_a_file_is_attached_when_a_statement_names_it(pool: SessionPool, tmp_path: Path) -> None:
@@ -140,8 +172,8 @@ def test_a_file_is_attached_when_a_statement_names_it(pool: SessionPool, tmp_pat
         # What was prepared goes on with a file that comes back.
         assert session.rows(asked, [1]) == [(1,)]
         assert session.rows(f"select count(*) from {one}.numbers") == [(1,)]
-    for path in paths:
-        pool.release(path)
+    for alias in (one, two, three):
+        pool.release(alias)
     assert pool.attached == 0
 
 
@@ -158,8 +190,8 @@ def test_a_file_that_was_removed_is_attached_all_the_same(
         pool.rest(idle_seconds=0)
         again = [session.rows(f"from {file}.numbers") for file in files]
     assert found == again == [[(1,)], [(2,)]]
-    for path in (gone, replaced):
-        pool.release(path)
+    for alias in files:
+        pool.release(alias)
 
 
 def test_a_session_is_its_threads_until_that_gives_it_back(pool: SessionPool) -> None:
@@ -232,7 +264,7 @@ def test_sessions_work_beside_each_other(pool: SessionPool, tmp_path: Path) -> N
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(ask, range(100))) == list(range(100))
-    pool.release(path)
+    pool.release(alias)
 
 
 def test_a_closed_pool_lets_its_readers_finish(tmp_path: Path) -> None:
@@ -242,6 +274,6 @@ def test_a_closed_pool_lets_its_readers_finish(tmp_path: Path) -> None:
     with pool.session() as session:
         pool.close()
         assert session.rows(f"select n from {alias}.numbers") == [(1,)]
-        pool.release(path)
+        pool.release(alias)
     with pytest.raises(duckdb.ConnectionException), pool.session() as late:
         late.rows("select 1")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from transforms.duck import Connection, quote_text
+from transforms.duck import Connection, Error, attached, plain_errors
+from transforms.errors import UnreadableFilesError
 from transforms.lookups.key_filters import KeyFilter
 from transforms.lookups.key_pages import PageIndex, PageTable, held_index, index_sections
 from transforms.lookups.lookup_tables import (
@@ -86,13 +87,13 @@ def file_name(volume_sha256: str) -> str:
 def packed_lookups(con: Connection, volume: Path) -> bytes:
     """The mapped file of a volume, which is attached for that to a connection of no other files.
 
-    Raises `duckdb.Error` where it cannot be read.
+    Raises `UnreadableFilesError` where it cannot be read.
     """
-    con.execute(f"attach {quote_text(volume)} as volume (read_only)")
     try:
-        return _packed(con)
-    finally:
-        con.execute("detach volume")
+        with plain_errors(), attached(con, volume, "volume", "(read_only)"):
+            return _packed(con)
+    except Error as error:
+        raise UnreadableFilesError([volume]) from error
 
 
 def _packed(con: Connection) -> bytes:

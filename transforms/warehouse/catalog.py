@@ -10,13 +10,13 @@ from itertools import compress
 from pathlib import Path
 
 from transforms.blocks import BlockRange
-from transforms.errors import ConfigError, RangeError
-from transforms.objects import ObjectInfo
+from transforms.errors import RangeError
 from transforms.segments.inventory import Held
 from transforms.segments.names import SegmentName
 from transforms.stores.store import Store
 from transforms.warehouse.document import Document
 from transforms.warehouse.local_files import LocalFiles
+from transforms.warehouse.lost_files import absent_files
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.record import (
     RecordedFiles,
@@ -175,23 +175,9 @@ class Catalog:
 
     @cached_property
     def lost(self) -> tuple[Volume, ...]:
-        """The volumes that are not there, or not with all their bytes.
-
-        A listing is not believed: what it lacks is asked for by name. A store that cannot be
-        reached raises, and nothing counts as lost.
-        """
-        sizes: dict[str, int] = {}
-        for prefix in sorted({volume.key.partition("/")[0] for volume in self.volumes}):
-            sizes |= {info.key: info.size for info in _listed(self.store, f"{prefix}/")}
-        return tuple(
-            volume
-            for volume in self.volumes
-            if sizes.get(volume.key) != volume.size and not self._is_there(volume)
-        )
-
-    def _is_there(self, volume: Volume) -> bool:
-        info = self.store.head(volume.key)
-        return info is not None and info.size == volume.size
+        """The volumes that are not there, or not with all their bytes; see `absent_files`."""
+        absent = absent_files(self.store, (volume.file for volume in self.volumes))
+        return tuple(volume for volume in self.volumes if volume.file in absent)
 
     def intact(self) -> Catalog:
         """The generation without the volumes that are lost."""
@@ -218,10 +204,3 @@ class Catalog:
 
 def _last_block(held: LoadedSegment | Volume) -> int:
     return held.blocks.last
-
-
-def _listed(store: Store, prefix: str) -> Iterator[ObjectInfo]:
-    try:
-        yield from store.list(prefix)
-    except ConfigError:  # the folder itself is not there
-        return

@@ -35,7 +35,7 @@ class HeldFiles:
     def lookups(self, catalog: Catalog) -> Mapping[str, Lookups | None]:
         """The lookups of each volume of history, which is local, by its key.
 
-        Raises `duckdb.Error` for a volume that cannot be read.
+        Raises `UnreadableFilesError` for a volume that cannot be read.
         """
         with ExitStack() as closing:
             con: list[Connection] = []

@@ -92,7 +92,7 @@ class LocalFiles:
         """Make all of `files` local and keep them so until the block ends or the process dies.
 
         Those of a bucket that lack here, or have another size, are downloaded. `recheck` also
-        hashes the copies that are here and replaces damaged ones. `progress` is told bytes as they
+        hashes what is here, and replaces damaged copies. `progress` is told bytes as they
         become local, never by two threads at once; they add up to the size of all files.
 
         Raises `MissingFileError` where the store lacks one, `IntegrityError` where it holds other
@@ -102,7 +102,7 @@ class LocalFiles:
         wanted = list(dict.fromkeys(files))
         if not self._copies:
             for file in wanted:
-                self._check_own(file)
+                self._check_own(file, recheck=recheck)
                 progress(file.size)
             yield
             return
@@ -155,8 +155,11 @@ class LocalFiles:
                 freed += size
         return freed
 
-    def _check_own(self, file: StoredFile) -> None:
-        """Compare a folder's own file with its size, and look for a log that is none of ours."""
+    def _check_own(self, file: StoredFile, *, recheck: bool) -> None:
+        """Compare a folder's own file with its size, which costs nothing, or with its hash.
+
+        A log beside it is none of ours.
+        """
         try:
             size = self.path(file).stat().st_size
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -168,6 +171,11 @@ class LocalFiles:
             )
         if log := log_beside(self.path(file)):
             raise IntegrityError(f"{log}: {FOREIGN_LOG}: run strata repair, which removes the log")
+        if recheck and content_sha256(self.path(file)) != file.sha256:
+            raise IntegrityError(
+                f"{self._store.describe(file.key)} does not hash to {file.sha256}: it is damaged, "
+                "run strata repair and load its segments again"
+            )
 
     def _is_here(self, file: StoredFile, *, recheck: bool) -> bool:
         """Whether a copy can be believed; if so, it counts as used now."""

@@ -1,0 +1,288 @@
+"""Data that is lost or damaged: never fewer rows, but a sentence with the file and what to do."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import httpx2
+import pytest
+
+from exporters.settings import Locations
+from exporters.zips.staging import PartStage
+from pipelines.cli import main
+from tests.api.chain_kit import chain_folder
+from tests.api.rpc.kit import FailedCallError, client_of, messages
+from tests.api.server_kit import Served, serving, settings
+from tests.api.site_kit import Site
+from tests.s3_kit import BucketServer, bucket_server
+from transforms.blocks import BlockRange
+from transforms.segments.source import Source
+from transforms.stores.folder import FolderStore
+from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse import Warehouse
+
+_ROWS = "/api/v2/withdrawals"
+_ORDERS = "/api/v2/oracle/data"
+_STREAM = "/api/v2/stream/liquidity-provisions"
+_PUBLISHED = "/api/v2/networkhistory/export?fromBlock=1&toBlock=20&table=TABLE_ORDERS"
+_WAITING = "/api/v2/networkhistory/export?fromBlock=21&toBlock=30&table=TABLE_ORDERS"
+_UNAVAILABLE = 14
+_SECONDS = 30
+
+Harm = Callable[[Path], object]
+
+
+def _cut(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def _flip(path: Path) -> None:
+    """Bits all over it, and no other length."""
+    data = bytearray(path.read_bytes())
+    for at in range(len(data) // 3, len(data), 97):
+        data[at] ^= 4
+    path.write_bytes(data)
+
+
+def _file_of(folder: Path, kind: str) -> Path:
+    return sorted(folder.joinpath(kind).iterdir())[-1]
+
+
+@contextmanager
+def _serving(locations: Locations) -> Iterator[tuple[Served, httpx2.Client]]:
+    with serving(settings(locations, grpc=True)) as served, served.client() as client:
+        yield served, client
+
+
+def _rows(client: httpx2.Client) -> Any:
+    answer = client.get(_ROWS)
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def _reason(client: httpx2.Client) -> str:
+    """Wait until the server says that it is not ready, asking rows meanwhile; returns why."""
+    until = monotonic() + _SECONDS
+    while (ready := client.get("/ready")).status_code == 200:
+        assert monotonic() < until, "it goes on as if nothing were lost"
+        for path in (_ROWS, _ORDERS):
+            client.get(path)
+    found = ready.json()
+    assert found["ready"] is False
+    return str(found["reason"])
+
+
+def _refuses(served: Served, client: httpx2.Client, reason: str) -> None:
+    """Every way to ask for rows gets the sentence; the process lives."""
+    assert client.get("/health").status_code == 200
+    assert reason in client.get("/status").text
+    for path in (_ROWS, _ORDERS, _STREAM):
+        answer = client.get(path)
+        body = answer.json()
+        body = body.get("error", body)
+        assert (answer.status_code, body["code"], body["message"]) == (503, _UNAVAILABLE, reason)
+    with client_of(served) as rpc:
+        for ask in (
+            lambda: rpc.ask("ListWithdrawals"),
+            lambda: [*messages(rpc.stream("ObserveLiquidityProvisions"))],
+        ):
+            with pytest.raises(FailedCallError) as caught:
+                ask()
+            assert (caught.value.code, caught.value.message) == (_UNAVAILABLE, reason)
+    assert _metric(client) > 0
+
+
+def _metric(client: httpx2.Client) -> float:
+    found = re.search(r"^strata_lost_files (\S+)$", client.get("/metrics").text, re.MULTILINE)
+    assert found
+    return float(found[1])
+
+
+def _follow(reason: str, locations: Locations, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the commands that a sentence names."""
+    monkeypatch.setenv("STRATA_SOURCE", locations.source)
+    monkeypatch.setenv("STRATA_WAREHOUSE", str(locations.warehouse))
+    if locations.cache is not None:
+        monkeypatch.setenv("STRATA_CACHE", str(locations.cache))
+    commands = re.findall(r"strata ([a-z]+)", reason)
+    assert commands
+    for command in commands:
+        with pytest.raises(SystemExit) as done:
+            main([command])
+        assert done.value.code in (0, 5)  # a repair says that there was something to repair
+
+
+def _wait(client: httpx2.Client) -> None:
+    """Wait until the server is ready, and has counted that nothing is lost."""
+    until = monotonic() + _SECONDS
+    while client.get("/ready").status_code != 200 or _metric(client):
+        assert monotonic() < until, client.get("/ready").text
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Three segments with something of everything; the first two are published."""
+    site = Site(tmp_path_factory.mktemp("built"))
+    chain_folder(site.source_folder, 0, 1, 2)
+    site.load()
+    site.publish([BlockRange(1, 10), BlockRange(11, 20)])
+    return site
+
+
+@pytest.fixture
+def site(built: Site, tmp_path: Path) -> Site:
+    """A copy to be harmed, of which nothing was served before."""
+    site = built.copied(tmp_path / "site")
+    shutil.rmtree(site.warehouse.cache / "lookups", ignore_errors=True)
+    return site
+
+
+@pytest.fixture(scope="module")
+def answers(built: Site) -> tuple[Any, bytes]:
+    """The rows and the export of the sound site."""
+    with _serving(built.locations) as (_, client):
+        return _rows(client), client.get(_PUBLISHED).content
+
+
+@pytest.mark.parametrize(
+    ("kind", "harm", "when"),
+    [
+        *product(("volumes", "state"), (Path.unlink, _cut), ("before", "while")),
+        *product(("records",), (Path.unlink, _cut), ("before", "while")),
+        *product(("volumes", "records", "log"), (_flip,), ("before",)),
+        ("volumes", _flip, "while"),
+    ],
+)
+def test_lost_data_is_said_and_nothing_less_is_served_until_the_remedy_was_followed(
+    site: Site,
+    answers: tuple[Any, bytes],
+    kind: str,
+    harm: Harm,
+    when: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bad = _file_of(site.warehouse.cache, kind)
+    if when == "before":
+        harm(bad)
+    with _serving(site.locations) as (served, client):
+        if when == "while":
+            _wait(client)
+            harm(bad)
+        reason = _reason(client)
+        assert f"{kind}/{bad.name}" in reason
+        assert str(site.root) not in reason
+        _refuses(served, client, reason)
+        if kind != "log":
+            assert client.get(_PUBLISHED).content == answers[1]
+        if kind == "volumes":
+            for path in site.stage.root.glob("*/*/*.zip"):
+                path.unlink()
+            refused = client.get(_WAITING)
+            assert (refused.status_code, refused.json()["error"]["message"]) == (503, reason)
+        _follow(reason, site.locations, monkeypatch)
+        _wait(client)
+        assert (_rows(client), client.get(_PUBLISHED).content) == answers
+    (line,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert str(bad) in line.getMessage()
+    assert line.exc_info is None
+
+
+@pytest.fixture(scope="module")
+def bucket(
+    built: Site, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[BucketServer, Locations]]:
+    """The site with its warehouse in a bucket, which is whole again after each test."""
+    folder = tmp_path_factory.mktemp("bucket")
+    with bucket_server() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", server.url)
+        patch.setenv("AWS_REGION", "us-east-1")
+        place = f"s3://{server.bucket()}/w"
+        locations = replace(built.locations, warehouse=place, cache=folder / "first")
+        warehouse = _warehouse(locations)
+        source = Source(FolderStore(built.source_folder))
+        warehouse.load(source, warehouse.survey(source).pending, PartStage(folder / "parts"))
+        yield server, locations
+
+
+@pytest.fixture
+def place(bucket: tuple[BucketServer, Locations], tmp_path: Path) -> tuple[BucketServer, Locations]:
+    """The same, with a cache that has every file."""
+    server, locations = bucket
+    locations = replace(locations, cache=tmp_path / "cache")
+    with _warehouse(locations).views():
+        return server, locations
+
+
+def _warehouse(locations: Locations) -> Warehouse:
+    options = locations.store_options
+    return open_warehouse(locations.warehouse, locations.cache, options=options)
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+@pytest.mark.parametrize("harm", [Path.unlink, _cut, _flip])
+def test_a_copy_of_a_buckets_file_is_fetched_anew(
+    place: tuple[BucketServer, Locations], answers: tuple[Any, bytes], harm: Harm, when: str
+) -> None:
+    _, locations = place
+    assert locations.cache
+    shutil.rmtree(locations.cache / "lookups", ignore_errors=True)
+    copy = _file_of(locations.cache, "volumes")
+    data = copy.read_bytes()
+    if when == "before":
+        harm(copy)
+    with _serving(locations) as (_, client):
+        _wait(client)
+        if when == "while":
+            harm(copy)
+        until = monotonic() + _SECONDS
+        while (found := client.get(_ROWS)).status_code != 200:
+            assert found.status_code == 503
+            assert monotonic() < until
+        assert (_rows(client), client.get(_PUBLISHED).content) == answers
+        _wait(client)
+    assert when == "while" or copy.read_bytes() == data
+
+
+@pytest.mark.parametrize("harm", ["gone", "gone while serving", "damaged"])
+def test_an_object_that_is_lost_in_a_bucket_is_said_though_this_machine_has_a_copy(
+    place: tuple[BucketServer, Locations],
+    answers: tuple[Any, bytes],
+    harm: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server, locations = place
+    assert locations.cache
+    copy = _file_of(locations.cache, "volumes")
+    name = locations.warehouse.removeprefix("s3://").removesuffix("/w")
+    key = f"w/volumes/{copy.name}"
+    if harm == "gone":
+        server.client.delete_object(Bucket=name, Key=key)
+    elif harm == "damaged":
+        _flip(copy)
+        server.client.put_object(Bucket=name, Key=key, Body=copy.read_bytes())
+        copy.unlink()
+    with _serving(locations) as (served, client):
+        if harm == "gone while serving":
+            _wait(client)
+            server.client.delete_object(Bucket=name, Key=key)
+        reason = _reason(client)
+        assert f"volumes/{copy.name}" in reason
+        _refuses(served, client, reason)
+        assert client.get(_PUBLISHED).content == answers[1]
+        _follow(reason, locations, monkeypatch)
+        _wait(client)
+        assert (_rows(client), client.get(_PUBLISHED).content) == answers
+    (line,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert key in line.getMessage()
