@@ -101,10 +101,12 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
 
 def _sweep_table(lake: Lake, table: str, infos: Sequence[ObjectInfo], oldest: float) -> LakeReport:
     version = LakeTable(lake, table).version()
-    if version is None or not version.parsed:
+    if version is None:
         return LakeReport()
+    version.check_foreign()
     old = ((lake.parts(info.key)[1], info) for info in infos if info.modified <= oldest)
-    due = [name for name, info in old if (unnamed_since(version, name, info) or inf) <= oldest]
+    since = {name: unnamed_since(version, name, info) for name, info in old}
+    due = [name for name, seconds in since.items() if seconds is not None and seconds <= oldest]
     # What was left by a killed publisher may have been taken up while it was listed.
     newest = LakeTable(lake, table).version() if due else None
     removed = [name for name in due if newest is not None and name not in newest.named]

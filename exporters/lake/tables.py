@@ -83,13 +83,17 @@ class Version:
 
         Raises `IntegrityError` where one was not written by us.
         """
+        self.check_foreign()
+        return self.ours
+
+    def check_foreign(self) -> None:
+        """Raise `IntegrityError` where a file was not written by us."""
         if self.foreign:
             raise IntegrityError(
                 f"{self.lake.place(self.table)} names {self.foreign[0].name}, which Strata did not "
                 f"write: strata lake publish --replace REASON --table {self.table} names it no "
                 "longer, and adds what is loaded and lacks then"
             )
-        return self.ours
 
     @cached_property
     def stored(self) -> StoredLog:
