@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.sample import write_sample
+from pipelines.sample import copy_sample
 from pipelines.site.site import Site
 from tests.pipelines.kit import load, site_settings
 
@@ -14,7 +14,7 @@ from tests.pipelines.kit import load, site_settings
 @pytest.fixture(scope="package")
 def sample_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     settings = site_settings(tmp_path_factory.mktemp("docs"))
-    write_sample(Path(settings.source))
+    copy_sample(Path(settings.source))
     site = Site(settings)
     load(site)
     return site
