@@ -24,7 +24,7 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
-from pipelines.sample import write_sample
+from pipelines.sample import copy_sample
 from pipelines.settings import Settings
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.leftovers import remove_published_parts
@@ -61,8 +61,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     site = open_site(source, warehouse, archive)
     check_lake(site)
     if site.settings.embedded and not Path(site.settings.source).exists():
-        screen.message(f"Writing a sample history to {site.settings.source}")
-        write_sample(Path(site.settings.source))
+        screen.message(f"Copying a sample history to {site.settings.source}")
+        copy_sample(Path(site.settings.source))
     finish_interrupted(site)
     remove_published_parts(site)
     before = site_status(site)

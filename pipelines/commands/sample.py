@@ -9,19 +9,19 @@ import click
 from exporters.settings import EMBEDDED_SOURCE
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option
-from pipelines.sample import write_sample
+from pipelines.sample import copy_sample
 
 
-@click.command("sample", short_help="Write a sample history to load.")
+@click.command("sample", short_help="Copy a sample history to load.")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=EMBEDDED_SOURCE)
 @json_option
 def command(folder: Path, as_json: bool) -> None:
-    """Write a small made-up market as segment ZIPs into FOLDER [strata-data/source].
+    """Copy a small made-up market as segment ZIPs into FOLDER [strata-data/source].
 
-    The same bytes wherever it runs; files that are right already stay as they are.
+    Files that are right already stay as they are.
     """
     screen = Screen(as_json)
-    written = write_sample(folder)
+    written = copy_sample(folder)
     screen.table("", ("segment file", "bytes"), ((p.name, p.stat().st_size) for p in written))
     screen.show(f"Next: strata run --source {folder}")
     screen.document({"folder": str(folder.absolute()), "files": [path.name for path in written]})

@@ -33,6 +33,7 @@ from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.receipts import LoadedSegment, Receipt, dump_columns
 from transforms.warehouse.record import About, write_record
+from transforms.warehouse.records import Origin
 from transforms.warehouse.shapes import Shape, Volume
 from transforms.warehouse.volumes import create_table_sql
 
@@ -138,7 +139,7 @@ def _described(
     record = root / f"records/{blocks.key}.parquet"
     record.parent.mkdir(exist_ok=True)
     file = StoredFile(key, (root / key).stat().st_size, content_sha256(root / key))
-    write_record(record, About(file, None), held, receipts)
+    write_record(record, About(file, Origin("0" * 32, 1, is_sorted=True)), held, receipts)
     described = StoredFile(f"records/{record.name}", record.stat().st_size, content_sha256(record))
     return Volume("history", file, blocks, VERSION, shapes, described, is_sorted=True)
 

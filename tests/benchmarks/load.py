@@ -19,8 +19,8 @@ from pathlib import Path
 import duckdb
 
 from exporters.zips.staging import PartStage
-from pipelines.sample import write_sample
 from tests.benchmarks.measure import Cost, measured
+from tests.sample import write_sample
 from transforms.segments.source import Source
 from transforms.stores.folder import FolderStore
 from transforms.warehouse.opening import open_warehouse

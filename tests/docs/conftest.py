@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.sample import write_sample
+from pipelines.sample import copy_sample
 from pipelines.settings import Settings
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
@@ -17,7 +17,7 @@ from tests.pipelines.kit import load, site_settings
 @pytest.fixture(scope="package")
 def sample_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     settings = site_settings(tmp_path_factory.mktemp("docs"))
-    write_sample(Path(settings.source))
+    copy_sample(Path(settings.source))
     site = Site(settings)
     load(site)
     return site

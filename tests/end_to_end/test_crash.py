@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.sample import write_sample
+from pipelines.sample import copy_sample
 from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.receipts import Receipt
 
@@ -115,7 +115,7 @@ def kill_at_random(place: Place, name: str, seconds: float, dice: random.Random)
 def test_fifty_kills_leave_nothing_behind_and_lose_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_sample(tmp_path / "source")
+    copy_sample(tmp_path / "source")
     calm = Place(tmp_path / "source", tmp_path / "calm")
     seconds = {name: calm.finish(name) for name in ("load", "publish")}
     assert len(calm.archive_files()) > 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from pipelines.sample import write_sample
+from pipelines.sample import copy_sample
 from tests.duckdb15_kit import answers, asked_15
 from tests.transforms.warehouse_kit import MemorySink, exact_tables, load_folder, relist
 from transforms.duck import attached, working_connection
@@ -23,7 +23,7 @@ from transforms.warehouse.warehouse import Warehouse
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample history, with a spam capture."""
     folder = tmp_path_factory.mktemp("sample")
-    write_sample(folder)
+    copy_sample(folder)
     (folder / "spam").mkdir()
     spoken = {"partyId": "ab" * 32, "chainId": "sample-chain-001", "statistics": {"epochSeq": "1"}}
     place = folder / "spam" / "sample-chain-001-1000.ndjson"

@@ -35,10 +35,7 @@ Advance = Callable[[int], None]
 _log = logging.getLogger(__name__)
 
 _FOLDERS = {"volumes": "history", "state": "state"}
-# The earlier release named volumes by their input, and those that were sorted as a whole so.
-_NAME = re.compile(
-    r"(volumes|state)/(\d+)-(\d+)\.(?:([0-9a-f]{64})|[0-9a-f]{16}(?:\.sorted)?)\.duckdb"
-)
+_NAME = re.compile(r"(volumes|state)/(\d+)-(\d+)\.([0-9a-f]{64})\.duckdb")
 _LINE_SECONDS = 10.0
 
 
@@ -46,12 +43,11 @@ _LINE_SECONDS = 10.0
 class FoundVolume:
     """A volume that describes itself: `volume` without its record, and what it says.
 
-    `segments` are its segments with the SHA-256 of their ZIPs; `origin` is None for a volume of the
-    earlier release.
+    `segments` are its segments with the SHA-256 of their ZIPs.
     """
 
     volume: Volume
-    origin: Origin | None
+    origin: Origin
     chain_id: str
     segments: Mapping[BlockRange, str]
 
@@ -60,12 +56,6 @@ def volume_blocks(key: str) -> BlockRange | None:
     """The blocks that a volume's name says; None for another file."""
     found = _NAME.fullmatch(key)
     return BlockRange(int(found[2]), int(found[3])) if found else None
-
-
-def named_hash(key: str) -> str:
-    """The SHA-256 that a volume's name says; empty for one of the earlier release."""
-    found = _NAME.fullmatch(key)
-    return (found[4] or "") if found else ""
 
 
 def volume_kind(key: str) -> str:
@@ -79,15 +69,15 @@ def describe_volume(backing: Backing, info: ObjectInfo, advance: Advance) -> Fou
     Raises `IntegrityError` where it is damaged or not what its name says, `FileNotFoundError` where
     it is gone by now.
     """
-    sha256 = named_hash(info.key)
-    if not sha256 or backing.store.path(info.key) is not None:
+    sha256 = info.key.split(".")[-2]
+    if backing.store.path(info.key) is not None:
         found = object_sha256(backing.store, info.key, advance)
-        if sha256 not in ("", found):
+        if sha256 != found:
             place = backing.store.describe(info.key)
             raise IntegrityError(
                 f"{place} hashes to {found}, its name says {sha256}: it is damaged"
             )
-        sha256, advance = found, _unreported
+        advance = _unreported
     file = StoredFile(info.key, info.size, sha256)
     with _opened(backing, file, advance) as con:
         segments = read_segments(con, "strata.segments")
@@ -95,9 +85,7 @@ def describe_volume(backing: Backing, info: ObjectInfo, advance: Advance) -> Fou
         origin, times = read_origin(con), read_times(con)
     if not segments or not receipts:
         raise IntegrityError(f"{backing.store.describe(info.key)} says that it holds no segments")
-    # An earlier release sorted volumes, too, and made no pages of them: compaction will.
-    is_sorted = bool(origin and origin.is_sorted)
-    volume = Volume.of(file, receipts, is_sorted=is_sorted, times=times)
+    volume = Volume.of(file, receipts, is_sorted=origin.is_sorted, times=times)
     if volume.blocks != volume_blocks(info.key):
         raise IntegrityError(
             f"{backing.store.describe(info.key)} holds the blocks {volume.blocks}: it was renamed"

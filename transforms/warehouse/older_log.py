@@ -58,11 +58,7 @@ def later_volumes(backing: Backing, document: Document, generation: int) -> dict
     later: dict[str, Origin] = {}
     for info in lacking(backing.store, document.named_keys(), document.history()):
         origin = _origin(backing, info)
-        if (
-            origin is not None
-            and origin.warehouse == document.warehouse
-            and origin.generation > generation
-        ):
+        if origin and origin.warehouse == document.warehouse and origin.generation > generation:
             later[info.key] = origin
     return later
 

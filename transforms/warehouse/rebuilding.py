@@ -63,7 +63,7 @@ def rebuild(backing: Backing, start: Document, at_least: int = 0) -> Document | 
     ]
     if not volumes:
         return None
-    origins = [one.origin for one in found if one.origin]
+    origins = [one.origin for one in found]
     number = beyond([at_least, *(origin.generation for origin in origins)])
     base = replace(start, warehouse=_warehouse(origins, start, place), generation=number - 1)
     wanted = replace(
@@ -90,7 +90,7 @@ def chosen_volumes(named: Sequence[Volume], found: Sequence[FoundVolume]) -> lis
         if state.kind == "state"
         and (state.key in keys or any(one.blocks.overlaps(state.blocks) for one in history))
     ]
-    by_origin = {one.volume.key: one.origin.generation for one in found if one.origin}
+    by_origin = {one.volume.key: one.origin.generation for one in found}
     states.sort(key=lambda state: (state.key in keys, by_origin.get(state.key, 0)))
     return [*history, *newest_states(states)]
 

@@ -45,10 +45,9 @@ class Receipt:
 class LoadedSegment:
     """A segment in the warehouse: its file as it was read, its ids, and its history's size.
 
-    `sha256` is that of the segment ZIP, `segment_id` the network's id, computed from its bytes
-    (empty where an earlier release loaded it), `previous_id` the id of the segment it was made
-    after, by its own word, `index_id` its id by the word of its source's `index.json`; `rows` and
-    `bytes` sum over the history tables.
+    `sha256` is that of the segment ZIP, `segment_id` the network's id, computed from its bytes,
+    `previous_id` the id of the segment it was made after, by its own word, `index_id` its id by the
+    word of its source's `index.json`; `rows` and `bytes` sum over the history tables.
     """
 
     name: SegmentName

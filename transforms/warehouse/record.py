@@ -44,10 +44,10 @@ _DAMAGED = "is damaged: run strata repair, which makes it again from its volume"
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Which volume a record is about, and where that one comes from, if it says so."""
+    """Which volume a record is about, and where that one comes from."""
 
     volume: StoredFile
-    origin: Origin | None
+    origin: Origin
 
 
 def write_record(
@@ -63,10 +63,9 @@ def write_record(
         row | {"receipts": lists.get(segment.blocks, [])}
         for segment, row in zip(segments, segment_rows(segments), strict=True)
     ]
-    origin = astuple(about.origin) if about.origin else None
     # DuckDB's files differ by themselves, and with them their records: a sweep never takes a fresh
     # one for an abandoned one of that name.
-    said = {_ABOUT: json.dumps({"file": astuple(about.volume), "origin": origin})}
+    said = {_ABOUT: json.dumps({"file": astuple(about.volume), "origin": astuple(about.origin)})}
     schema = _SCHEMA.with_metadata(said)
     table = pa.Table.from_pylist(rows, schema=schema)
     pq.write_table(table, path, compression="zstd", write_page_checksum=True)
@@ -76,8 +75,7 @@ def read_about(path: Path) -> About:
     """Which volume a record is about; its rows are not read. Raises `IntegrityError`."""
     try:
         row = json.loads(pq.read_schema(path).metadata[_ABOUT])
-        origin = Origin(*row["origin"]) if row["origin"] else None
-        return About(StoredFile(*row["file"]), origin)
+        return About(StoredFile(*row["file"]), Origin(*row["origin"]))
     except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -125,20 +123,15 @@ class RecordedIds:
 def read_ids(path: Path) -> RecordedIds:
     """The ids of a record's segments. Raises `IntegrityError` where it is damaged."""
     table = _read(path, _IDS)
-    if table.num_columns < len(_IDS):  # of an earlier release
-        segments = read_record(path)
-        named = [(one.info.key, one.segment_id, one.index_id) for one in segments]
-        runs = tuple(one.id_run for one in segments)
+    ids, before, said = (table.column(name).to_pylist() for name in _IDS)
+    files = read_files(path)
+    blocks = files.blocks
+    if before[1:] == ids[:-1] and len([*contiguous_runs(blocks)]) == 1:
+        runs = [IdRun(blocks[0], blocks[-1], ids[-1], before[0])]
     else:
-        ids, before, said = (table.column(name).to_pylist() for name in _IDS)
-        files = read_files(path)
-        blocks = files.blocks
-        if all(ids) and before[1:] == ids[:-1] and len([*contiguous_runs(blocks)]) == 1:
-            runs = (IdRun(blocks[0], blocks[-1], ids[-1], before[0]),)
-        else:
-            runs = tuple(map(IdRun, blocks, blocks, ids, before))
-        named = [*zip(files.keys, ids, said, strict=True)]
-    return RecordedIds(runs, tuple(one for one in named if other_id(one[1], one[2])))
+        runs = list(map(IdRun, blocks, blocks, ids, before))
+    named = zip(files.keys, ids, said, strict=True)
+    return RecordedIds(tuple(runs), tuple(one for one in named if other_id(one[1], one[2])))
 
 
 @lru_cache(maxsize=4096)
@@ -156,11 +149,10 @@ def parse_record(path: Path) -> tuple[LoadedSegment, ...]:
 
 
 def _read(path: Path, wanted: Sequence[str]) -> pa.Table:
-    """Those of the columns that a record has, proven by the checksums of its pages."""
+    """Columns of a record, proven by the checksums of its pages."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            there = frozenset(file.schema_arrow.names)
-            return file.read([name for name in wanted if name in there], use_threads=False)
+            return file.read([*wanted], use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -168,19 +160,8 @@ def _read(path: Path, wanted: Sequence[str]) -> pa.Table:
 
 
 def segments_source(records: str) -> str:
-    """SQL for the rows of `strata.segments` in records, those of an earlier release among them.
-
-    `records` is SQL for the list of their files.
-    """
-    known = {
-        "segment_id": "case when index_id is null then '' else segment_id end",
-        "index_id": "coalesce(index_id, segment_id)",
-    }
-    columns = ", ".join(f"{known.get(name, name)} as {name}" for name in SEGMENTS.names)
-    return (
-        f"(select {columns} from (select null::varchar as index_id where false "  # noqa: S608
-        f"union all by name from read_parquet({records}, union_by_name = true)))"
-    )
+    """SQL for the rows of `strata.segments`; `records` is SQL for the list of records' files."""
+    return f"(select {', '.join(SEGMENTS.names)} from read_parquet({records}))"  # noqa: S608
 
 
 def receipts_source(records: str) -> str:

@@ -32,7 +32,6 @@ SEGMENTS = pa.schema(
         ("index_id", pa.string()),
     ]
 )
-"""A file of an earlier release has no `index_id`: its `segment_id` is the word of the index."""
 
 RECEIPTS = pa.schema(
     [
@@ -85,13 +84,12 @@ def write_records(
     )
 
 
-def read_origin(con: Connection) -> Origin | None:
-    """Where a volume in use comes from; None for one of a release that did not write it."""
-    asked = "from duckdb_tables() where database_name = current_database() and schema_name = "
-    if not con.execute(f"{asked} 'strata' and table_name = 'origin'").fetchall():
-        return None
-    rows = con.sql("from strata.origin").to_arrow_table().to_pylist()
-    return Origin(rows[0]["warehouse"], rows[0]["generation"], rows[0].get("sorted", False))
+def read_origin(con: Connection) -> Origin:
+    """Where a volume in use comes from."""
+    ((warehouse, generation, is_sorted),) = con.execute(
+        "select warehouse, generation, sorted from strata.origin"
+    ).fetchall()
+    return Origin(warehouse, generation, is_sorted)
 
 
 def read_times(con: Connection) -> tuple[int, int] | None:
@@ -150,16 +148,15 @@ def _segment_row(segment: LoadedSegment) -> dict[str, Any]:
 
 
 def _segment(row: Mapping[str, Any]) -> LoadedSegment:
-    index_id = row.get("index_id")
     return LoadedSegment(
         _name(row),
         ObjectInfo(row["source_key"], row["source_size"], row["source_version"]),
         row["zip_sha256"],
-        row["segment_id"] if index_id is not None else "",
+        row["segment_id"],
         row["previous_id"],
         row["rows"],
         row["bytes"],
-        row["segment_id"] if index_id is None else index_id,
+        row["index_id"],
     )
 
 

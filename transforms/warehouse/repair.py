@@ -20,7 +20,6 @@ from transforms.warehouse.log_state import LogState, read_state
 from transforms.warehouse.older_log import lacking, later_volumes, listed_volumes, older_log
 from transforms.warehouse.rebuilding import beyond, chosen_volumes, rebuild
 from transforms.warehouse.shapes import Volume
-from transforms.warehouse.taking_over import earlier_release, take_over
 
 _ATTEMPTS = 10
 
@@ -152,8 +151,7 @@ class _Attempt:
             info for folder in ("volumes", "state") for info in listed_volumes(store, folder)
         ]
         self.report.volumes = len(volumes)
-        earlier = earlier_release(self._backing)
-        if not volumes and not state.numbers and not (earlier and earlier.is_there()):
+        if not volumes and not state.numbers:
             self._find(self._place, "there is no log and no volume", "is this the right place?")
             return True
         what = f"there are {len(volumes)} volumes" if volumes else "there is no volume"
@@ -161,18 +159,16 @@ class _Attempt:
         self._find("log", f"there is no sound document; {what}", remedy)
         if self._dry_run:
             return True
-        if state.numbers:
-            start = new_warehouse()
-            made = rebuild(self._backing, start, at_least=state.top)
-            if made is None and not volumes:
-                number = beyond([state.top])
-                base = replace(start, generation=number - 1)
-                made = self._backing.log.create(following(base, "", base, ()))
-            return made is not None and self._wrote(made, state)
-        take_over(self._backing)
-        newest = self._backing.log.newest()
-        self.report.generation = newest.generation if newest else 0
-        return True
+        start = new_warehouse()
+        made = rebuild(self._backing, start, at_least=state.top)
+        if not state.numbers:
+            newest = made or self._backing.log.newest()
+            self.report.generation = newest.generation if newest else 0
+            return True
+        if made is None and not volumes:
+            base = replace(start, generation=beyond([state.top]) - 1)
+            made = self._backing.log.create(following(base, "", base, ()))
+        return made is not None and self._wrote(made, state)
 
     def _continue(self, state: LogState, base: Document, number: int, *, is_forced: bool) -> bool:
         """Make the document that follows, if there is a reason to."""

@@ -18,10 +18,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class SegmentList:
-    """Segments, ascending: first and last blocks, schema versions, ids and those before, chains.
-
-    An id is the network's; of a segment that an earlier release loaded, what was known of it.
-    """
+    """Columns of segments, ascending: blocks, schema versions, ids, previous ids, chain ids."""
 
     firsts: Sequence[int]
     lasts: Sequence[int]
@@ -74,14 +71,13 @@ def file_name(record_sha256: str) -> str:
 def packed_segments(record: Path) -> bytes:
     """The mapped file of a record. Raises `FileNotFoundError`, or `IntegrityError` if damaged."""
     found = parse_record(record)
-    known = ((one.segment_id or one.index_id or one.sha256) for one in found)
     return packed(
         None,
         {
             "first": numbers_section("q", (one.blocks.first for one in found)),
             "last": numbers_section("q", (one.blocks.last for one in found)),
             "version": numbers_section("q", (one.name.version for one in found)),
-            **texts_sections("id", [*known]),
+            **texts_sections("id", [one.segment_id for one in found]),
             **texts_sections("previous", [one.previous_id for one in found]),
             **texts_sections("chain", [one.name.chain_id for one in found]),
         },

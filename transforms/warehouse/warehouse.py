@@ -38,10 +38,11 @@ from transforms.warehouse.captures import captures_path, load_captures
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
 from transforms.warehouse.compaction import CompactionReport, compact, merge
-from transforms.warehouse.document import Document
+from transforms.warehouse.document import Document, new_warehouse
 from transforms.warehouse.load import Loader, LoadReport
 from transforms.warehouse.merge_plan import MOST_PARTIAL
 from transforms.warehouse.older_log import check_not_older
+from transforms.warehouse.rebuilding import rebuild
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import RenderedTable, rendered_table
 from transforms.warehouse.shapes import Extent
@@ -49,7 +50,6 @@ from transforms.warehouse.stored_tables import stored_tables
 from transforms.warehouse.surveying import Survey, survey
 from transforms.warehouse.sweeping import GRACE_SECONDS, ORPHAN_SECONDS, sweep
 from transforms.warehouse.table_load import PartSink
-from transforms.warehouse.taking_over import remove_leftovers, take_over
 from transforms.warehouse.verifying import WarehouseCheck
 from transforms.warehouse.volumes import LoadSettings, Progress
 
@@ -62,7 +62,6 @@ class Warehouse:
     def __init__(self, backing: Backing, settings: LoadSettings | None = None) -> None:
         self._backing = backing
         self._settings = settings or LoadSettings()
-        self._taken_over = False
 
     def __repr__(self) -> str:
         return f"Warehouse({self.describe()})"
@@ -98,17 +97,13 @@ class Warehouse:
     def document(self) -> Document | None:
         """The newest generation, None where the warehouse was never used.
 
-        One of an earlier release is taken over first. Raises `IntegrityError` where the log is
-        damaged, or older than what this machine has seen.
+        Where there are volumes and no log, one is made of them. Raises `IntegrityError` where the
+        log is damaged, or older than what this machine has seen.
         """
         document = self._backing.log.newest()
-        if not self._taken_over:
-            if document is None:
-                take_over(self._backing)
-                document = self._backing.log.newest()
-            else:
-                remove_leftovers(self._backing)
-            self._taken_over = True
+        if document is None:
+            rebuild(self._backing, new_warehouse())
+            document = self._backing.log.newest()
         return document
 
     def begin(self) -> Document:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from pipelines.sample import write_sample
+from pipelines.sample import copy_sample
 from pipelines.site.verifying import verify_lake
 from tests.exporters.lake.lake_kit import HISTORY_TABLES, LakeSite, lake_site, odd_history
 from tests.lake_readers import READERS, CsvReceipt, log_actions
@@ -36,7 +36,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, LakeSite]:
         str(folder): lake_site(root / f"shared{number}", folder)
         for number, folder in enumerate(all_shared_segments())
     }
-    write_sample(root / "sample")
+    copy_sample(root / "sample")
     made["sample"] = lake_site(root / "of-sample", root / "sample", batch=5)
     odd = lake_site(root / "of-odd", odd_history(root / "odd"))
     for lake in (*made.values(), odd):

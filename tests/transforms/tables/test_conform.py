@@ -78,9 +78,8 @@ def _hold(con: Connection, texts: Sequence[Cell], column: Column, table: str = "
     return [_Held(*row) for row in rows]
 
 
-@pytest.mark.parametrize(("type_name", "held"), _TYPES.items())
-def test_a_type_has_its_column_in_duckdb(type_name: str, held: str) -> None:
-    assert conversion("orders", Column("c", type_name)).type == held
+def test_a_type_has_its_column_in_duckdb() -> None:
+    assert {name: conversion("orders", Column("c", name)).type for name in _TYPES} == _TYPES
 
 
 def test_withdrawn_amounts_are_whole_numbers() -> None:
@@ -195,26 +194,19 @@ _RAW: dict[str, list[str]] = {
         "\\x é",
     ],
 }
-_EDGES = [
-    pytest.param(name, text, raw, id=f"{name} {text[:30]!r} {'raw' if raw else 'typed'}")
-    for cases, raw in ((_TYPED, False), (_RAW, True))
-    for name, texts in cases.items()
-    for text in texts
-]
 
 
-@pytest.mark.parametrize(("type_name", "text", "raw"), _EDGES)
-def test_a_value_is_typed_or_kept_as_text(
-    con: Connection, type_name: str, text: str, raw: bool
-) -> None:
-    (held,) = _hold(con, [text], Column("c", type_name))
-    assert held.whole == text
-    assert (held.typed, held.raw) == ((None, True) if raw else (text, False))
+@pytest.mark.parametrize("type_name", _TYPED)
+def test_a_value_is_typed_or_kept_as_text(con: Connection, type_name: str) -> None:
+    typed, raw = _TYPED[type_name], _RAW.get(type_name, [])
+    expected = [(text, text, False) for text in typed] + [(None, text, True) for text in raw]
+    cells = _hold(con, [*typed, *raw], Column("c", type_name))
+    assert [(cell.typed, cell.whole, cell.raw) for cell in cells] == expected
 
 
-@pytest.mark.parametrize("type_name", _TYPES)
-def test_a_null_is_null_in_every_type_and_never_raw(con: Connection, type_name: str) -> None:
-    assert _hold(con, [None], Column("c", type_name)) == [_Held(None, None, None, False)]
+def test_a_null_is_null_in_every_type_and_never_raw(con: Connection) -> None:
+    null = [_Held(None, None, None, False)]
+    assert [name for name in _TYPES if _hold(con, [None], Column("c", name)) != null] == []
 
 
 def test_a_whole_amount_is_typed_where_the_column_says_so(con: Connection) -> None:

@@ -106,13 +106,14 @@ def test_files_are_read_in_order_and_each_knows_its_rows(
 
 
 @pytest.mark.parametrize("null", _NULLS, ids=repr)
-@pytest.mark.parametrize("value", _HARD, ids=repr)
-def test_every_hard_value_is_quoted_only_where_the_rule_says(
-    con: Connection, value: Cell, null: str
-) -> None:
-    rows = [(value, "x"), ("x", value)]
-    written = _copied(con, [pg_csv(["a", "b"], rows)], ["a", "b"], null)
-    assert b"a,b\n" + written == pg_csv(["a", "b"], rows, null)
+def test_every_hard_value_is_quoted_only_where_the_rule_says(con: Connection, null: str) -> None:
+    differing = []
+    for value in _HARD:
+        rows = [(value, "x"), ("x", value)]
+        written = _copied(con, [pg_csv(["a", "b"], rows)], ["a", "b"], null)
+        if b"a,b\n" + written != pg_csv(["a", "b"], rows, null):
+            differing.append((value, written))
+    assert differing == []
 
 
 @pytest.mark.parametrize(

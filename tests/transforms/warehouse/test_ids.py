@@ -8,15 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.transforms.earlier_kit import forget_ids, make_earlier
 from tests.transforms.warehouse_kit import (
     history_segment,
     load_folder,
     quarantine_reasons,
     query,
-    state_segment,
 )
-from transforms.blocks import BlockRange
 from transforms.segments.cid import CidHasher, cid_of
 from transforms.warehouse.load import LoadReport
 from transforms.warehouse.opening import open_warehouse
@@ -187,36 +184,6 @@ def _shown(root: Path) -> list[tuple[object, ...]]:
         open_warehouse(root),
         "select first_block, segment_id, index_id from strata.segments order by 1",
     )
-
-
-@pytest.mark.parametrize("later", [0, 2])
-def test_an_earlier_releases_ids_are_the_word_of_the_index(tmp_path: Path, later: int) -> None:
-    """Records of both releases side by side, and of the earlier one alone."""
-    ids = _chain(tmp_path / "s", 2)
-    listed = {"File": "kit-chain-1-1-2.zip", "HistorySegmentID": ids[0]}
-    _index(tmp_path / "s", listed)
-    load_folder(tmp_path / "w", tmp_path / "s")
-    forget_ids(tmp_path / "w")
-    ids += _chain(tmp_path / "s", later, 2, ids[-1])
-    load_folder(tmp_path / "w", tmp_path / "s")
-    computed = ["", "", *ids[2:]]
-    for _ in range(2):
-        held = _held(tmp_path / "w")
-        assert [segment.segment_id for segment in held] == computed
-        assert [segment.index_id for segment in held] == [ids[0], "", *([""] * later)]
-        assert _shown(tmp_path / "w") == [
-            (one.blocks.first, one.segment_id, one.index_id) for one in held
-        ]
-        open_warehouse(tmp_path / "w").compact(most_partial=1)
-
-
-def test_the_release_before_the_log_knew_no_ids_either(tmp_path: Path) -> None:
-    state_segment(tmp_path / "s", last=2)
-    _index(tmp_path / "s", {"File": "kit-chain-1-1-2.zip", "HistorySegmentID": _other("x")})
-    load_folder(tmp_path / "w", tmp_path / "s")
-    make_earlier(tmp_path / "w")
-    (held,) = _held(tmp_path / "w")
-    assert (held.blocks, held.segment_id, held.index_id) == (BlockRange(1, 2), "", _other("x"))
 
 
 def test_ids_that_are_no_text_at_all_are_stored_and_say_nothing(tmp_path: Path) -> None:

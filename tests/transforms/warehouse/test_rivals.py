@@ -61,5 +61,5 @@ def test_no_two_files_have_the_same_bytes(tmp_path: Path) -> None:
     for path in paths[:2]:
         build_volume(path, Origin("w", 1), [], None, LoadSettings(), lambda _: None)
     for path in paths[2:]:
-        write_record(path, About(StoredFile(f"volumes/{path.name}", 1, ""), None), [], [])
+        write_record(path, About(StoredFile(f"volumes/{path.name}", 1, ""), Origin("w", 1)), [], [])
     assert len({path.read_bytes() for path in paths}) == 4

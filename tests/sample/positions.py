@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.sample.participants import Terms
-from pipelines.sample.text import Cell
+from tests.sample.participants import Terms
+from tests.sample.text import Cell
 
 _PLACES = 16
 _SCALE = 10**_PLACES

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pipelines.sample.book import Status
-from pipelines.sample.margin import close_positions, mark_to_market
-from pipelines.sample.market import Market
-from pipelines.sample.oracle import Oracle
-from pipelines.sample.participants import Participants
-from pipelines.sample.provisions import Provisions
-from pipelines.sample.terms import market_cells, proposal_terms
+from tests.sample.book import Status
+from tests.sample.margin import close_positions, mark_to_market
+from tests.sample.market import Market
+from tests.sample.oracle import Oracle
+from tests.sample.participants import Participants
+from tests.sample.provisions import Provisions
+from tests.sample.terms import market_cells, proposal_terms
 
 _NO_AUCTION, _AUCTION, _TRADING = "NO_TRADING", "OPENING_AUCTION", "CONTINUOUS"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipelines.sample.funding import Funding
-from pipelines.sample.participants import NETWORK_PARTY, Asset, Participants, digest
-from pipelines.sample.record import Recorder
-from pipelines.sample.text import Cell
+from tests.sample.funding import Funding
+from tests.sample.participants import NETWORK_PARTY, Asset, Participants, digest
+from tests.sample.record import Recorder
+from tests.sample.text import Cell
 
 PARAMETERS = {
     "governance.proposal.market.requiredMajority": "0.66",

@@ -6,19 +6,19 @@ from collections.abc import Collection, Mapping
 from itertools import count
 from random import Random
 
-from pipelines.sample.epochs import Epochs
-from pipelines.sample.funding import Funding
-from pipelines.sample.genesis import write_genesis
-from pipelines.sample.listing import Listing
-from pipelines.sample.margin import mark_to_market
-from pipelines.sample.market import Market
-from pipelines.sample.money import Accounts
-from pipelines.sample.oracle import Oracle
-from pipelines.sample.participants import Participants, digest
-from pipelines.sample.quotes import write_market_data
-from pipelines.sample.record import Recorder
-from pipelines.sample.text import Row
-from pipelines.sample.traders import Traders
+from tests.sample.epochs import Epochs
+from tests.sample.funding import Funding
+from tests.sample.genesis import write_genesis
+from tests.sample.listing import Listing
+from tests.sample.margin import mark_to_market
+from tests.sample.market import Market
+from tests.sample.money import Accounts
+from tests.sample.oracle import Oracle
+from tests.sample.participants import Participants, digest
+from tests.sample.quotes import write_market_data
+from tests.sample.record import Recorder
+from tests.sample.text import Row
+from tests.sample.traders import Traders
 
 _GENESIS = 1_685_577_600_000_000  # 2023-06-01 00:00 UTC, in microseconds
 _BLOCK_MICROSECONDS = (700_000, 1_500_000)

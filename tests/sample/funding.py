@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from pipelines.sample.money import Accounts, AccountType
-from pipelines.sample.participants import Asset, Participants, digest
-from pipelines.sample.record import Recorder
-from pipelines.sample.text import Cell, jsonb
+from tests.sample.money import Accounts, AccountType
+from tests.sample.participants import Asset, Participants, digest
+from tests.sample.record import Recorder
+from tests.sample.text import Cell, jsonb
 
 _FIRST_DEPOSITS_OVER_BLOCKS = 40
 _CONFIRMATION_BLOCKS = 9

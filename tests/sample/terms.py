@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.sample.participants import Terms
-from pipelines.sample.text import Cell, jsonb
+from tests.sample.participants import Terms
+from tests.sample.text import Cell, jsonb
 
 _NANOSECONDS = 1_000
 _CLOSES_AFTER_SECONDS = 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from pipelines.sample.book import FOK, GTT, IOC, MARKET, Order, Side, Status
-from pipelines.sample.market import Market
+from tests.sample.book import FOK, GTT, IOC, MARKET, Order, Side, Status
+from tests.sample.market import Market
 
 _ACTS_PER_100_BLOCKS = 16
 _MOST_LIVE_ORDERS = 60

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from heapq import heappop, heappush
 
-from pipelines.sample.text import Cell
+from tests.sample.text import Cell
 
 
 class Side(IntEnum):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipelines.sample.book import Side
-from pipelines.sample.listing import Listing
-from pipelines.sample.text import Cell, jsonb
+from tests.sample.book import Side
+from tests.sample.listing import Listing
+from tests.sample.text import Cell, jsonb
 
 _MARK_TO_MARKET_MICROSECONDS = 60_000_000
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from pipelines.sample.participants import NETWORK_PARTY, Asset, digest
-from pipelines.sample.record import Recorder
+from tests.sample.participants import NETWORK_PARTY, Asset, digest
+from tests.sample.record import Recorder
 
 
 class AccountType(IntEnum):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from pipelines.sample.text import Row, csv_lines
+from tests.sample.text import Row, csv_lines
 from transforms.tables.registry import KnownTable, known_table, known_tables
 
 _FLUSH_ROWS = 5_000

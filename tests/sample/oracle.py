@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipelines.sample.participants import Participants, Terms
-from pipelines.sample.record import Recorder
-from pipelines.sample.terms import oracle_names
-from pipelines.sample.text import jsonb
+from tests.sample.participants import Participants, Terms
+from tests.sample.record import Recorder
+from tests.sample.terms import oracle_names
+from tests.sample.text import jsonb
 
 _PUBLIC_KEY, _ETH_ADDRESS = "00", "01"
 

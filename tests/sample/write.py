@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from pipelines.sample.participants import Participants
-from pipelines.sample.simulation import Simulation
-from pipelines.sample.tables import TableFiles
+from tests.sample.participants import Participants
+from tests.sample.simulation import Simulation
+from tests.sample.tables import TableFiles
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
 from transforms.files import commit_file

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.sample.book import Order, Side
-from pipelines.sample.market import Market
-from pipelines.sample.money import AccountType
-from pipelines.sample.participants import Participants, digest
-from pipelines.sample.text import Cell, jsonb
+from tests.sample.book import Order, Side
+from tests.sample.market import Market
+from tests.sample.money import AccountType
+from tests.sample.participants import Participants, digest
+from tests.sample.text import Cell, jsonb
 
 _COMMITMENT = 50_000
 _ORDER_SIZE = 10_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipelines.sample.market import Market
-from pipelines.sample.money import AccountType
+from tests.sample.market import Market
+from tests.sample.money import AccountType
 
 _PERCENT = 100
 _RISK = 5

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipelines.sample.money import Accounts, AccountType
-from pipelines.sample.participants import Participants, digest
-from pipelines.sample.record import Recorder
+from tests.sample.money import Accounts, AccountType
+from tests.sample.participants import Participants, digest
+from tests.sample.record import Recorder
 
 _EPOCH_BLOCKS = 300
 _EPOCH_MICROSECONDS = 300_000_000

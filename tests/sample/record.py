@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from operator import itemgetter
 from random import Random
 
-from pipelines.sample.text import Cell, Row
+from tests.sample.text import Cell, Row
 from transforms.tables.registry import known_table, known_tables
 
 _HASH_BYTES = 32

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pipelines.sample.book import FOK, GTC, GTT, Book, Order, Side, Status
-from pipelines.sample.money import Accounts, AccountType
-from pipelines.sample.participants import Terms
-from pipelines.sample.positions import Position
-from pipelines.sample.record import Recorder
-from pipelines.sample.text import Cell
+from tests.sample.book import FOK, GTC, GTT, Book, Order, Side, Status
+from tests.sample.money import Accounts, AccountType
+from tests.sample.participants import Terms
+from tests.sample.positions import Position
+from tests.sample.record import Recorder
+from tests.sample.text import Cell
 
 _TEN_THOUSAND = 10_000
 _FEE_RATES = {"maker": 2, "infrastructure": 5, "liquidity": 10}

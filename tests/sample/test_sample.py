@@ -13,8 +13,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from pipelines.sample import SEGMENTS, SampleSegment, write_sample
+from pipelines.sample import copy_sample
 from tests import zip_readers
+from tests.sample import SEGMENTS, SampleSegment, write_sample
 from tests.segments_kit import Cell, decode, pg_csv
 from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
@@ -66,7 +67,7 @@ def _whole(value: Cell) -> int:
 def test_two_runs_write_the_same_bytes(tmp_path: Path) -> None:
     ours = write_sample(tmp_path / "ours", segments=_SHORT)
     program = (
-        "from pathlib import Path; from tests.pipelines.sample import test_sample as t;"
+        "from pathlib import Path; from tests.sample import test_sample as t;"
         f"t.write_sample(Path({str(tmp_path / 'theirs')!r}), segments=t._SHORT)"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "TZ": "Asia/Tokyo"}
@@ -75,21 +76,31 @@ def test_two_runs_write_the_same_bytes(tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "theirs" / path.name).read_bytes()
 
 
+def test_the_product_has_the_very_files_that_the_generator_writes(
+    sample: list[Path], tmp_path: Path
+) -> None:
+    assert [path.name for path in copy_sample(tmp_path)] == [path.name for path in sample]
+    for path in [*sample, sample[0].parent / "index.json"]:
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes()
+
+
+def test_a_second_copy_leaves_whole_files_alone_and_replaces_damaged_ones(tmp_path: Path) -> None:
+    first, second, third, *others = copy_sample(tmp_path)
+    good, modified = second.read_bytes(), first.stat().st_mtime_ns
+    second.write_bytes(b"damaged")
+    third.unlink()
+    copy_sample(tmp_path)
+    assert first.stat().st_mtime_ns == modified
+    assert second.read_bytes() == good
+    assert third.is_file()
+    names = {path.name for path in (first, second, third, *others)}
+    assert {path.name for path in tmp_path.iterdir()} == {"index.json", *names}
+
+
 def test_another_seed_writes_other_bytes(tmp_path: Path) -> None:
     one = write_sample(tmp_path / "one", segments=_SHORT[:1])
     two = write_sample(tmp_path / "two", segments=_SHORT[:1], seed=7)
     assert one[0].read_bytes() != two[0].read_bytes()
-
-
-def test_a_second_run_leaves_whole_files_alone_and_replaces_damaged_ones(tmp_path: Path) -> None:
-    first, second, third = write_sample(tmp_path, segments=_SHORT)
-    good, kept = second.read_bytes(), first.stat().st_mtime_ns
-    second.write_bytes(b"damaged")
-    third.unlink()
-    write_sample(tmp_path, segments=_SHORT)
-    assert first.stat().st_mtime_ns == kept
-    assert second.read_bytes() == good
-    assert third.is_file()
 
 
 def test_nothing_but_the_segments_and_their_index_is_left_behind(tmp_path: Path) -> None:
