@@ -25,8 +25,6 @@ class StoreFacts:
     """A PUT with `If-Match` is refused for another ETag than the object's, and done for that."""
     unquoted: bool
     """`If-Match` wants the ETag of a PUT without its quotation marks."""
-    completes_conditionally: bool
-    """The completion of a multipart upload honours both conditions; it need not be atomic."""
     verifies: bool
     """A body that does not hash to the SHA-256 announced with it is refused."""
     reads_ranges: bool
