@@ -62,8 +62,15 @@ def part_request(
     name = csv_name(CHAIN, table, version, blocks)
     part = write_part_zip(path, name, columns.header, [body], rows, durable=False)
     sha256 = hashlib.sha256(columns.header + body).hexdigest()
-    source = SegmentSource(blocks, version, f"Qm{first}", hashlib.sha256(b"%d" % first).hexdigest())
-    return PublishRequest(table, path, (source,), (columns,), rows, (sha256,), part.sha256)
+    return PublishRequest(
+        table, path, (segment_source(blocks, version),), (columns,), rows, (sha256,), part.sha256
+    )
+
+
+def segment_source(blocks: BlockRange, version: int = 1) -> SegmentSource:
+    """A segment that names none before it."""
+    sha256 = hashlib.sha256(b"%d" % blocks.first).hexdigest()
+    return SegmentSource(blocks, version, f"Qm{blocks.first}", sha256, "")
 
 
 def segment_requests(

@@ -122,8 +122,6 @@ class _RangeFetcher:
 
     def _finished(self, chosen: Sequence[Sequence[Choice]]) -> str | None:
         """The hash of the file, where it is there already and was proven."""
-        if any(csv.runs is None for span in chosen for one in span for csv in one.entry.members):
-            return None  # only the ZIPs themselves say what it would be
         layout = self._layout(chosen)
         path = self.folder.path / layout.name
         if not path.is_file():
@@ -184,7 +182,7 @@ class _RangeFetcher:
 
     def _layout(self, chosen: Sequence[Sequence[Choice]]) -> Layout:
         parts = (
-            [published_parts(self._holder, e.entry, self._copy(e.entry))[e.number] for e in span]
+            [published_parts(e.entry, self._copy(e.entry))[e.number] for e in span]
             for span in chosen
         )
         return layout_spans(self.plan.export, parts, self.plan.style)

@@ -87,7 +87,7 @@ def spliced_window(archive: Archive, window: Entry) -> Layout:
 
 
 def _parts(archive: Archive, entry: Entry, proofs: Proofs) -> Sequence[PartRef]:
-    return published_parts(archive, entry, published_copy(archive, entry, proofs, no_other_copy))
+    return published_parts(entry, published_copy(archive, entry, proofs, no_other_copy))
 
 
 def _plan(archive: Archive, window: Sequence[Entry]) -> ExportPlan:

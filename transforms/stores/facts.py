@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from transforms.errors import ConfigError
@@ -79,9 +79,8 @@ class KeptFacts:
         """What was seen less than a day ago; None where nothing was."""
         with suppress(OSError, ValueError, TypeError, KeyError):
             kept = json.loads(self._path.read_text())
-            known = {field.name for field in fields(StoreFacts)}
             age = time.time() - kept["time"]
-            if kept["address"] == self._address and kept["facts"].keys() == known:
+            if kept["address"] == self._address:
                 return StoreFacts(**kept["facts"]) if 0 <= age < _DAY_SECONDS else None
         return None
 

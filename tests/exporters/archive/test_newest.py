@@ -169,20 +169,6 @@ def test_two_commands_check_everything_but_pages(archive: Archive, tmp_path: Pat
     assert left == {"SHA256SUMS", "chains.json"}
 
 
-def test_an_index_of_before_learns_the_hashes_of_the_lists_at_the_next_publication(
-    archive: Archive, tmp_path: Path
-) -> None:
-    before = contents(archive.store)
-    index = archive.read("index.json") or b""
-    held = archive.store.head(archive.key("index.json"))
-    assert held is not None
-    old = re.sub(rb'"hashes_sha256":"[0-9a-f]{64}",', b"", index)
-    old = re.sub(rb',\n"sha256":"[0-9a-f]{64}"\n\}\n\Z', b"\n}\n", old)
-    archive.store.put_if_match(archive.key("index.json"), old, held.version, "")
-    refresh(archive, [])
-    assert contents(archive.store) == before
-
-
 def test_a_damaged_shard_leaves_feed_and_latest_as_they_are(
     archive: Archive, tmp_path: Path
 ) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -25,7 +22,6 @@ from exporters.zips.layout import Layout
 from exporters.zips.staging import PartStage
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
 from tests.archive_kit import resealed
-from tests.fault_proxy import Request
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import expected_member
 from transforms.blocks import BlockRange
@@ -191,29 +187,6 @@ def test_an_object_that_changes_in_a_bucket_is_replaced_by_the_same_bytes(
     assert len(in_bucket.warnings) == 2
 
 
-def test_directories_that_the_index_does_not_know_are_read_several_at_a_time(
-    in_bucket: Asked, server: BucketServer, sound: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert in_bucket.store is not None
-    key = f"{CHAIN}/index/000000000.json"
-    text = in_bucket.store.read(key).decode()
-    held = in_bucket.store.head(key)
-    assert held is not None
-    in_bucket.store.put_if_match(key, resealed(_without_runs(text).encode()), held.version, "")
-    both = threading.Barrier(2, timeout=10)
-
-    def together(request: Request) -> None:
-        # The first read of each ZIP is that of its directory: it waits for the other one's.
-        if request.method == "GET" and request.path.endswith(".zip") and request.path not in seen:
-            seen.add(request.path)
-            both.wait()
-
-    seen: set[str] = set()
-    monkeypatch.setattr(server.door, "on_request", together)
-    assert in_bucket.bytes() == sound
-    assert len(seen) == 2
-
-
 @pytest.mark.parametrize("prove_bytes", [None, 0])
 def test_a_window_that_is_damaged_is_put_together_from_its_single_zips(
     asked: Asked, sound: bytes, prove_bytes: int | None
@@ -325,12 +298,6 @@ def test_a_part_with_other_columns_than_the_warehouse_has_is_not_taken(
     assert asked.bytes() == sound
 
 
-def test_an_index_of_before_without_runs_gives_the_same_bytes(asked: Asked, sound: bytes) -> None:
-    _change_index(asked.site, lambda text: _without_runs(text))
-    assert asked.bytes() == sound
-    assert not asked.warnings
-
-
 def test_an_index_that_says_other_runs_than_the_zip_has_is_found_out(
     asked: Asked, sound: bytes
 ) -> None:
@@ -358,24 +325,9 @@ def test_an_index_that_cannot_be_read_is_no_reason_to_give_nothing(
     assert "index/000000000.json is no whole document" in warning
 
 
-def test_an_index_of_before_that_was_formatted_by_somebody_gives_the_same_bytes(
-    asked: Asked, sound: bytes
-) -> None:
-    (path,) = (asked.site.root / "archive" / CHAIN / "index").glob("*.json")
-    found = json.loads(path.read_bytes())
-    del found["sha256"]  # earlier releases wrote none
-    path.write_text(json.dumps(found, indent=3))
-    assert asked.bytes() == sound
-    assert asked.warnings == []
-
-
 def _change_index(site: Site, change: Callable[[str], str]) -> None:
     (path,) = (site.root / "archive" / CHAIN / "index").glob("*.json")
     path.write_bytes(resealed(change(path.read_text()).encode()))
-
-
-def _without_runs(text: str) -> str:
-    return re.sub(r',"runs":\{[^}]*\}', "", text)
 
 
 def test_a_warehouse_gives_of_any_blocks_what_its_receipts_say(built: Site) -> None:

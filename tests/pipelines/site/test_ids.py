@@ -17,7 +17,6 @@ from pipelines.site.site import Site
 from pipelines.site.status import site_status
 from pipelines.site.verifying import verify_site
 from tests.pipelines.kit import blocks, load, make_segment
-from tests.transforms.earlier_kit import forget_ids
 from transforms.segments.cid import CidHasher, cid_of
 from transforms.verifying.findings import Problem
 
@@ -87,19 +86,3 @@ def test_the_setting_refuses_what_contradicts_the_chain(settings: Settings) -> N
     site = Site(replace(settings, require_id_chain=True))
     site.warehouse.load(site.source, site.warehouse.survey(site.source).pending, site.stage)
     assert [file.key for file in site.warehouse.quarantined()] == ["kit-chain-1-11-20.zip"]
-
-
-def test_what_an_earlier_release_loaded_has_no_id(settings: Settings, site: Site) -> None:
-    ids = _chain(settings)
-    rows = [{"File": "kit-chain-1-1-10.zip", "HistorySegmentID": ids[0]}]
-    Path(settings.source, "index.json").write_text(json.dumps(rows))
-    load(site)
-    forget_ids(Path(settings.warehouse))
-    site = Site(settings)
-    report = _report(site)
-    assert report.chain.runs == ()
-    assert [str(unknown) for unknown in report.chain.unknown] == ["1-30"]
-    assert list(report.findings()) == []
-    archive = publish_segments(site, blocks(0), ("orders",)).archive
-    (entry,) = archive.shard(archive.index().shards[0].number).entries
-    assert (entry.segments[0].segment_id, entry.segments[0].previous_id) == (None, None)
