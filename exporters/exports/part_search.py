@@ -20,7 +20,6 @@ from exporters.exports.cover import Candidate, cheapest_cover
 from exporters.exports.damages import Damages
 from exporters.exports.outage import SECONDS, Outage
 from exporters.exports.plan import ExportPlan, HeldSegment, Span, plan_export
-from exporters.exports.proofs import Proofs
 from exporters.exports.published import published_copy, published_parts
 from exporters.exports.rendered import RenderedParts
 from exporters.exports.splice import layout_spans
@@ -35,6 +34,7 @@ from transforms.errors import IntegrityError, RangeError
 from transforms.files import file_version
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema
+from transforms.verifying.proofs import Proofs
 from transforms.warehouse.holdings import Holdings
 from transforms.warehouse.receipts import Receipt
 

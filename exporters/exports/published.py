@@ -9,12 +9,12 @@ from functools import partial
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.exports.copies import Copy, DamagedCopyError, FindEqual
-from exporters.exports.proofs import Proof, Proofs
 from exporters.zips.container import Member
 from exporters.zips.parts import PartRef
 from exporters.zips.reader import read_members
 from exporters.zips.sources import ByteSource, MemorySource
 from transforms.stores.store import CHUNK_BYTES
+from transforms.verifying.proofs import Proof, Proofs
 
 
 def published_copy(archive: Archive, entry: Entry, proofs: Proofs, find_equal: FindEqual) -> Copy:
@@ -58,7 +58,7 @@ def _prove_published(archive: Archive, entry: Entry, proofs: Proofs) -> ByteSour
     source = archive.source(entry, held.version)
     if proofs.find(place, held.version, entry.sha256) is None:
         _check_published(source, entry)
-        proofs.keep([Proof(place, held.version, entry.sha256, entry.sha256)])
+        proofs.keep(Proof(place, held.version, entry.sha256, entry.sha256))
     return source
 
 

@@ -11,7 +11,6 @@ from exporters.archive.archive import Archive, update
 from exporters.archive.chain_list import chains
 from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard
-from exporters.exports.proofs import Proofs
 from exporters.exports.splice import cover
 from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
 from exporters.publishing.publish import publish_zips
@@ -30,6 +29,7 @@ from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
 from transforms.stores.folder import FolderStore
 from transforms.stores.store import LostRaceError
+from transforms.verifying.proofs import Proofs
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,6 @@ from zipfile import ZipFile
 import pytest
 
 from exporters.archive.shards import Shard, table_entries
-from exporters.exports.proofs import Proof, Proofs
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.names import zip_name
 from exporters.publishing.publish import publish_zips
@@ -30,6 +30,7 @@ from transforms.files import file_version
 from transforms.stores.folder import FolderStore
 from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.proofs import Proof, Proofs
 from transforms.warehouse.holdings import CatalogHoldings
 
 WHOLE = (FIRST.first, THIRD.last)
@@ -363,15 +364,40 @@ def test_the_entries_of_one_table_are_those_of_the_whole_shard(built: Site) -> N
 def test_a_proof_counts_only_for_the_same_state_and_hash(tmp_path: Path) -> None:
     proofs = Proofs(tmp_path / "proofs.sqlite")
     proof = Proof("a place", "a state", "a recorded hash", "its own hash")
-    proofs.keep([proof])
+    proofs.keep(proof)
     assert proofs.find("a place", "a state", "a recorded hash") == proof
     assert proofs.find("a place", "another state", "a recorded hash") is None
     assert proofs.find("a place", "a state", "another hash") is None
     assert proofs.find("another place", "a state", "a recorded hash") is None
-    proofs.keep([replace(proof, state="a later state")])
+    proofs.keep(replace(proof, state="a later state"))
     assert proofs.find("a place", "a state", "a recorded hash") is None
     proofs.close()
     assert proofs.find("a place", "a later state", "a recorded hash") is not None
+
+
+def test_what_a_check_has_proven_is_its_own_and_is_forgotten_at_its_end(tmp_path: Path) -> None:
+    path, proof = tmp_path / "proofs.sqlite", Proof("a place", "a state", "a recorded hash")
+    check, other, export = Proofs(path, "verify a"), Proofs(path, "verify b"), Proofs(path)
+    for one in (check, export):
+        one.keep(proof)
+    asked = ("a place", "a state", "a recorded hash")
+    assert [one.find(*asked) for one in (check, other, export)] == [proof, None, proof]
+    check.keep(Proof("nowhere", "", "a recorded hash"))
+    assert check.find("nowhere", "", "a recorded hash") is None
+    check.clear()
+    assert [one.find(*asked) for one in (check, other, export)] == [None, None, proof]
+
+
+def test_what_a_check_has_proven_counts_for_a_month(tmp_path: Path) -> None:
+    path, proof = tmp_path / "proofs.sqlite", Proof("a place", "a state", "a recorded hash")
+    check, export = Proofs(path, "verify a"), Proofs(path)
+    for one in (check, export):
+        one.keep(proof)
+    with sqlite3.connect(path) as con:
+        con.execute("update proofs set time = time - 31 * 24 * 3600")
+    con.close()
+    assert check.find("a place", "a state", "a recorded hash") is None
+    assert export.find("a place", "a state", "a recorded hash") == proof
 
 
 @pytest.mark.parametrize("content", [b"no database at all", b"SQLite format 3\0 but cut"])
@@ -379,7 +405,7 @@ def test_a_record_of_proofs_that_is_damaged_is_made_anew(tmp_path: Path, content
     path = tmp_path / "proofs.sqlite"
     path.write_bytes(content)
     proof = Proof("a place", "a state", "a recorded hash", "its own hash")
-    Proofs(path).keep([proof])
+    Proofs(path).keep(proof)
     assert Proofs(path).find("a place", "a state", "a recorded hash") == proof
 
 
@@ -389,7 +415,7 @@ def test_where_the_record_cannot_be_written_proofs_last_as_long_as_the_process(
     (tmp_path / "file").write_text("no folder")
     proofs = Proofs(tmp_path / "file" / "proofs.sqlite")
     proof = Proof("a place", "a state", "a recorded hash", "its own hash")
-    proofs.keep([proof])
+    proofs.keep(proof)
     assert proofs.find("a place", "a state", "a recorded hash") == proof
 
 
@@ -398,7 +424,7 @@ def test_many_threads_over_two_connections_share_one_record(tmp_path: Path) -> N
 
     def keep(number: int) -> None:
         keeper = one if number % 2 else two
-        keeper.keep([Proof(f"place {number}", "state", "recorded", "sha256")])
+        keeper.keep(Proof(f"place {number}", "state", "recorded", "sha256"))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(keep, range(200)))

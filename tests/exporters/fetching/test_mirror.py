@@ -16,7 +16,6 @@ import pytest
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.ledger import replacements
-from exporters.exports.proofs import Proofs
 from exporters.fetching.mirror import Mirrored, mirror
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import fetch_range
@@ -36,6 +35,7 @@ from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
 from transforms.stores.folder import FolderStore
 from transforms.verifying.counts import Counts
+from transforms.verifying.proofs import Proofs
 
 TYPO = Correction("a wrong price in block 12", datetime(2026, 1, 31, 12, tzinfo=UTC))
 

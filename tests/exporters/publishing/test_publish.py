@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
-from exporters.exports.proofs import Proofs
 from exporters.publishing.publish import PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest, proven_entry
@@ -40,6 +39,7 @@ from transforms.stores.folder import FolderStore
 from transforms.stores.opening import open_store
 from transforms.stores.store import S3Options, Store
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.proofs import Proofs
 
 WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 TYPO = Correction("a wrong price in block 7", WHEN)

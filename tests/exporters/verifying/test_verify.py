@@ -15,7 +15,6 @@ import pytest
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.shards import Shard
-from exporters.exports.proofs import Proofs
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.windows import due_windows, window_request, windows_over
@@ -26,6 +25,7 @@ from transforms.blocks import BlockRange
 from transforms.stores.folder import FolderStore
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
+from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Verification
 
 ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"
