@@ -36,7 +36,15 @@ from exporters.archive.json_text import (
 )
 from exporters.archive.lake_place import LAKE
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path
-from exporters.archive.sums import TableSums, Totals, completeness, exchanged, sums_of, total
+from exporters.archive.sums import (
+    Completeness,
+    TableSums,
+    Totals,
+    completeness,
+    exchanged,
+    sums_of,
+    total,
+)
 from transforms.blocks import BlockRange
 from transforms.segments.id_chain import IdChain, IdRun
 from transforms.tables.registry import HISTORY_TABLES
@@ -224,16 +232,23 @@ class ArchiveIndex:
         return replace(self, tables=tables)
 
 
-def index_bytes(index: ArchiveIndex) -> bytes:
-    """The index as JSON."""
-    extent = completeness(index.tables)
-    head: Json = {
+def extent_json(index: ArchiveIndex, extent: Completeness) -> Json:
+    """How documents that say how far an archive goes begin."""
+    return {
         "format": FORMAT,
         "chain_id": index.chain_id,
         "first_block": extent.held.first if extent.held else None,
         "last_block": extent.held.last if extent.held else None,
         **times_json(index.times),
         "complete_until": extent.until,
+    }
+
+
+def index_bytes(index: ArchiveIndex) -> bytes:
+    """The index as JSON."""
+    extent = completeness(index.tables)
+    head: Json = {
+        **extent_json(index, extent),
         "complete": [range_json(run) for run in extent.complete],
         "gaps": [range_json(run) for run in extent.gaps],
         "ids": [
