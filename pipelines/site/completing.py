@@ -180,7 +180,7 @@ def _parts(
 
 
 def _tell_ledger(archive: Archive, entry: Entry, sha256: str) -> None:
-    """The same text may be deflated to other bytes by another release: that goes on record."""
+    """The same text may be deflated to other bytes at another level: that goes on record."""
     if sha256 != entry.sha256:
         now = datetime.now(UTC)
         record(archive, Replacement(entry.path, entry.sha256, sha256, _REASON, now))
