@@ -110,8 +110,8 @@ class ShardSummary:
         found = {"path": shard_path(self.number), **range_json(self.blocks)}
         hashes = {"sha256": self.sha256, "hashes_sha256": self.hashes_sha256}
         facts = {"bytes": self.size, **hashes, **usual, "tables": own}
-        ids = {"ids": [id_run_json(run) for run in self.ids]} if self.ids else {}
-        return dumps(found | facts | ids | times_json(self.times))
+        ids = [id_run_json(run) for run in self.ids]
+        return dumps({**found, **facts, "ids": ids, **times_json(self.times)})
 
     @classmethod
     def parse(cls, line: str) -> ShardSummary:
@@ -119,7 +119,7 @@ class ShardSummary:
         found = json.loads(line)
         usual = {name: found[name] for name in _RUNS if name in found}
         tables = {table: _sums_of(usual | sums) for table, sums in found["tables"].items()}
-        ids = tuple(map(id_run_of, found.get("ids", ())))
+        ids = tuple(map(id_run_of, found["ids"]))
         about = (found["bytes"], found["sha256"], found["hashes_sha256"])
         return cls(found["from"] // SHARD_BLOCKS, *about, tables, ids, times_of(found))
 
@@ -319,8 +319,7 @@ def _reaches(found: Json, blocks: BlockRange) -> bool:
 
 def _id_runs(line: str) -> tuple[IdRun, ...]:
     """The runs of ids of a shard, from its line; nothing else of that is read."""
-    _, there, rest = line.partition(_IDS)
-    return _runs_at(rest) if there else ()
+    return _runs_at(line.partition(_IDS)[2])
 
 
 @lru_cache(maxsize=8192)

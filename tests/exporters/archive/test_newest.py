@@ -20,7 +20,6 @@ from exporters.archive.ledger import Replacement, record
 from exporters.archive.recent import PublishedSegment
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
-from exporters.verifying.verify import verify_archive
 from tests.archive_kit import (
     CHAIN,
     THREE,
@@ -29,6 +28,7 @@ from tests.archive_kit import (
     copied_archive,
     part_request,
     segment_requests,
+    verify_archive,
 )
 from transforms.blocks import BlockRange
 from transforms.stores.folder import FolderStore

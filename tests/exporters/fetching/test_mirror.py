@@ -25,8 +25,7 @@ from exporters.publishing.windows import window_request, windows_over
 from exporters.signing.keys import read_public_key
 from exporters.signing.signatures import Signer
 from exporters.verifying.signatures import signature_findings
-from exporters.verifying.verify import verify_archive
-from tests.archive_kit import CHAIN, THREE, contents, part_request, segment_requests
+from tests.archive_kit import CHAIN, THREE, contents, part_request, segment_requests, verify_archive
 from tests.exporters.fetching.archives import make_archive
 from tests.fault_proxy import STALL, FaultProxy, Request
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY

@@ -17,11 +17,10 @@ from exporters.names import csv_name, zip_name
 from exporters.publishing.block_times import block_times
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.request import PublishRequest
-from exporters.verifying.verify import verify_archive
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
-from tests.archive_kit import CHAIN, part_request, schema, segment_source
+from tests.archive_kit import CHAIN, part_request, schema, segment_source, verify_archive
 from transforms.blocks import BlockRange
 from transforms.stores.folder import FolderStore
 from transforms.verifying.findings import Problem

@@ -20,7 +20,6 @@ from exporters.publishing.publish import PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest, proven_entry
 from exporters.publishing.windows import due_windows, window_request
-from exporters.verifying.verify import verify_archive
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from tests.archive_kit import (
@@ -31,6 +30,7 @@ from tests.archive_kit import (
     contents,
     part_request,
     segment_requests,
+    verify_archive,
 )
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from tests.transforms.stores.test_folder_store import no_file_above

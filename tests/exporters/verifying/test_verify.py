@@ -18,8 +18,14 @@ from exporters.archive.shards import Shard
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.windows import due_windows, window_request, windows_over
-from exporters.verifying.verify import verify_archive
-from tests.archive_kit import CHAIN, THREE, copied_archive, part_request, segment_requests
+from tests.archive_kit import (
+    CHAIN,
+    THREE,
+    copied_archive,
+    part_request,
+    segment_requests,
+    verify_archive,
+)
 from tests.exporters.archive.test_ledger import NOON
 from transforms.blocks import BlockRange
 from transforms.stores.folder import FolderStore
