@@ -110,10 +110,8 @@ def _ids(status: SiteStatus) -> dg.AssetCheckEvaluation:
     ids = status.ids
     findings = list(ids.findings())
     unbroken = ", ".join(str(run.blocks) for run in ids.chain.runs[:_SHOWN])
-    unknown = ", ".join(map(str, ids.chain.unknown[:_SHOWN]))
-    shown = {"unbroken": unbroken or "none", "unknown": unknown or "none"}
-    counted = {"contradictions": len(findings)}
-    return _warning(IDS, not findings, {**shown, **counted, **dict(findings[:_SHOWN])})
+    found = {"unbroken": unbroken or "none", **dict(findings[:_SHOWN])}
+    return _warning(IDS, not findings, {"contradictions": len(findings), **found})
 
 
 def _warning(name: str, passed: bool, metadata: Mapping[str, int | str]) -> dg.AssetCheckEvaluation:

@@ -84,7 +84,7 @@ class _Seen:
 
     @classmethod
     def read(cls, cursor: str | None) -> _Seen:
-        """What the cursor says; one of an earlier release has two words."""
+        """What the cursor says; nothing at the first look."""
         return cls(*(cursor or "").split()[:3])
 
     @classmethod

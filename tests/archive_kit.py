@@ -6,6 +6,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,13 +14,19 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.names import csv_name, zip_name
 from exporters.publishing.request import PublishRequest
+from exporters.verifying.listing import Listing
+from exporters.verifying.strangers import stranger_findings
+from exporters.verifying.verify import ArchiveCheck
 from exporters.zips.part_zip import write_part_zip
 from transforms.blocks import BlockRange
+from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal_text
 from transforms.stores.folder import FolderStore
 from transforms.stores.store import PutResult, Store, StoreAccess
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
+from transforms.verifying.findings import PUBLISH, Finding, Problem
+from transforms.verifying.verification import Verification
 
 CHAIN = "net-1"
 THREE = ("blocks", "orders", "trades")
@@ -62,8 +69,15 @@ def part_request(
     name = csv_name(CHAIN, table, version, blocks)
     part = write_part_zip(path, name, columns.header, [body], rows, durable=False)
     sha256 = hashlib.sha256(columns.header + body).hexdigest()
-    source = SegmentSource(blocks, version, f"Qm{first}", hashlib.sha256(b"%d" % first).hexdigest())
-    return PublishRequest(table, path, (source,), (columns,), rows, (sha256,), part.sha256)
+    return PublishRequest(
+        table, path, (segment_source(blocks, version),), (columns,), rows, (sha256,), part.sha256
+    )
+
+
+def segment_source(blocks: BlockRange, version: int = 1) -> SegmentSource:
+    """A segment that names none before it."""
+    sha256 = hashlib.sha256(b"%d" % blocks.first).hexdigest()
+    return SegmentSource(blocks, version, f"Qm{blocks.first}", sha256, "")
 
 
 def segment_requests(
@@ -98,6 +112,28 @@ def copied_archive(model: Path, folder: Path) -> Archive:
 def contents(store: Store) -> dict[str, bytes]:
     """Everything in a store."""
     return {info.key: store.read(info.key) for info in store.list()}
+
+
+def verify_archive(
+    archive: Archive, verification: Verification | None = None, scratch: Path | None = None
+) -> Iterator[Finding]:
+    """Yield what is wrong in one chain's archive by itself; nothing, if all is well.
+
+    See `ArchiveCheck` and `LakeCheck`.
+    """
+    # deltalake takes its time to import, which whoever has no lake need not pay.
+    from exporters.verifying.verify_lake import LakeCheck
+
+    check = verification or Verification()
+    try:
+        listing = Listing(archive.store, scratch)
+    except ConfigError as error:
+        yield Finding(Problem.NOTHING, archive.store.describe(), str(error), PUBLISH)
+        return
+    with closing(listing):
+        yield from ArchiveCheck(archive, check, listing, scratch).findings()
+        yield from LakeCheck(archive, check, listing, scratch).findings()
+        yield from stranger_findings(archive.store, listing, [archive.chain_id])
 
 
 class KilledError(Exception):

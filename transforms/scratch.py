@@ -67,10 +67,6 @@ def sweep_scratch(parent: Path) -> int:
                 removed += 1
         except (FileNotFoundError, BlockingIOError):
             continue  # removed by its process just now, or in use
-    for folder in parent.glob("run-*"):
-        if folder.is_dir() and not _lock_of(folder).exists():
-            shutil.rmtree(folder, ignore_errors=True)  # of a release that kept the lock inside
-            removed += 1
     return removed
 
 

@@ -8,13 +8,13 @@ and is never closed for another. For use on one event loop.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from time import monotonic
 from typing import Protocol
 
+from api.core.addresses import Addresses
 from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.rate_limit import network_key
@@ -59,7 +59,7 @@ class Connections:
     ) -> None:
         self.limits = limits
         self._metrics = metrics
-        self._exempt = _Addresses(exempt)
+        self._exempt = Addresses(exempt)
         self._open: dict[object, str] = {}
         self._of_client: defaultdict[str, set[object]] = defaultdict(set)
         # With their deadlines, in the order in which they began to wait.
@@ -170,23 +170,3 @@ class Connections:
                 self.closes(Closing.ROOM)
                 return True
         return False
-
-
-class _Addresses:
-    """Addresses and networks; `*` is every one."""
-
-    def __init__(self, given: Sequence[str]) -> None:
-        self._all = "*" in given
-        self._networks = []
-        for each in given:
-            try:
-                self._networks.append(ipaddress.ip_network(each))
-            except ValueError:
-                continue
-
-    def __contains__(self, host: str) -> bool:
-        try:
-            address = ipaddress.ip_address(host)
-        except ValueError:
-            return self._all
-        return self._all or any(address in network for network in self._networks)

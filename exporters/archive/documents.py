@@ -132,8 +132,6 @@ def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes
     if index is None or index.chain_id != archive.chain_id:
         # The first one, or one that was lost: the shards are the truth.
         index, numbers = ArchiveIndex(archive.chain_id), stored_shards(archive)
-    # What an earlier release wrote does not say what the lists of hashes hash to.
-    numbers = {*numbers, *(number for number, _, hashes in index.hashes() if not hashes)}
     index = index.including(_summaries(archive, numbers))
     return index_bytes(replace(index, has_lake=_has_lake(archive)))
 

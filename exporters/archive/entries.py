@@ -19,20 +19,19 @@ class SegmentSource:
     """A segment that a ZIP was made of: its blocks and schema version, its id and ZIP's SHA-256.
 
     `previous_id` is the id of the segment that it was made after, by its own word; empty where it
-    names none. An entry without the field is of an earlier release: its id was never computed.
+    names none.
     """
 
     blocks: BlockRange
     version: int
-    segment_id: str | None = None
-    sha256: str | None = None
-    previous_id: str | None = None
+    segment_id: str
+    sha256: str
+    previous_id: str
 
     @property
     def id_run(self) -> IdRun:
-        """The segment as the chain of ids has it; its id counts only where it was computed."""
-        computed = self.segment_id if self.previous_id is not None else None
-        return IdRun(self.blocks, self.blocks, computed or "", self.previous_id or "")
+        """The segment as the chain of ids has it."""
+        return IdRun(self.blocks, self.blocks, self.segment_id, self.previous_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,8 @@ class Csv:
     """One CSV inside a ZIP: rows without the header, length in bytes, SHA-256 of the text.
 
     `runs` are its header run and its body runs, so that it can be spliced without a look into the
-    ZIP; None in an index of before. `times` are those of its first and last block (RFC 3339, UTC,
-    microseconds), which only a CSV of blocks has.
+    ZIP. `times` are those of its first and last block (RFC 3339, UTC, microseconds), which only a
+    CSV of blocks has.
     """
 
     name: str
@@ -51,7 +50,7 @@ class Csv:
     bytes: int
     sha256: str
     schema: TableSchema
-    runs: tuple[Run, Run] | None = None
+    runs: tuple[Run, Run]
     times: tuple[str, str] | None = None
 
 
@@ -119,9 +118,9 @@ def entry_of(found: Json, columns: Mapping[str, tuple[Column, ...]]) -> Entry:
         SegmentSource(
             range_of(item),
             item["version"],
-            item.get("id"),
-            item.get("sha256"),
-            item.get("previous_id"),
+            item["id"],
+            item["sha256"],
+            item["previous_id"],
         )
         for item in found["segments"]
     )
@@ -154,7 +153,7 @@ def columns_of(found: Json) -> dict[str, tuple[Column, ...]]:
 def _csv_of(found: Json, table: str, columns: Mapping[str, tuple[Column, ...]]) -> Csv:
     schema = TableSchema(table, columns[found["schema"]])
     facts = (found["rows"], found["bytes"], found["sha256"])
-    runs = _runs_of(found["runs"]) if "runs" in found else None
+    runs = (Run(*found["runs"]["header"]), Run(*found["runs"]["body"]))
     name, version = found["name"], found["schema_version"]
     return Csv(name, version, range_of(found), *facts, schema, runs, times_of(found))
 
@@ -169,31 +168,18 @@ def times_of(found: Json) -> tuple[str, str] | None:
     return (found["first_time"], found["last_time"]) if "first_time" in found else None
 
 
-def _runs_of(found: Json) -> tuple[Run, Run]:
-    return Run(*found["header"]), Run(*found["body"])
-
-
-def _runs_json(runs: tuple[Run, Run] | None) -> Json:
-    if runs is None:
-        return {}
-    header, body = ([run.deflated, run.plain, run.crc32] for run in runs)
-    return {"runs": {"header": header, "body": body}}
-
-
 def _segment_json(segment: SegmentSource) -> Json:
-    known = {
+    return {
+        **range_json(segment.blocks),
+        "version": segment.version,
         "id": segment.segment_id,
         "previous_id": segment.previous_id,
         "sha256": segment.sha256,
     }
-    return {
-        **range_json(segment.blocks),
-        "version": segment.version,
-        **{name: value for name, value in known.items() if value is not None},
-    }
 
 
 def _csv_json(member: Csv) -> Json:
+    header, body = ([run.deflated, run.plain, run.crc32] for run in member.runs)
     return {
         "name": member.name,
         "schema_version": member.version,
@@ -202,6 +188,6 @@ def _csv_json(member: Csv) -> Json:
         "bytes": member.bytes,
         "sha256": member.sha256,
         "schema": member.schema.fingerprint,
-        **_runs_json(member.runs),
+        "runs": {"header": header, "body": body},
         **times_json(member.times),
     }

@@ -63,15 +63,15 @@ def feed_xml(
 
 def _published(chain_id: str, segments: Iterable[PublishedSegment]) -> Iterator[FeedEntry]:
     for one in segments:
-        if not (one.times and one.times[1]):
+        if one.times is None:
             continue
-        times = f"from {one.times[0] or '?'} to {one.times[1]}"
+        first, last = one.times
         yield FeedEntry(
             _urn(chain_id, f"published {one.blocks}"),
-            one.times[1],
+            last,
             f"Blocks {blocks_text(one.blocks)} published",
-            f"{one.zips} ZIPs with {one.rows:,} rows, {size_text(one.bytes)}, of blocks {times}. "
-            "The time of this entry is that of the last block.",
+            f"{one.zips} ZIPs with {one.rows:,} rows, {size_text(one.bytes)}, of blocks from "
+            f"{first} to {last}. The time of this entry is that of the last block.",
             one.shard.replace(".json", ".html"),
             (one.shard,),
         )

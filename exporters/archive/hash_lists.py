@@ -30,5 +30,4 @@ def sums_text(index: ArchiveIndex, documents: Mapping[str, bytes]) -> bytes:
 def _shards(index: ArchiveIndex) -> Iterator[tuple[str, str]]:
     for number, sha256, hashes_sha256 in index.hashes():
         yield shard_path(number), sha256
-        if hashes_sha256:
-            yield hashes_path(number), hashes_sha256
+        yield hashes_path(number), hashes_sha256

@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from exporters.archive.entries import Entry, Json, range_json, range_of
-from transforms.blocks import BlockRange
 from transforms.segments.id_chain import IdChain, IdRun, id_chain
 
 
 def entries_chain(entries: Iterable[Entry]) -> IdChain:
     """How far the chain of ids is unbroken over the segments of these ZIPs, of any tables.
 
-    A segment whose ZIPs name different ids, or of which one has none, counts as unknown.
+    A segment whose ZIPs name different ids contradicts itself.
     """
-    runs: dict[BlockRange, IdRun] = {}
-    for entry in entries:
-        for segment in entry.segments:
-            run = segment.id_run
-            known = runs.setdefault(segment.blocks, run)
-            if known != run:
-                runs[segment.blocks] = IdRun(segment.blocks, segment.blocks, "", "")
-    return id_chain(runs[blocks] for blocks in sorted(runs))
+    runs = {segment.id_run for entry in entries for segment in entry.segments}
+    return id_chain(sorted(runs, key=lambda run: (run.first, run.segment_id, run.previous_id)))
 
 
 def joined_chain(shards: Iterable[Iterable[IdRun]]) -> IdChain:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 
-from exporters.archive.coverage import difference, union
 from exporters.archive.entries import (
     Entry,
     Json,
@@ -37,9 +36,16 @@ from exporters.archive.json_text import (
 )
 from exporters.archive.lake_place import LAKE
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path
-from exporters.archive.sums import TableSums, Totals, completeness, exchanged, sums_of, total
+from exporters.archive.sums import (
+    Completeness,
+    TableSums,
+    Totals,
+    completeness,
+    exchanged,
+    sums_of,
+    total,
+)
 from transforms.blocks import BlockRange
-from transforms.errors import IntegrityError
 from transforms.segments.id_chain import IdChain, IdRun
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -49,28 +55,29 @@ _SHARDS_END = b"\n]\n}\n"
 _COUNTS = ("zips", "rows", "bytes", "windows", "window_bytes")
 # Of a shard's line what lists of shards need: to read all of it takes ten times as long.
 _SUMS = re.compile(",".join(rf'"{name}":(\d+)' for name in _COUNTS))
-_SHA256 = re.compile('"sha256":"([0-9a-f]{64})"')
-_HASHES_SHA256 = re.compile('"hashes_sha256":"([0-9a-f]{64})"')
 _IDS, _DECODER = '"ids":', json.JSONDecoder()
-_LINE_START = re.compile(r'\{"path":"index/(\d+)\.json",')
+_LINE_START = re.compile(
+    r'\{"path":"index/(\d+)\.json","from":\d+,"to":\d+,"bytes":\d+,'
+    '"sha256":"([0-9a-f]{64})","hashes_sha256":"([0-9a-f]{64})",'
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSummary:
     """A shard as the index knows it: its file's size in bytes and hash, and its sums per table.
 
-    `ids` are the unbroken runs of its segments in the network's chain of ids, `times` those of its
-    first and last block, where its ZIPs of blocks say them; `hashes_sha256` is the hash of the file
-    with its ZIPs' hashes, empty in an index of before.
+    `hashes_sha256` is the hash of the file with its ZIPs' hashes, `ids` are the unbroken runs of
+    its segments in the network's chain of ids, `times` those of its first and last block, where
+    its ZIPs of blocks say them.
     """
 
     number: int
     size: int
     sha256: str
+    hashes_sha256: str
     tables: Mapping[str, TableSums]
     ids: tuple[IdRun, ...] = ()
     times: tuple[str, str] | None = None
-    hashes_sha256: str = ""
 
     @classmethod
     def of(cls, shard: Shard, data: bytes) -> ShardSummary:
@@ -82,7 +89,7 @@ class ShardSummary:
         ids = entries_chain(shard.entries).runs
         times = _spanned(entry.times for entry in tables.get("blocks", ()))
         sha256, hashes = (hashlib.sha256(text).hexdigest() for text in (data, shard.hashes()))
-        return cls(shard.number, len(data), sha256, sums, ids, times, hashes)
+        return cls(shard.number, len(data), sha256, hashes, sums, ids, times)
 
     @property
     def blocks(self) -> BlockRange:
@@ -101,11 +108,10 @@ class ShardSummary:
             for table, sums in tables.items()
         }
         found = {"path": shard_path(self.number), **range_json(self.blocks)}
-        facts = {"bytes": self.size, "sha256": self.sha256}
-        facts |= {"hashes_sha256": self.hashes_sha256} if self.hashes_sha256 else {}
-        facts |= {**usual, "tables": own}
-        ids = {"ids": [id_run_json(run) for run in self.ids]} if self.ids else {}
-        return dumps(found | facts | ids | times_json(self.times))
+        hashes = {"sha256": self.sha256, "hashes_sha256": self.hashes_sha256}
+        facts = {"bytes": self.size, **hashes, **usual, "tables": own}
+        ids = [id_run_json(run) for run in self.ids]
+        return dumps({**found, **facts, "ids": ids, **times_json(self.times)})
 
     @classmethod
     def parse(cls, line: str) -> ShardSummary:
@@ -113,9 +119,9 @@ class ShardSummary:
         found = json.loads(line)
         usual = {name: found[name] for name in _RUNS if name in found}
         tables = {table: _sums_of(usual | sums) for table, sums in found["tables"].items()}
-        ids = tuple(map(id_run_of, found.get("ids", ())))
-        about = (found["from"] // SHARD_BLOCKS, found["bytes"], found["sha256"])
-        return cls(*about, tables, ids, times_of(found), found.get("hashes_sha256", ""))
+        ids = tuple(map(id_run_of, found["ids"]))
+        about = (found["bytes"], found["sha256"], found["hashes_sha256"])
+        return cls(found["from"] // SHARD_BLOCKS, *about, tables, ids, times_of(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +136,10 @@ class ShardTotals:
     @classmethod
     def parse(cls, number: int, line: str) -> ShardTotals:
         """Read a shard's line, no more of it than this."""
-        digest, sums = _SHA256.search(line), _SUMS.findall(line)
-        if digest and len(sums) == line.count('"zips":'):
-            sha256 = digest[1]
-        else:  # this release did not write it so
-            found = json.loads(line)
-            sums = [[one[name] for name in _COUNTS] for one in found["tables"].values()]
-            sha256 = found["sha256"]
-        counts = [sum(map(int, each)) for each in zip(*sums, strict=True)] or [0] * len(_COUNTS)
-        zips, rows, size, windows, window_bytes = counts
+        counts = [sum(map(int, each)) for each in zip(*_SUMS.findall(line), strict=True)]
+        zips, rows, size, windows, window_bytes = counts or [0] * len(_COUNTS)
         held = Totals(zips + windows, rows, size + window_bytes)
-        return cls(number, sha256, held, _times_in(line))
+        return cls(number, _line_start(line)[2], held, _times_in(line))
 
     @property
     def blocks(self) -> BlockRange:
@@ -191,19 +190,15 @@ class ArchiveIndex:
                 yield ShardTotals.parse(number, self.lines[number])
 
     def hashes(self) -> Iterator[tuple[int, str, str]]:
-        """Yield number and hash of each shard, and of its list of hashes (empty: not known)."""
+        """Yield number and hash of each shard, and of its list of hashes."""
         for number, line in self.lines.items():
-            found = [pattern.search(line) for pattern in (_SHA256, _HASHES_SHA256)]
-            sha256, hashes = (one[1] if one else "" for one in found)
-            yield number, sha256 or json.loads(line)["sha256"], hashes
+            start = _line_start(line)
+            yield number, start[2], start[3]
 
     @cached_property
     def ids(self) -> IdChain:
         """How far the network's chain of ids is unbroken over the segments of all ZIPs."""
-        chain = joined_chain(map(_id_runs, self.lines.values()))
-        covered = union(run for sums in self.tables.values() for run in sums.covered)
-        unknown = difference(covered, union(run.blocks for run in chain.runs))
-        return IdChain(chain.runs, unknown, chain.contradictions)
+        return joined_chain(map(_id_runs, self.lines.values()))
 
     @cached_property
     def times(self) -> tuple[str, str] | None:
@@ -237,16 +232,23 @@ class ArchiveIndex:
         return replace(self, tables=tables)
 
 
-def index_bytes(index: ArchiveIndex) -> bytes:
-    """The index as JSON."""
-    extent = completeness(index.tables)
-    head: Json = {
+def extent_json(index: ArchiveIndex, extent: Completeness) -> Json:
+    """How documents that say how far an archive goes begin."""
+    return {
         "format": FORMAT,
         "chain_id": index.chain_id,
         "first_block": extent.held.first if extent.held else None,
         "last_block": extent.held.last if extent.held else None,
         **times_json(index.times),
         "complete_until": extent.until,
+    }
+
+
+def index_bytes(index: ArchiveIndex) -> bytes:
+    """The index as JSON."""
+    extent = completeness(index.tables)
+    head: Json = {
+        **extent_json(index, extent),
         "complete": [range_json(run) for run in extent.complete],
         "gaps": [range_json(run) for run in extent.gaps],
         "ids": [
@@ -261,13 +263,10 @@ def index_bytes(index: ArchiveIndex) -> bytes:
 
 
 def parse_index(data: bytes, place: str) -> ArchiveIndex:
-    """Read an index; of one that is not sealed all that follows from its shards is computed.
-
-    Raises `IntegrityError` naming the place where it is damaged.
-    """
+    """Read an index. Raises `IntegrityError` naming the place where it is damaged."""
     text = proven_text(data, place)
     start = text.find(_SHARDS)
-    if text == data or start < 0 or not text.endswith(_SHARDS_END):
+    if start < 0 or not text.endswith(_SHARDS_END):
         return parsed(data, place, _parsed)
     try:
         head = json.loads(text[:start] + b"\n}")
@@ -300,10 +299,15 @@ def _spanned(found: Iterable[tuple[str, str] | None]) -> tuple[str, str] | None:
 
 
 def _numbered(line: str) -> tuple[int, str]:
+    return int(_line_start(line)[1]) // SHARD_BLOCKS, line
+
+
+def _line_start(line: str) -> re.Match[str]:
+    """The first block of a shard, its hash and that of its list of hashes, from its line."""
     match = _LINE_START.match(line)
     if match is None:
-        raise IntegrityError(f"{line[:40]!r} is no shard")
-    return int(match[1]) // SHARD_BLOCKS, line
+        raise ValueError(f"{line[:40]!r} is no shard")
+    return match
 
 
 def _reaches(found: Json, blocks: BlockRange) -> bool:
@@ -315,8 +319,7 @@ def _reaches(found: Json, blocks: BlockRange) -> bool:
 
 def _id_runs(line: str) -> tuple[IdRun, ...]:
     """The runs of ids of a shard, from its line; nothing else of that is read."""
-    _, there, rest = line.partition(_IDS)
-    return _runs_at(rest) if there else ()
+    return _runs_at(line.partition(_IDS)[2])
 
 
 @lru_cache(maxsize=8192)

@@ -1,13 +1,12 @@
 """The text of the archive's JSON documents: fixed bytes, of a known format, sealed.
 
 Sealed means that the last field, `sha256`, is the SHA-256 of all bytes before the comma that
-precedes it. Documents of the first release lack it; they end with their list and are still read.
+precedes it.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -23,7 +22,6 @@ LINE = ",\n"
 """What separates two fields, or two items of a field's list or map."""
 
 _Parsed = TypeVar("_Parsed")
-_UNSEALED = re.compile(rb"\]\s*\}\s*\Z")
 _REMEDY = "strata publish makes it again"
 
 
@@ -56,15 +54,8 @@ def dumps(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def is_sealed(data: bytes) -> bool:
-    """Whether a document has its hash, right or wrong; those of the first release have none."""
-    return _UNSEALED.search(data, max(len(data) - 100, 0)) is None
-
-
 def proven_text(data: bytes, place: str) -> bytes:
     """The text of a document without its hash. Raises `IntegrityError` where that is wrong."""
-    if not is_sealed(data):
-        return data
     try:
         return unseal_text(data, place)
     except IntegrityError as error:

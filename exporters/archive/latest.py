@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 
 from exporters.archive.entries import Json, range_json, times_json
-from exporters.archive.index import ArchiveIndex
-from exporters.archive.json_text import FORMAT, written
+from exporters.archive.index import ArchiveIndex, extent_json
+from exporters.archive.json_text import written
 from exporters.archive.recent import PublishedSegment
 from exporters.archive.sums import completeness
 
@@ -24,15 +24,9 @@ def latest_json(
     index: ArchiveIndex, data: bytes, newest: PublishedSegment | None, documents: Json
 ) -> bytes:
     """The document over an index that is stored as `data`; `documents` has paths by name."""
-    extent = completeness(index.tables)
     return written(
         {
-            "format": FORMAT,
-            "chain_id": index.chain_id,
-            "first_block": extent.held.first if extent.held else None,
-            "last_block": extent.held.last if extent.held else None,
-            **times_json(index.times),
-            "complete_until": extent.until,
+            **extent_json(index, completeness(index.tables)),
             "newest": range_json(newest.blocks) | times_json(newest.times) if newest else None,
             "index": {
                 "path": "index.json",

@@ -12,11 +12,11 @@ added within `format` 1; a reader ignores those it does not know.
     format, chain_id, from, to      the blocks in which its ZIPs begin
     schemas     columns (name, PostgreSQL type) by fingerprint
     zips        table, from, to, path, bytes, sha256, rows, schema_versions,
-                segments [from, to, version, id?, previous_id?, sha256?]: the segments it was made
-                    of (a ZIP of more than one is a window: it repeats the rows of their single
-                    ZIPs), each with the network's id of its file, the id of the one before it by
-                    its own word, and its file's hash; an id without previous_id was not computed,
-                members [name, schema_version, from, to, rows, bytes, sha256, schema, runs?,
+                segments [from, to, version, id, previous_id, sha256]: the segments it was made of
+                    (a ZIP of more than one is a window: it repeats the rows of their single ZIPs),
+                    each with the network's id of its file, the id of the one before it by its own
+                    word, and its file's hash,
+                members [name, schema_version, from, to, rows, bytes, sha256, schema, runs,
                     first_time?, last_time?]: its CSVs; runs [header, body]: deflated bytes, plain
                     bytes and CRC-32 of its header run and of its body runs, all that splicing
                     needs to know; of a CSV of blocks when its first and last block were made

@@ -20,7 +20,6 @@ from exporters.exports.cover import Candidate, cheapest_cover
 from exporters.exports.damages import Damages
 from exporters.exports.outage import SECONDS, Outage
 from exporters.exports.plan import ExportPlan, HeldSegment, Span, plan_export
-from exporters.exports.proofs import Proofs
 from exporters.exports.published import published_copy, published_parts
 from exporters.exports.rendered import RenderedParts
 from exporters.exports.splice import layout_spans
@@ -35,6 +34,7 @@ from transforms.errors import IntegrityError, RangeError
 from transforms.files import file_version
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema
+from transforms.verifying.proofs import Proofs
 from transforms.warehouse.holdings import Holdings
 from transforms.warehouse.receipts import Receipt
 
@@ -83,7 +83,7 @@ class PartSearch:
         entries = self._entries(plan)
         while True:
             found = [self._parts(span, entries) for span in plan.spans]
-            if all(found) and self._are_sound([p for parts in found for p in parts], prove_bytes):
+            if self._are_sound([p for parts in found for p in parts], prove_bytes):
                 break
         with collector_paused():
             return layout_spans(plan, found, style)
@@ -136,13 +136,15 @@ class PartSearch:
         return self.receipts[start:stop]
 
     def _parts(self, span: Span, entries: Sequence[Entry]) -> Sequence[PartRef]:
-        """The parts of a span; none where a copy turned out to be damaged on the way."""
         self.check()
         with collector_paused():
             chosen = self._choose(span, entries)
-            known = self._open([entry for entry, _ in chosen if entry is not None])
-        if not known:
-            return ()
+            for entry, _ in chosen:
+                if entry is not None and entry.path not in self._published:
+                    copy = published_copy(
+                        self.places.archive, entry, self.places.proofs, self.find_equal
+                    )
+                    self._published[entry.path] = published_parts(entry, copy)
         return [
             self._published[entry.path][number] if entry else self._local(span.segments[number])
             for entry, number in chosen
@@ -170,25 +172,6 @@ class PartSearch:
         found = cheapest_cover(inside, [*published, *local])
         assert found is not None
         return found
-
-    def _open(self, entries: Sequence[Entry]) -> bool:
-        """Know the parts of published ZIPs; whether all of them could be read."""
-        unknown = [entry for entry in entries if entry.path not in self._published]
-        unindexed = [entry for entry in unknown if entry.members[0].runs is None]
-        for entry in unknown:
-            if entry.members[0].runs is not None:
-                self._published[entry.path] = self._parts_of(entry)
-        for entry, parts in zip(
-            unindexed, self.damages.on_each(self._parts_of, unindexed, self.check), strict=True
-        ):
-            if parts is not None:
-                self._published[entry.path] = parts
-        return all(entry.path in self._published for entry in unindexed)
-
-    def _parts_of(self, entry: Entry) -> tuple[PartRef, ...]:
-        archive = self.places.archive
-        copy = published_copy(archive, entry, self.places.proofs, self.find_equal)
-        return published_parts(archive, entry, copy)
 
     def _are_sound(self, parts: Sequence[PartRef], prove_bytes: int | None) -> bool:
         """Prove the copies of parts from the first on; whether all of these are sound."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
-from exporters.exports.copies import Copy, DamagedCopyError, FindEqual, damage_of
-from exporters.exports.proofs import Proof, Proofs
+from exporters.exports.copies import Copy, DamagedCopyError, FindEqual
 from exporters.zips.container import Member
-from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.parts import PartRef
 from exporters.zips.reader import read_members
 from exporters.zips.sources import ByteSource, MemorySource
 from transforms.stores.store import CHUNK_BYTES
+from transforms.verifying.proofs import Proof, Proofs
 
 
 def published_copy(archive: Archive, entry: Entry, proofs: Proofs, find_equal: FindEqual) -> Copy:
@@ -25,27 +24,18 @@ def published_copy(archive: Archive, entry: Entry, proofs: Proofs, find_equal: F
     return Copy(name, entry.bytes, entry.sha256, entry.blocks, prove, find_equal)
 
 
-def published_parts(archive: Archive, entry: Entry, copy: Copy) -> tuple[PartRef, ...]:
-    """The parts of a published ZIP, by what the index says of them, else by its directory.
-
-    Raises `DamagedCopyError` where the directory must be read and is damaged or absent.
-    """
-    members = tuple(members_of(entry))
-    if not members:
-        with damage_of(copy.name, entry.blocks, _remedy(entry)):
-            return tuple(replace(p, source=copy) for p in read_parts(archive.source(entry)))
+def published_parts(entry: Entry, copy: Copy) -> tuple[PartRef, ...]:
+    """The parts of a published ZIP, by what the index says of them."""
     return tuple(
         PartRef(copy, member, csv.version, csv.blocks)
-        for member, csv in zip(members, entry.members, strict=True)
+        for member, csv in zip(members_of(entry), entry.members, strict=True)
     )
 
 
 def members_of(entry: Entry) -> Iterator[Member]:
-    """The members of an entry whose index has their runs; none where it lacks them."""
+    """The members of an entry, as the index has their runs."""
     offset = 0
     for csv in entry.members:
-        if csv.runs is None:
-            return
         member = Member(csv.name, offset, *csv.runs, csv.rows)
         yield member
         if len(entry.members) > 1:  # nearly no ZIP has more, and the end takes a header to find
@@ -68,7 +58,7 @@ def _prove_published(archive: Archive, entry: Entry, proofs: Proofs) -> ByteSour
     source = archive.source(entry, held.version)
     if proofs.find(place, held.version, entry.sha256) is None:
         _check_published(source, entry)
-        proofs.keep([Proof(place, held.version, entry.sha256, entry.sha256)])
+        proofs.keep(Proof(place, held.version, entry.sha256, entry.sha256))
     return source
 
 
@@ -85,8 +75,7 @@ def _check_published(source: ByteSource, entry: Entry) -> None:
             f"hashes to {digest.hexdigest()}, the index says {entry.sha256}: {_remedy(entry)}",
         )
     whole = MemorySource(source.name, data) if source.size <= CHUNK_BYTES else source
-    members = tuple(members_of(entry))
-    if members and members != read_members(whole):
+    if tuple(members_of(entry)) != read_members(whole):
         raise DamagedCopyError(
             source.name,
             entry.blocks,

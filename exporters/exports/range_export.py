@@ -17,7 +17,6 @@ from exporters.exports.damages import Damages, Warn
 from exporters.exports.outage import Outage
 from exporters.exports.part_search import PartPlaces, PartSearch
 from exporters.exports.plan import ExportPlan, HeldSegment, check_table, export_range, plan_export
-from exporters.exports.proofs import Proofs
 from exporters.exports.rendered import RENDERED_BYTES, RenderedParts, render_part
 from exporters.exports.splice import layout_spans
 from exporters.names import NameStyle
@@ -27,6 +26,7 @@ from exporters.zips.staging import PartStage
 from transforms.blocks import BlockRange
 from transforms.errors import RangeError
 from transforms.stores.store import Store
+from transforms.verifying.proofs import Proofs
 from transforms.warehouse.holdings import Holdings
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import check_null

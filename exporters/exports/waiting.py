@@ -6,13 +6,13 @@ import hashlib
 from dataclasses import replace
 
 from exporters.exports.copies import Copy, DamagedCopyError, FindEqual, damage_of
-from exporters.exports.proofs import Proof, Proofs
 from exporters.zips.inflate import read_csv
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import LocalSource
 from exporters.zips.staging import PartStage
 from transforms.files import file_version
 from transforms.stores.store import content_sha256
+from transforms.verifying.proofs import Proof, Proofs
 from transforms.warehouse.receipts import Receipt
 
 _REMEDY = "delete it: it is rendered from the warehouse again"
@@ -43,7 +43,7 @@ def local_part(
                 f"hashes to {proof.sha256}, not to {written} as when it was written: {_REMEDY}",
             )
         _check_text(part, receipt)
-        proofs.keep([proof])
+        proofs.keep(proof)
     proven = replace(source, version=proof.sha256)
     blocks = receipt.blocks
     copy = Copy(str(path), source.size, proof.sha256, blocks, lambda: proven, find_equal)

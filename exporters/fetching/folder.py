@@ -11,13 +11,13 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.exports.copies import no_other_copy
-from exporters.exports.proofs import Proofs
 from exporters.exports.published import published_copy
 from exporters.fetching.downloads import Downloads
 from transforms.errors import BusyError, ConfigError
 from transforms.scratch import exclusive
 from transforms.stores.folder import FolderStore
 from transforms.stores.store import SCRATCH
+from transforms.verifying.proofs import Proofs
 
 _WAIT_SECONDS = 1.0
 

@@ -15,7 +15,6 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.hash_file import put_hash_file
 from exporters.exports.copies import Copy, DamagedCopyError, no_other_copy
-from exporters.exports.proofs import Proof
 from exporters.exports.published import published_copy, published_parts
 from exporters.exports.splice import layout_spans
 from exporters.fetching.downloads import Downloads
@@ -26,6 +25,7 @@ from exporters.zips.layout import Layout
 from transforms.errors import IntegrityError
 from transforms.files import file_version, new_file
 from transforms.stores.store import content_sha256
+from transforms.verifying.proofs import Proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,6 @@ class _RangeFetcher:
 
     def _finished(self, chosen: Sequence[Sequence[Choice]]) -> str | None:
         """The hash of the file, where it is there already and was proven."""
-        if any(csv.runs is None for span in chosen for one in span for csv in one.entry.members):
-            return None  # only the ZIPs themselves say what it would be
         layout = self._layout(chosen)
         path = self.folder.path / layout.name
         if not path.is_file():
@@ -184,7 +182,7 @@ class _RangeFetcher:
 
     def _layout(self, chosen: Sequence[Sequence[Choice]]) -> Layout:
         parts = (
-            [published_parts(self._holder, e.entry, self._copy(e.entry))[e.number] for e in span]
+            [published_parts(e.entry, self._copy(e.entry))[e.number] for e in span]
             for span in chosen
         )
         return layout_spans(self.plan.export, parts, self.plan.style)
@@ -199,5 +197,5 @@ class _RangeFetcher:
         sha256 = content_sha256(path)
         with new_file(path.with_name(f"{path.name}.sha256"), self.folder.scratch) as beside:
             beside.write(f"{sha256}  {path.name}\n".encode())
-        self.folder.proofs.keep([Proof(str(path), file_version(found), layout.etag, sha256)])
+        self.folder.proofs.keep(Proof(str(path), file_version(found), layout.etag, sha256))
         return sha256

@@ -7,7 +7,6 @@ ZIPs and the hash files beside them is needed; `Origin` adds what the warehouse 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,26 +109,19 @@ def adopt(
 ) -> Iterator[Entry | IntegrityError]:
     """Yield an entry for each ZIP, or why there can be none; each is read as a whole.
 
-    Where the origin does not know its segments, a ZIP over the blocks of two or more others of its
-    table, among the unnamed or the entries `known`, is a window of theirs.
+    Where the origin does not know its segments, the entries `known` and those before it may.
     """
-    singles: dict[str, dict[BlockRange, SegmentSource]] = defaultdict(dict)
-    for entry in known:
-        if not entry.is_window:
-            singles[entry.table][entry.blocks] = entry.segments[0]
+    held = {segment.blocks: segment for entry in known for segment in entry.segments}
     # Windows after what they join.
     for one in sorted(unnamed, key=_length):
-        held = singles[one.name.table]
         try:
             segments = recovery.origin(one.name.blocks) or _tiles(one.name.blocks, held)
-            entry = _adopted(archive, one, segments, recovery.scratch)
+            yield _adopted(archive, one, segments, recovery.scratch)
         except (IntegrityError, SegmentError) as error:
             place = archive.place(one.path)
             yield IntegrityError(f"{place} cannot be taken into the index: {error}")
-            continue
-        if not entry.is_window:
-            held[entry.blocks] = entry.segments[0]
-        yield entry
+        else:
+            held |= {segment.blocks: segment for segment in segments}
 
 
 def _length(one: Unnamed) -> int:
@@ -137,15 +129,12 @@ def _length(one: Unnamed) -> int:
 
 
 def _tiles(whole: BlockRange, held: Mapping[BlockRange, SegmentSource]) -> Sequence[SegmentSource]:
-    """The segments that make up `whole` without a gap; none where nothing lies inside it.
-
-    Raises `IntegrityError` where only some of them are known.
-    """
+    """The segments that make up `whole`. Raises `IntegrityError` where not all are known."""
     inside = sorted(one for one in held if whole.first <= one.first and one.last <= whole.last)
-    if inside and list(contiguous_runs(inside)) != [whole]:
+    if list(contiguous_runs(inside)) != [whole]:
         raise IntegrityError(
-            "its blocks are those of several segments, of which some have no ZIP: publish these, "
-            "then run strata publish again"
+            f"not all segments of blocks {whole} are loaded or in the index, so what it was made "
+            "of is not known: load them, then run strata publish"
         )
     return [held[one] for one in inside]
 
@@ -162,11 +151,10 @@ def _adopted(
         _check_hash_file(archive, one, copy)
         source = LocalSource.open(copy)
         members = read_members(source)
-        version = parse_csv_name(members[0].name).version if members else 0
         request = PublishRequest(
             one.name.table,
             copy,
-            tuple(segments) or (SegmentSource(one.name.blocks, version),),
+            tuple(segments),
             tuple(_schema(source, member) for member in members),
             sum(member.rows for member in members),
         )

@@ -22,11 +22,10 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import is_begun
 from exporters.archive.entries import Entry, range_of
 from exporters.archive.index import ArchiveIndex
-from exporters.archive.json_text import UNREADABLE, is_sealed, proven_text, unreadable
+from exporters.archive.json_text import UNREADABLE, proven_text, unreadable
 from exporters.archive.page import group_number, group_path
 from exporters.archive.shards import SHARD_BLOCKS, shard_at, shard_path
 from exporters.publishing.adopting import Unnamed
-from exporters.publishing.timing import is_untimed
 from transforms.blocks import BlockRange
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo
@@ -47,18 +46,14 @@ class Differences:
     `missing` and `altered` are entries whose ZIP is not there, or has another size; `unhashed`
     those without a hash file; `unnamed` ZIPs that no sound shard names; `lost` the numbers of
     shards that are damaged, or gone though the index names them; `stale` those whose hash list or
-    page is missing, or that the index knows otherwise; `unsealed` those that an earlier release
-    wrote without their hash; `untimed` those with blocks whose times are not named. `shards` are
-    all numbers, `zips` counts the entries that were looked at, `singles` the tables of each segment
-    that have a ZIP of their own.
+    page is missing, or that the index knows otherwise. `shards` are all numbers, `zips` counts the
+    entries that were looked at, `singles` the tables of each segment that have a ZIP of their own.
     """
 
     shards: tuple[int, ...] = ()
     zips: int = 0
     lost: tuple[int, ...] = ()
     stale: tuple[int, ...] = ()
-    unsealed: tuple[int, ...] = ()
-    untimed: tuple[int, ...] = ()
     missing: tuple[Entry, ...] = ()
     altered: tuple[Entry, ...] = ()
     unhashed: tuple[Entry, ...] = ()
@@ -91,8 +86,6 @@ def compare(archive: Archive, progress: Progress) -> Differences:
         named.height,
         tuple(shard.number for shard in shards if shard.is_lost),
         tuple(shard.number for shard in shards if shard.is_stale),
-        tuple(shard.number for shard in shards if shard.is_unsealed),
-        tuple(shard.number for shard in shards if shard.is_untimed),
         tuple(_entries(archive, absent)),
         tuple(_entries(archive, altered)),
         tuple(_entries(archive, unhashed)),
@@ -157,8 +150,6 @@ class _Looked:
     singles: list[BlockRange]
     is_lost: bool
     is_stale: bool
-    is_unsealed: bool = False
-    is_untimed: bool = False
 
 
 def _counted(numbers: list[int], progress: Progress) -> Iterator[int]:
@@ -189,8 +180,6 @@ def _look(archive: Archive, number: int, index: ArchiveIndex, documents: Set[str
         singles,
         is_lost=False,
         is_stale=is_stale or not is_known,
-        is_unsealed=not is_sealed(data),
-        is_untimed=any(one.is_untimed for one in zips),
     )
 
 
@@ -201,32 +190,18 @@ class _Zip(NamedTuple):
     size: int
     blocks: BlockRange
     is_single: bool
-    is_untimed: bool
 
 
 def _zips(archive: Archive, number: int, data: bytes) -> list[_Zip]:
     """What a shard names. Raises `IntegrityError` where it is damaged."""
     place = archive.place(shard_path(number))
     text = proven_text(data, place)
-    if not is_sealed(data):  # nothing vouches for what an earlier release wrote
-        entries = archive.parse_shard(number, data).entries
-        return [
-            _Zip(one.path, one.bytes, one.blocks, not one.is_window, is_untimed(one))
-            for one in entries
-        ]
     try:
         found = json.loads(text)
         if (found["chain_id"], found["from"]) != (archive.chain_id, number * SHARD_BLOCKS):
             raise IntegrityError(f"{place} is another shard")
         return [
-            _Zip(
-                one["path"],
-                one["bytes"],
-                range_of(one),
-                len(one["segments"]) == 1,
-                one["table"] == "blocks"
-                and any(csv["rows"] and "first_time" not in csv for csv in one["members"]),
-            )
+            _Zip(one["path"], one["bytes"], range_of(one), len(one["segments"]) == 1)
             for one in found["zips"]
         ]
     except UNREADABLE as error:

@@ -142,15 +142,13 @@ def name_in_shards(
     entries: Iterable[Entry],
     recovery: Recovery,
     lost: Collection[int] = (),
-    anew: Collection[int] = (),
 ) -> set[int]:
     """Describe ZIPs that are in place in their shards; returns the numbers of these.
 
     `lost` are shards all of whose ZIPs are among the entries, so that nobody needs to look for
-    them; `anew` are shards to be written again as they are. `refresh` brings everything up to date
-    that follows from it.
+    them. `refresh` brings everything up to date that follows from it.
     """
-    shards: dict[int, list[Entry]] = {number: [] for number in (*lost, *anew)}
+    shards: dict[int, list[Entry]] = {number: [] for number in lost}
     for entry in entries:
         shards.setdefault(shard_number(entry.blocks), []).append(entry)
     for number, fresh in sorted(shards.items()):

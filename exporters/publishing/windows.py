@@ -12,7 +12,6 @@ from exporters.archive.entries import Entry
 from exporters.archive.shards import SHARD_BLOCKS, shard_number
 from exporters.exports.copies import no_other_copy
 from exporters.exports.plan import ExportPlan, HeldSegment, NotHeldError, plan_export
-from exporters.exports.proofs import Proofs
 from exporters.exports.published import published_copy, published_parts
 from exporters.exports.splice import layout_export
 from exporters.names import NameStyle
@@ -22,6 +21,7 @@ from exporters.zips.parts import PartRef, read_parts
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.errors import ConfigError
 from transforms.segments.names import SegmentName
+from transforms.verifying.proofs import Proofs
 
 Window = tuple[Entry, ...]
 """The entries of the single-segment ZIPs that a window joins, ascending."""
@@ -87,7 +87,7 @@ def spliced_window(archive: Archive, window: Entry) -> Layout:
 
 
 def _parts(archive: Archive, entry: Entry, proofs: Proofs) -> Sequence[PartRef]:
-    return published_parts(archive, entry, published_copy(archive, entry, proofs, no_other_copy))
+    return published_parts(entry, published_copy(archive, entry, proofs, no_other_copy))
 
 
 def _plan(archive: Archive, window: Sequence[Entry]) -> ExportPlan:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from exporters.archive.archive import Archive
+from exporters.archive.coverage import union
 from exporters.archive.documents import stored_shards
 from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.shards import shard_blocks, shard_number, shard_path
@@ -51,7 +52,7 @@ class SegmentsCheck:
 
     def findings(self, shares: Shares) -> Iterator[Finding]:
         """Compare; what is found in only one of them may be under way and is kept, see `rest`."""
-        held = {table: _joined(blocks) for table, blocks in shares.items()}
+        held = {table: union(blocks) for table, blocks in shares.items()}
         for number in self._numbers(shares.get(RECEIPTS, ())):
             if self.verification.is_over():
                 return
@@ -136,7 +137,7 @@ class SegmentsCheck:
 
     def rest(self, shares: Shares) -> Iterator[Finding]:
         """Yield what is only in one of them, and still so: `shares` are those of now."""
-        held = {table: _joined(blocks) for table, blocks in shares.items()}
+        held = {table: union(blocks) for table, blocks in shares.items()}
         lacking = {
             table: {one for one in blocks if not _holds(held.get(table, ()), one)}
             for table, blocks in self._lacking.items()
@@ -166,17 +167,6 @@ class SegmentsCheck:
 
     def _place(self) -> str:
         return self.archive.place(LAKE)
-
-
-def _joined(blocks: Iterable[BlockRange]) -> list[BlockRange]:
-    """What ranges hold together, which may overlap, ascending."""
-    joined: list[BlockRange] = []
-    for one in sorted(blocks):
-        if joined and one.first <= joined[-1].last + 1:
-            joined[-1] = BlockRange(joined[-1].first, max(joined[-1].last, one.last))
-        else:
-            joined.append(one)
-    return joined
 
 
 def _holds(runs: Sequence[BlockRange], blocks: BlockRange) -> bool:

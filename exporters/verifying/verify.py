@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard, shard_blocks, shard_path
 from exporters.verifying.expected import Expected, Named, NothingExpected
 from exporters.verifying.listing import Listing
-from exporters.verifying.strangers import stranger_findings
 from exporters.verifying.verify_documents import document_findings, document_keys
 from exporters.verifying.verify_zips import ZipsCheck
 from transforms.blocks import BlockRange, contiguous_runs
@@ -39,28 +37,6 @@ from transforms.warehouse.receipts import Receipt
 
 _WORKERS = 4
 _MOST_RUNS = 20
-
-
-def verify_archive(
-    archive: Archive, verification: Verification | None = None, scratch: Path | None = None
-) -> Iterator[Finding]:
-    """Yield what is wrong in one chain's archive by itself; nothing, if all is well.
-
-    See `ArchiveCheck` and `LakeCheck`.
-    """
-    # deltalake takes its time to import, which whoever has no lake need not pay.
-    from exporters.verifying.verify_lake import LakeCheck
-
-    check = verification or Verification()
-    try:
-        listing = Listing(archive.store, scratch)
-    except ConfigError as error:
-        yield Finding(Problem.NOTHING, archive.store.describe(), str(error), PUBLISH)
-        return
-    with closing(listing):
-        yield from ArchiveCheck(archive, check, listing, scratch).findings()
-        yield from LakeCheck(archive, check, listing, scratch).findings()
-        yield from stranger_findings(archive.store, listing, [archive.chain_id])
 
 
 @dataclass

@@ -19,6 +19,7 @@ from transforms.objects import ObjectInfo
 from transforms.stores.store import content_sha256
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
+from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import YOUNG_SECONDS, Verification
 from transforms.warehouse.receipts import Receipt
 
@@ -55,14 +56,14 @@ class LakeFileReader:
         info = self._info(version, held)
         state, recorded = info.version if info else "", _recorded(version, held, receipts)
         is_whole = not self.verification.is_quick
-        if is_whole and proven.has(place, state, recorded):
+        if is_whole and proven.find(place, state, recorded):
             self._count(held, is_earlier=True)
             counts.read(Kind.LAKE_CSVS, len(receipts or ()), is_earlier=True)
             return
         found = list(self.read(version, held, receipts, remedy))
         yield from found
         if is_whole and not found:
-            proven.keep(place, state, recorded)
+            proven.keep(Proof(place, state, recorded))
 
     def read(
         self,

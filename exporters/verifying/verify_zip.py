@@ -150,10 +150,7 @@ class ZipReader:
             yield from self._window(entry, found)
 
     def _runs(self, entry: Entry, copy: Path) -> Iterator[Finding]:
-        """Hold the runs and times that the index gives, by which ranges are found, against the ZIP.
-
-        An index of before has none.
-        """
+        """Hold runs and times in the index, by which ranges are found, against the ZIP."""
         remedy = replace_zips(entry.table, entry.blocks)
         try:
             source = LocalSource.open(copy)
@@ -175,7 +172,7 @@ class ZipReader:
             ("times", [*times], [csv.times for csv in entry.members]),
         )
         for name, held, indexed in found:
-            if held != indexed and any(indexed):
+            if held != indexed:
                 what = f"it has other {name} for {entry.path} than the ZIP"
                 yield Finding(Problem.BAD_INDEX, place, what, remedy)
 

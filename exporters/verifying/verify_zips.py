@@ -17,6 +17,7 @@ from exporters.verifying.verify_zip import ZipCheck, ZipReader
 from transforms.objects import ObjectInfo
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, replace_zips
+from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import Verification
 from transforms.warehouse.receipts import Receipt
 
@@ -74,11 +75,11 @@ class ZipsCheck:
         said = f"{entry!r} {receipt.sha256 if receipt else ''}"
         recorded = hashlib.sha256(said.encode()).hexdigest()
         is_known = bool(state and beside) and not self.verification.is_quick
-        if is_known and proven.has(place, f"{state} {beside}", recorded):
+        if is_known and proven.find(place, f"{state} {beside}", recorded):
             return ZipCheck(entry)
         check = reader.check(entry, receipt)
         if is_known and not check.findings:
-            proven.keep(place, f"{state} {beside}", recorded)
+            proven.keep(Proof(place, f"{state} {beside}", recorded))
         return check
 
     def _read(self, check: ZipCheck) -> None:

@@ -157,16 +157,12 @@ def _show_ids(screen: Screen, ids: IdReport) -> None:
     runs = ", ".join(str(run.blocks) for run in ids.chain.runs)
     if runs:
         screen.show(f"chain of the network's ids unbroken over {runs}")
-    if ids.chain.unknown:
-        unknown = ", ".join(map(str, ids.chain.unknown))
-        screen.show(f"loaded by an earlier release, which computed no ids: {unknown}")
     screen.table("contradictions of the chain of ids", ("where", "what"), ids.findings())
 
 
 def _id_facts(ids: IdReport) -> dict[str, Any]:
     return {
         "unbroken": _listed(run.blocks for run in ids.chain.runs),
-        "unknown": _listed(ids.chain.unknown),
         "contradictions": [{"where": where, "what": what} for where, what in ids.findings()],
     }
 

@@ -23,7 +23,6 @@ from exporters.publishing.publish import (
     publish_zips,
 )
 from exporters.publishing.request import PublishRequest
-from exporters.publishing.timing import time_shard
 from exporters.publishing.windows import window_of, window_request
 from pipelines.site.publishing import part_request, site_recovery
 from pipelines.site.site import Site
@@ -82,14 +81,13 @@ def complete_archive(
         return Completion(unpublished=tuple(loaded))
     recovery = site_recovery(site)
     entries, failed = _adopted(archive, found, recovery)
-    named = name_in_shards(archive, entries, recovery, found.lost, found.unsealed)
+    named = name_in_shards(archive, entries, recovery, found.lost)
     made = _made_again(site, archive, found.missing, loaded, failed)
     unhashed = [*found.unhashed, *(one for one in entries if _lacks_hash_file(archive, one))]
     for entry in unhashed:
         put_hash_file(archive, entry)
     failed += map(_altered, found.altered)
-    timed = {number for number in found.untimed if time_shard(archive, number)}
-    changed = {*found.stale, *named, *timed}
+    changed = {*found.stale, *named}
     numbers = {*found.shards, *changed} if contents else changed
     # The ledger first: SHA256SUMS says what it hashes to.
     written = mend_ledger(archive) + refresh(archive, sorted(numbers))
@@ -100,7 +98,7 @@ def complete_archive(
         hash_files=len(unhashed),
         named=len(unnamed),
         shards=len(found.lost),
-        documents=written + len({*found.unsealed, *timed}),
+        documents=written,
         failed=tuple(failed),
         unpublished=tuple(_unpublished(loaded, found, entries)),
     )
@@ -182,7 +180,7 @@ def _parts(
 
 
 def _tell_ledger(archive: Archive, entry: Entry, sha256: str) -> None:
-    """The same text may be deflated to other bytes by another release: that goes on record."""
+    """The same text may be deflated to other bytes at another level: that goes on record."""
     if sha256 != entry.sha256:
         now = datetime.now(UTC)
         record(archive, Replacement(entry.path, entry.sha256, sha256, _REASON, now))

@@ -270,11 +270,10 @@ def part_request(site: Site, receipt: Receipt, segment: LoadedSegment) -> Publis
 
 
 def _source(segment: LoadedSegment) -> SegmentSource:
-    computed = bool(segment.segment_id)
     return SegmentSource(
         segment.blocks,
         segment.name.version,
-        segment.segment_id if computed else None,
+        segment.segment_id,
         segment.sha256,
-        segment.previous_id if computed else None,
+        segment.previous_id,
     )

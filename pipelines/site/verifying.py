@@ -26,7 +26,7 @@ from transforms.errors import ConfigError, IntegrityError
 from transforms.lake.state_rows import loaded_state
 from transforms.verifying.counts import Count, Counts, Kind
 from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy
-from transforms.verifying.proven import Proven
+from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Scope, Verification
 from transforms.warehouse.holding import Holding
 from transforms.warehouse.verifying import WarehouseCheck
@@ -37,13 +37,13 @@ _FIRST_TIME = Remedy(PUBLISH.commands, "only if this is the place that is meant,
 
 
 @contextmanager
-def proven_before(site: Site, scope: Scope) -> Iterator[Proven]:
+def proven_before(site: Site, scope: Scope) -> Iterator[Proofs]:
     """What an interrupted check of the same site and scope has proven, on this machine."""
     about = f"{site.warehouse.describe()}\n{site.store.describe()}\n{scope}"
-    name = hashlib.sha256(about.encode()).hexdigest()[:16]
+    purpose = f"verify {hashlib.sha256(about.encode()).hexdigest()[:16]}"
     cache = site.warehouse.cache
     # A place that is not there is not made by looking at it.
-    proven = Proven(cache / "verifying" / f"{name}.sqlite" if cache.is_dir() else None)
+    proven = Proofs(cache / "proofs.sqlite" if cache.is_dir() else None, purpose)
     try:
         yield proven
     finally:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.entries import SegmentSource
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.request import PublishRequest
 from exporters.settings import Locations
 from exporters.zips.staging import PartStage
+from tests.archive_kit import segment_source
 from tests.segments_kit import KIT_CHAIN, block_time, table_rows
 from tests.transforms.warehouse_kit import history_segment
 from transforms.blocks import BlockRange
@@ -98,7 +98,7 @@ class Site:
             PublishRequest(
                 receipt.table,
                 self.stage.path(archive.chain_id, receipt.table, receipt.blocks),
-                (SegmentSource(receipt.blocks, receipt.segment.version),),
+                (segment_source(receipt.blocks, receipt.segment.version),),
                 (receipt.schema,),
                 receipt.rows,
             )

@@ -47,6 +47,7 @@ ROWS = 20
 ZIP_BYTES = 1100
 """What the index says of the ZIPs that are not there."""
 _SHA256 = "0" * 64
+_ID = "Qm"
 _ANY = BlockRange(777_777_777, 888_888_888)
 
 
@@ -199,7 +200,7 @@ def _entry(table: str, schema: TableSchema) -> Entry:
     runs = (Run(100, 100, 1), Run(1000, 4000, 1))
     member = Csv(name, VERSION, _ANY, ROWS, 1, _SHA256, schema, runs)
     path = f"{table}/{zip_name(CHAIN, table, _ANY)}"
-    segment = SegmentSource(_ANY, VERSION, None, _SHA256)
+    segment = SegmentSource(_ANY, VERSION, _ID, _SHA256, "")
     return Entry(table, path, ZIP_BYTES, _SHA256, (segment,), (member,))
 
 
@@ -218,6 +219,6 @@ def _real_entry(root: Path, schema: TableSchema, number: int) -> Entry:
     text = hashlib.sha256(schema.header + body).hexdigest()
     runs = (part.member.header, part.member.body)
     csv = Csv(name, VERSION, blocks, ROWS, part.member.whole.plain, text, schema, runs)
-    segment = SegmentSource(blocks, VERSION, None, _SHA256)
+    segment = SegmentSource(blocks, VERSION, _ID, _SHA256, "")
     size = path.stat().st_size
     return Entry(TABLE, f"{TABLE}/{path.name}", size, content_sha256(path), (segment,), (csv,))

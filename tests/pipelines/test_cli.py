@@ -206,7 +206,7 @@ def test_status_shows_how_far_each_segment_has_come(
     assert facts.json["blocks_behind"] == 0
     assert facts.json["quarantined"] == []
     # The kit's segments name no predecessor.
-    assert facts.json["ids"] == {"unbroken": ["1-10", "11-20"], "unknown": [], "contradictions": []}
+    assert facts.json["ids"] == {"unbroken": ["1-10", "11-20"], "contradictions": []}
     assert "chain of the network's ids unbroken over 1-10, 11-20" in text.out
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +20,6 @@ from transforms.lookups.lookup_tables import (
     TIMES,
     ZONES,
     lookups_of,
-    said,
 )
 from transforms.lookups.zone_maps import Range, ZoneMap
 from transforms.mapped_files import Mapped, Sections, numbers_section, packed, texts_sections
@@ -79,9 +77,8 @@ class Lookups:
 
 
 def file_name(volume_sha256: str) -> str:
-    """The name of the mapped file of a volume; another release's is another one."""
-    made = sha256(f"{_FORMAT} {said()}".encode()).hexdigest()[:8]
-    return f"{volume_sha256}.{made}.lookups"
+    """The name of the mapped file of a volume."""
+    return f"{volume_sha256}.{_FORMAT}.lookups"
 
 
 def packed_lookups(con: Connection, volume: Path) -> bytes:

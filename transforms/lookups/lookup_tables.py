@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from transforms.duck import Connection, quote_name, quote_text
+from transforms.duck import Connection, quote_name
 from transforms.lookups.key_filters import filter_sql
 from transforms.lookups.key_pages import PageTable, prove_pages, row_sql, write_pages
 from transforms.lookups.row_columns import (
@@ -107,7 +107,6 @@ def write_lookups(con: Connection, volume: str, *, is_sorted: bool = False) -> N
     for name, query in _queries(con, volume).items():
         if name != ZONES or not is_sorted:
             con.execute(f"create table {quote_name(volume)}.strata.{name} as {query}")
-    con.execute(f"comment on table {_in(volume, FILTERS)} is {quote_text(said())}")
 
 
 def prove_lookups(con: Connection, volume: str) -> str:
@@ -134,18 +133,12 @@ def prove_lookups(con: Connection, volume: str) -> str:
 
 
 def lookups_of(con: Connection, volume: str) -> Collection[str]:
-    """The tables of an attached volume's lookups; none where they are another release's."""
+    """The tables of an attached volume's lookups; none where it has none."""
     asked = (
-        "select table_name, comment from duckdb_tables() "
-        "where database_name = $1 and schema_name = 'strata'"
+        "select table_name from duckdb_tables() where database_name = $1 and schema_name = 'strata'"
     )
-    held: dict[str, str] = dict(con.execute(asked, [volume]).fetchall())
-    return held.keys() if held.get(FILTERS) == said() else ()
-
-
-def said() -> str:
-    """The columns of the rows in pages, as a volume says them."""
-    return "; ".join(f"{table}: {columns}" for table, columns in _ROWS.items())
+    held = {name for (name,) in con.execute(asked, [volume]).fetchall()}
+    return held if FILTERS in held else ()
 
 
 def _wrong(name: str) -> str:

@@ -63,10 +63,6 @@ class RowColumns:
     def __init__(self, names: str) -> None:
         self._names = names.split()
 
-    def __str__(self) -> str:
-        """The names, as they were given: what a file says of the rows that it keeps."""
-        return " ".join(self._names)
-
     def inner(self, table: TableColumns) -> str:
         """The select list over one file: every column under its own name."""
         return ", ".join(f"{_read(table, name)} as {_plain(name)}" for name in self._names)

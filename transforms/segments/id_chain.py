@@ -1,7 +1,7 @@
 """The chain of the network's ids: each segment names the id of the one it was made after.
 
-Pure values: no I/O here. What is not known says nothing: an id that nobody computed, a previous id
-that is no CID, a segment that is not there.
+Pure values: no I/O here. What is not known says nothing: a previous id that is no CID, a segment
+that is not there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.blocks import BlockRange
 from transforms.segments.cid import is_cid
 
 
@@ -17,8 +17,8 @@ from transforms.segments.cid import is_cid
 class IdRun:
     """Consecutive segments, perhaps one, each of which names the id of the one before it.
 
-    `segment_id` is the computed id of the last one (empty: not known), `previous_id` what the first
-    one names as the id of the segment before it.
+    `segment_id` is the computed id of the last one, `previous_id` what the first one names as the
+    id of the segment before it.
     """
 
     first: BlockRange
@@ -34,12 +34,22 @@ class IdRun:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Neighbours of which the second was not made after the first."""
+    """Neighbours of which the second was not made after the first, or two ids of one segment."""
 
     before: IdRun
     after: IdRun
 
+    @property
+    def is_of_one(self) -> bool:
+        """Whether these are two ids of the same segment."""
+        return self.before.last == self.after.first
+
     def __str__(self) -> str:
+        if self.is_of_one:
+            return (
+                f"segment {self.before.last} has the id {self.before.segment_id} and the id "
+                f"{self.after.segment_id}: publish all of its tables again, from one of the two"
+            )
         own = f" (id {self.after.segment_id})" if self.after.first == self.after.last else ""
         return (
             f"segment {self.before.last} has the id {self.before.segment_id}, but segment "
@@ -50,55 +60,41 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class IdChain:
-    """How far the chain of ids is unbroken, ascending by block.
-
-    `runs` are of segments whose ids were computed; `unknown` are the blocks of the others.
-    """
+    """How far the chain of ids is unbroken, ascending by block."""
 
     runs: tuple[IdRun, ...] = ()
-    unknown: tuple[BlockRange, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
 
 
 def id_chain(runs: Iterable[IdRun]) -> IdChain:
-    """Join segments, or runs of them, that ascend and do not overlap."""
+    """Join segments, or runs of them, that ascend; they overlap where one has two ids."""
     joined: list[IdRun] = []
-    unknown: list[BlockRange] = []
     contradictions: list[Contradiction] = []
-    before: IdRun | None = None
     for run in runs:
+        before = joined[-1] if joined else None
         if before is not None and (found := contradiction(before, run)):
             contradictions.append(found)
-        if not run.segment_id:
-            unknown.append(run.blocks)
-        elif before is not None and _follows(before, run):
-            last = joined.pop()
-            joined.append(IdRun(last.first, run.last, run.segment_id, last.previous_id))
+        if before is not None and _follows(before, run):
+            joined[-1] = IdRun(before.first, run.last, run.segment_id, before.previous_id)
         else:
             joined.append(run)
-        before = run
-    return IdChain(tuple(joined), tuple(contiguous_runs(unknown)), tuple(contradictions))
+    return IdChain(tuple(joined), tuple(contradictions))
 
 
 def contradiction(before: IdRun, after: IdRun) -> Contradiction | None:
     """What is wrong between two neighbours, if anything is."""
     wrong = (
         before.last.joins(after.first)
-        and before.segment_id
         and before.segment_id != after.previous_id
         and is_cid(after.previous_id)
     )
-    return Contradiction(before, after) if wrong else None
+    return Contradiction(before, after) if wrong or before.last == after.first else None
 
 
 def other_id(segment_id: str, said: str) -> bool:
     """Whether somebody's word for a segment's id is another one than the computed id."""
-    return bool(segment_id) and said != segment_id and is_cid(said)
+    return said != segment_id and is_cid(said)
 
 
 def _follows(before: IdRun, after: IdRun) -> bool:
-    return (
-        bool(before.segment_id)
-        and before.segment_id == after.previous_id
-        and before.last.joins(after.first)
-    )
+    return before.segment_id == after.previous_id and before.last.joins(after.first)

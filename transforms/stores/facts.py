@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from transforms.errors import ConfigError
@@ -25,8 +25,6 @@ class StoreFacts:
     """A PUT with `If-Match` is refused for another ETag than the object's, and done for that."""
     unquoted: bool
     """`If-Match` wants the ETag of a PUT without its quotation marks."""
-    completes_conditionally: bool
-    """The completion of a multipart upload honours both conditions; it need not be atomic."""
     verifies: bool
     """A body that does not hash to the SHA-256 announced with it is refused."""
     reads_ranges: bool
@@ -81,9 +79,8 @@ class KeptFacts:
         """What was seen less than a day ago; None where nothing was."""
         with suppress(OSError, ValueError, TypeError, KeyError):
             kept = json.loads(self._path.read_text())
-            known = {field.name for field in fields(StoreFacts)}
             age = time.time() - kept["time"]
-            if kept["address"] == self._address and kept["facts"].keys() == known:
+            if kept["address"] == self._address:
                 return StoreFacts(**kept["facts"]) if 0 <= age < _DAY_SECONDS else None
         return None
 

@@ -136,28 +136,11 @@ class HttpStore:
         """Raises `ConfigError`."""
         self._refuse(key)
 
-    def put_if_absent(
-        self,
-        key: str,
-        source: Path | bytes,  # noqa: ARG002 - nothing is written
-        *,
-        content_type: str,  # noqa: ARG002
-        sha256: str,  # noqa: ARG002
-        immutable: bool,  # noqa: ARG002
-        take: bool = False,  # noqa: ARG002
-    ) -> PutResult:
+    def put_if_absent(self, key: str, *_given: object, **_named: object) -> PutResult:
         """Raises `ConfigError`."""
         self._refuse(key)
 
-    def put_if_match(
-        self,
-        key: str,
-        data: Path | bytes,  # noqa: ARG002
-        expected_version: str | None,  # noqa: ARG002
-        content_type: str,  # noqa: ARG002
-        *,
-        sha256: str | None = None,  # noqa: ARG002
-    ) -> str:
+    def put_if_match(self, key: str, *_given: object, **_named: object) -> str:
         """Raises `ConfigError`."""
         self._refuse(key)
 

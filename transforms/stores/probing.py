@@ -76,7 +76,6 @@ class _Probe:
             creates_once=creates_once,
             replaces_matching=matching,
             unquoted=unquoted,
-            completes_conditionally=matching and self._completes_conditionally(unquoted=unquoted),
             verifies=self._verifies(),
             reads_ranges=self._reads_ranges(),
             lists_pages=self._lists_pages(),
@@ -117,14 +116,6 @@ class _Probe:
         honoured = (wrong, right) == (_Answer.REFUSED, _Answer.DONE)
         return honoured, honoured
 
-    def _completes_conditionally(self, *, unquoted: bool) -> bool:
-        etag = self._etag.strip('"') if unquoted else self._etag
-        return (
-            self._complete(IfNoneMatch="*") is _Answer.REFUSED
-            and self._complete(IfMatch=_OTHER_ETAG) is _Answer.REFUSED
-            and self._complete(IfMatch=etag) is _Answer.DONE
-        )
-
     def _verifies(self) -> bool:
         wrong = b64encode(hashlib.sha256(b"other bytes").digest()).decode()
         return self._put(self._second, ChecksumSHA256=wrong) is not _Answer.DONE
@@ -158,25 +149,6 @@ class _Probe:
             ]
 
         return _answer(send)
-
-    def _complete(self, **conditions: str) -> _Answer:
-        """Complete an upload of one part at the first key."""
-        target: dict[str, Any] = {"Bucket": self._bucket, "Key": self._first}
-
-        def send() -> None:
-            target["UploadId"] = self._client.create_multipart_upload(**target)["UploadId"]
-            sent = self._client.upload_part(**target, PartNumber=1, Body=b"a part")
-            whole: dict[str, Any] = {
-                "MultipartUpload": {"Parts": [{"PartNumber": 1, "ETag": sent["ETag"]}]},
-                **conditions,
-            }
-            self._client.complete_multipart_upload(**target, **whole)
-
-        answer = _answer(send)
-        if answer is not _Answer.DONE and "UploadId" in target:
-            with suppress(ClientError):
-                self._client.abort_multipart_upload(**target)
-        return answer
 
 
 def _answer(send: Callable[[], None]) -> _Answer:

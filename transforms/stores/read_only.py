@@ -57,27 +57,10 @@ class ReadOnlyStore:
         """Nothing is written."""
         raise NotImplementedError(key)
 
-    def put_if_absent(
-        self,
-        key: str,
-        source: Path | bytes,
-        *,
-        content_type: str,
-        sha256: str,
-        immutable: bool,
-        take: bool = False,
-    ) -> PutResult:
+    def put_if_absent(self, key: str, *_given: object, **_named: object) -> PutResult:
         """Nothing is written."""
         raise NotImplementedError(key)
 
-    def put_if_match(
-        self,
-        key: str,
-        data: Path | bytes,
-        expected_version: str | None,
-        content_type: str,
-        *,
-        sha256: str | None = None,
-    ) -> str:
+    def put_if_match(self, key: str, *_given: object, **_named: object) -> str:
         """Nothing is written."""
         raise NotImplementedError(key)

@@ -2,8 +2,8 @@
 
 Credentials, region and endpoint come from boto3's default chain (AWS_ACCESS_KEY_ID, AWS_PROFILE,
 AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, a machine's role) unless the options name them. Before the
-first write the service is tried (see `transforms.stores.probing`). Give the bucket a lifecycle rule
-for abandoned multipart uploads; its policy may enforce the conditions.
+first write the service is tried (see `transforms.stores.probing`). The bucket's policy may enforce
+the conditions.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from transforms.stores.probing import probe
 from transforms.stores.s3_errors import plain_errors, status_of
 from transforms.stores.s3_listing import answer_time, listed
 from transforms.stores.s3_reading import StoredObject
-from transforms.stores.s3_transfer import Upload
-from transforms.stores.s3_writing import NO_VERSION, ObjectWriter
+from transforms.stores.s3_writing import NO_VERSION, ObjectWriter, Upload
 from transforms.stores.store import (
     CHUNK_BYTES,
     SCRATCH,
@@ -54,6 +53,8 @@ _RACES = 10
 _PROBES = 2
 # S3's own bound; a service answers a longer one with an error.
 _MOST_KEY_BYTES = 1024
+# The most that S3 takes as one PUT.
+_MOST_BYTES = 5 * 2**30
 _LARGE_BYTES = 64 * 2**20
 _FOREVER = "public, max-age=31536000, immutable"
 _A_MINUTE = "public, max-age=60"
@@ -224,7 +225,7 @@ class S3Store:
         sha256: str | None = None,
     ) -> str:
         """Replace the object if it has `expected_version`; see `transforms.stores.store.Store`."""
-        upload = self._upload(key, data, sha256 or content_sha256(data), content_type, _A_MINUTE)
+        upload = self._upload(key, data, sha256, content_type, _A_MINUTE)
         with self._plain_errors(key):
             etag = self._writer().write(upload, expected_version or NO_VERSION)
         if etag is None:
@@ -251,8 +252,7 @@ class S3Store:
         return facts
 
     def _writer(self) -> ObjectWriter:
-        options = self._options
-        return ObjectWriter(self._client, self._prefix, self.facts(), options)
+        return ObjectWriter(self._client, self.facts(), self._options.attempts)
 
     def _key(self, key: str) -> str:
         return self._prefix + checked_key(key)
@@ -276,14 +276,20 @@ class S3Store:
                 raise
 
     def _upload(
-        self, key: str, content: Path | bytes, sha256: str, content_type: str, caching: str
+        self, key: str, content: Path | bytes, sha256: str | None, content_type: str, caching: str
     ) -> Upload:
+        size = content_size(content)
+        if size > _MOST_BYTES:
+            raise ConfigError(
+                f"{self.describe(key)} would have {size:,} bytes, and an object of a bucket has "
+                f"{_MOST_BYTES:,} at most: make smaller ZIPs (STRATA_WINDOW), or use a folder"
+            )
+        sha256 = sha256 or content_sha256(content)
         headers = {
             "ContentType": content_type,
             "CacheControl": caching,
             "Metadata": {"sha256": sha256},
         }
-        size = content_size(content)
         return Upload(self._bucket, self._key(key), content, size, sha256, headers)
 
     def _compared(self, key: str, held: HeadObjectOutputTypeDef, upload: Upload) -> PutResult:

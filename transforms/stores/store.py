@@ -54,16 +54,14 @@ class PutResult(Enum):
 class S3Options:
     """How to reach a bucket; what is left out comes from boto3's default chain.
 
-    `multipart_bytes` is the size above which an object goes up in parts: the most that one PUT
-    takes. `single_writer` is the operator's word that never more than one process writes, so that
-    a service may be used that ignores conditions. `facts` is the folder where this machine keeps
-    for a day what it saw of services (None: only this process keeps it).
+    `single_writer` is the operator's word that never more than one process writes, so that a
+    service may be used that ignores conditions. `facts` is the folder where this machine keeps for
+    a day what it saw of services (None: only this process keeps it).
     """
 
     endpoint: str | None = None
     region: str | None = None
     attempts: int = 5
-    multipart_bytes: int = 5 * 2**30
     single_writer: bool = False
     facts: Path | None = None
 

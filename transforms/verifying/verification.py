@@ -10,7 +10,7 @@ from typing import Protocol
 
 from transforms.blocks import BlockRange
 from transforms.verifying.counts import Counts, Kind
-from transforms.verifying.proven import Proven
+from transforms.verifying.proofs import Proofs
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many of it were, and how many there are."""
@@ -73,7 +73,7 @@ class Verification:
     scope: Scope = field(default_factory=Scope)
     is_quick: bool = False
     seconds: float | None = None
-    proven: Proven = field(default_factory=Proven)
+    proven: Proofs = field(default_factory=Proofs)
     progress: Progress = _unreported
     counts: Counts = field(default_factory=Counts)
     settle_seconds: float = 0.0

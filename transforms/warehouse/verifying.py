@@ -25,6 +25,7 @@ from transforms.verifying.findings import (
     Remedy,
     move_away,
 )
+from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import Verification
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.document import Document
@@ -165,7 +166,7 @@ class WarehouseCheck:
         info = self._backing.store.head(volume.key)
         state = info.version if info else ""
         recorded = f"{volume.file.sha256} {volume.record.sha256 if volume.record else ''}"
-        is_earlier = verification.proven.has(place, state, recorded)
+        is_earlier = verification.proven.find(place, state, recorded) is not None
         if is_earlier:
             found = []
             counts.read(
@@ -184,7 +185,7 @@ class WarehouseCheck:
         counts.read(Kind.BYTES, volume.size, is_earlier=is_earlier)
         verification.report(Kind.VOLUMES if verification.is_quick else Kind.TABLES)
         if not found and not verification.is_quick:
-            verification.proven.keep(place, state, recorded)
+            verification.proven.keep(Proof(place, state, recorded))
 
     def _tables(self, volume: Volume, found: list[Finding]) -> Iterator[Finding]:
         """Read what a volume holds; what is wrong goes to what was found of its file."""

@@ -8,6 +8,7 @@ from exporters.archive.entries import Csv, Entry, SegmentSource
 from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.shards import Shard
 from exporters.archive.sums import completeness
+from exporters.zips.runs import Run
 from tests.page_kit import HOSTILE, Page
 from transforms.blocks import BlockRange
 from transforms.objects import ObjectInfo
@@ -17,13 +18,14 @@ from transforms.warehouse.receipts import LoadedSegment
 
 _BLOCKS = BlockRange(1, 20)
 _FILE = "<b>'&\".zip"
+_RUNS = (Run(1, 1, 1), Run(1, 1, 1))
 
 
 def hostile_view() -> ArchiveView:
     known = known_table("orders", 1)
     assert known is not None
-    member = Csv(HOSTILE, 1, _BLOCKS, 3, 9, HOSTILE, known.schema)
-    source = SegmentSource(_BLOCKS, 1, HOSTILE, HOSTILE)
+    member = Csv(HOSTILE, 1, _BLOCKS, 3, 9, HOSTILE, known.schema, _RUNS)
+    source = SegmentSource(_BLOCKS, 1, HOSTILE, HOSTILE, HOSTILE)
     entry = Entry("orders", f"orders/{_FILE}", 9, HOSTILE, (source,), (member,))
     index = ArchiveIndex(HOSTILE).including([ShardSummary.of(Shard(HOSTILE, 0, (entry,)), b"")])
     info = ObjectInfo(HOSTILE, 9, HOSTILE)

@@ -28,7 +28,7 @@ def _cid(name: str) -> str:
 A, B, C = (_cid(name) for name in "abc")
 
 
-def _entry(table: str, *segments: tuple[int, str | None, str | None]) -> Entry:
+def _entry(table: str, *segments: tuple[int, str, str]) -> Entry:
     sources = tuple(
         SegmentSource(BlockRange(number * 10 + 1, number * 10 + 10), 1, own, "ab", previous)
         for number, own, previous in segments
@@ -37,22 +37,16 @@ def _entry(table: str, *segments: tuple[int, str | None, str | None]) -> Entry:
 
 
 @pytest.mark.parametrize(
-    ("entries", "runs", "unknown"),
+    ("entries", "runs"),
     [
-        ([], [], []),
-        ([_entry("orders", (0, A, "")), _entry("orders", (1, B, A))], ["1-20"], []),
-        ([_entry("orders", (0, A, ""), (1, B, A)), _entry("blocks", (2, C, B))], ["1-30"], []),
-        # An index of an earlier release: nobody computed the id.
-        ([_entry("orders", (0, A, None)), _entry("orders", (1, B, A))], ["11-20"], ["1-10"]),
-        ([_entry("orders", (0, None, None))], [], ["1-10"]),
-        # Two tables of one segment that were made of different files.
-        ([_entry("orders", (0, A, "")), _entry("blocks", (0, B, ""))], [], ["1-10"]),
+        ([], []),
+        ([_entry("orders", (0, A, "")), _entry("orders", (1, B, A))], ["1-20"]),
+        ([_entry("orders", (0, A, ""), (1, B, A)), _entry("blocks", (2, C, B))], ["1-30"]),
     ],
 )
-def test_the_chain_of_entries(entries: list[Entry], runs: list[str], unknown: list[str]) -> None:
+def test_the_chain_of_entries(entries: list[Entry], runs: list[str]) -> None:
     chain = entries_chain(entries)
     assert [str(run.blocks) for run in chain.runs] == runs
-    assert [str(blocks) for blocks in chain.unknown] == unknown
     assert chain.contradictions == ()
 
 
@@ -65,11 +59,11 @@ def test_shards_are_joined_by_their_runs() -> None:
     assert (wrong.before.last, wrong.after.first) == (BlockRange(11, 20), BlockRange(21, 30))
 
 
-@pytest.mark.parametrize("previous", [None, "", A])
-def test_a_previous_id_is_written_and_read_back(previous: str | None) -> None:
+@pytest.mark.parametrize("previous", ["", A])
+def test_a_previous_id_is_written_and_read_back(previous: str) -> None:
     written = _entry("orders", (0, B, previous))
     found = entry_json(written)
-    assert found["segments"][0].get("previous_id", None) == previous
+    assert found["segments"][0]["previous_id"] == previous
     (member,) = written.members
     columns = {
         member.schema.fingerprint: [{"name": c.name, "type": c.type} for c in member.schema.columns]
@@ -98,5 +92,16 @@ def test_a_page_names_segments_that_contradict_each_other() -> None:
     shard = Shard(CHAIN, 0, (_entry("orders", (0, A, "")), _entry("orders", (1, B, C))))
     index = ArchiveIndex(CHAIN).including([ShardSummary.of(shard, shard.to_bytes())])
     assert f"Broken: segment 11 to 20 was made after {C}" in Page(chain_page(index, ())).text
-    nothing = Page(chain_page(ArchiveIndex(CHAIN), ())).text
-    assert "The ids of the segments that these ZIPs were made of are not known." in nothing
+
+
+def test_a_page_names_a_segment_whose_zips_were_made_of_different_files() -> None:
+    entries = (_entry("orders", (0, A, "")), _entry("blocks", (0, B, "")))
+    shard = Shard(CHAIN, 0, entries)
+    index = ArchiveIndex(CHAIN).including([ShardSummary.of(shard, shard.to_bytes())])
+    first, second = sorted((A, B))
+    text = " ".join(Page(chain_page(index, ())).text.split())
+    assert (
+        f"Broken: segment 1 to 10 is {second} by other ZIPs, but segment 1 to 10 is {first}" in text
+    )
+    (found,) = index.ids.contradictions
+    assert f"segment 1-10 has the id {first} and the id {second}" in str(found)

@@ -20,7 +20,6 @@ from exporters.archive.ledger import Replacement, record
 from exporters.archive.recent import PublishedSegment
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
-from exporters.verifying.verify import verify_archive
 from tests.archive_kit import (
     CHAIN,
     THREE,
@@ -29,6 +28,7 @@ from tests.archive_kit import (
     copied_archive,
     part_request,
     segment_requests,
+    verify_archive,
 )
 from transforms.blocks import BlockRange
 from transforms.stores.folder import FolderStore
@@ -167,20 +167,6 @@ def test_two_commands_check_everything_but_pages(archive: Archive, tmp_path: Pat
     held = {key.removeprefix(f"{CHAIN}/") for key in contents(archive.store)}
     left = {path for path in held - found - zips if not path.endswith((".html", ".zip.sha256"))}
     assert left == {"SHA256SUMS", "chains.json"}
-
-
-def test_an_index_of_before_learns_the_hashes_of_the_lists_at_the_next_publication(
-    archive: Archive, tmp_path: Path
-) -> None:
-    before = contents(archive.store)
-    index = archive.read("index.json") or b""
-    held = archive.store.head(archive.key("index.json"))
-    assert held is not None
-    old = re.sub(rb'"hashes_sha256":"[0-9a-f]{64}",', b"", index)
-    old = re.sub(rb',\n"sha256":"[0-9a-f]{64}"\n\}\n\Z', b"\n}\n", old)
-    archive.store.put_if_match(archive.key("index.json"), old, held.version, "")
-    refresh(archive, [])
-    assert contents(archive.store) == before
 
 
 def test_a_damaged_shard_leaves_feed_and_latest_as_they_are(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
-import threading
+import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -16,7 +14,6 @@ from zipfile import ZipFile
 import pytest
 
 from exporters.archive.shards import Shard, table_entries
-from exporters.exports.proofs import Proof, Proofs
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.names import zip_name
 from exporters.publishing.publish import publish_zips
@@ -25,7 +22,6 @@ from exporters.zips.layout import Layout
 from exporters.zips.staging import PartStage
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
 from tests.archive_kit import resealed
-from tests.fault_proxy import Request
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import expected_member
 from transforms.blocks import BlockRange
@@ -34,6 +30,7 @@ from transforms.files import file_version
 from transforms.stores.folder import FolderStore
 from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.proofs import Proof, Proofs
 from transforms.warehouse.holdings import CatalogHoldings
 
 WHOLE = (FIRST.first, THIRD.last)
@@ -191,29 +188,6 @@ def test_an_object_that_changes_in_a_bucket_is_replaced_by_the_same_bytes(
     assert len(in_bucket.warnings) == 2
 
 
-def test_directories_that_the_index_does_not_know_are_read_several_at_a_time(
-    in_bucket: Asked, server: BucketServer, sound: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert in_bucket.store is not None
-    key = f"{CHAIN}/index/000000000.json"
-    text = in_bucket.store.read(key).decode()
-    held = in_bucket.store.head(key)
-    assert held is not None
-    in_bucket.store.put_if_match(key, resealed(_without_runs(text).encode()), held.version, "")
-    both = threading.Barrier(2, timeout=10)
-
-    def together(request: Request) -> None:
-        # The first read of each ZIP is that of its directory: it waits for the other one's.
-        if request.method == "GET" and request.path.endswith(".zip") and request.path not in seen:
-            seen.add(request.path)
-            both.wait()
-
-    seen: set[str] = set()
-    monkeypatch.setattr(server.door, "on_request", together)
-    assert in_bucket.bytes() == sound
-    assert len(seen) == 2
-
-
 @pytest.mark.parametrize("prove_bytes", [None, 0])
 def test_a_window_that_is_damaged_is_put_together_from_its_single_zips(
     asked: Asked, sound: bytes, prove_bytes: int | None
@@ -325,12 +299,6 @@ def test_a_part_with_other_columns_than_the_warehouse_has_is_not_taken(
     assert asked.bytes() == sound
 
 
-def test_an_index_of_before_without_runs_gives_the_same_bytes(asked: Asked, sound: bytes) -> None:
-    _change_index(asked.site, lambda text: _without_runs(text))
-    assert asked.bytes() == sound
-    assert not asked.warnings
-
-
 def test_an_index_that_says_other_runs_than_the_zip_has_is_found_out(
     asked: Asked, sound: bytes
 ) -> None:
@@ -358,24 +326,9 @@ def test_an_index_that_cannot_be_read_is_no_reason_to_give_nothing(
     assert "index/000000000.json is no whole document" in warning
 
 
-def test_an_index_of_before_that_was_formatted_by_somebody_gives_the_same_bytes(
-    asked: Asked, sound: bytes
-) -> None:
-    (path,) = (asked.site.root / "archive" / CHAIN / "index").glob("*.json")
-    found = json.loads(path.read_bytes())
-    del found["sha256"]  # earlier releases wrote none
-    path.write_text(json.dumps(found, indent=3))
-    assert asked.bytes() == sound
-    assert asked.warnings == []
-
-
 def _change_index(site: Site, change: Callable[[str], str]) -> None:
     (path,) = (site.root / "archive" / CHAIN / "index").glob("*.json")
     path.write_bytes(resealed(change(path.read_text()).encode()))
-
-
-def _without_runs(text: str) -> str:
-    return re.sub(r',"runs":\{[^}]*\}', "", text)
 
 
 def test_a_warehouse_gives_of_any_blocks_what_its_receipts_say(built: Site) -> None:
@@ -411,15 +364,40 @@ def test_the_entries_of_one_table_are_those_of_the_whole_shard(built: Site) -> N
 def test_a_proof_counts_only_for_the_same_state_and_hash(tmp_path: Path) -> None:
     proofs = Proofs(tmp_path / "proofs.sqlite")
     proof = Proof("a place", "a state", "a recorded hash", "its own hash")
-    proofs.keep([proof])
+    proofs.keep(proof)
     assert proofs.find("a place", "a state", "a recorded hash") == proof
     assert proofs.find("a place", "another state", "a recorded hash") is None
     assert proofs.find("a place", "a state", "another hash") is None
     assert proofs.find("another place", "a state", "a recorded hash") is None
-    proofs.keep([replace(proof, state="a later state")])
+    proofs.keep(replace(proof, state="a later state"))
     assert proofs.find("a place", "a state", "a recorded hash") is None
     proofs.close()
     assert proofs.find("a place", "a later state", "a recorded hash") is not None
+
+
+def test_what_a_check_has_proven_is_its_own_and_is_forgotten_at_its_end(tmp_path: Path) -> None:
+    path, proof = tmp_path / "proofs.sqlite", Proof("a place", "a state", "a recorded hash")
+    check, other, export = Proofs(path, "verify a"), Proofs(path, "verify b"), Proofs(path)
+    for one in (check, export):
+        one.keep(proof)
+    asked = ("a place", "a state", "a recorded hash")
+    assert [one.find(*asked) for one in (check, other, export)] == [proof, None, proof]
+    check.keep(Proof("nowhere", "", "a recorded hash"))
+    assert check.find("nowhere", "", "a recorded hash") is None
+    check.clear()
+    assert [one.find(*asked) for one in (check, other, export)] == [None, None, proof]
+
+
+def test_what_a_check_has_proven_counts_for_a_month(tmp_path: Path) -> None:
+    path, proof = tmp_path / "proofs.sqlite", Proof("a place", "a state", "a recorded hash")
+    check, export = Proofs(path, "verify a"), Proofs(path)
+    for one in (check, export):
+        one.keep(proof)
+    with sqlite3.connect(path) as con:
+        con.execute("update proofs set time = time - 31 * 24 * 3600")
+    con.close()
+    assert check.find("a place", "a state", "a recorded hash") is None
+    assert export.find("a place", "a state", "a recorded hash") == proof
 
 
 @pytest.mark.parametrize("content", [b"no database at all", b"SQLite format 3\0 but cut"])
@@ -427,7 +405,7 @@ def test_a_record_of_proofs_that_is_damaged_is_made_anew(tmp_path: Path, content
     path = tmp_path / "proofs.sqlite"
     path.write_bytes(content)
     proof = Proof("a place", "a state", "a recorded hash", "its own hash")
-    Proofs(path).keep([proof])
+    Proofs(path).keep(proof)
     assert Proofs(path).find("a place", "a state", "a recorded hash") == proof
 
 
@@ -437,7 +415,7 @@ def test_where_the_record_cannot_be_written_proofs_last_as_long_as_the_process(
     (tmp_path / "file").write_text("no folder")
     proofs = Proofs(tmp_path / "file" / "proofs.sqlite")
     proof = Proof("a place", "a state", "a recorded hash", "its own hash")
-    proofs.keep([proof])
+    proofs.keep(proof)
     assert proofs.find("a place", "a state", "a recorded hash") == proof
 
 
@@ -446,7 +424,7 @@ def test_many_threads_over_two_connections_share_one_record(tmp_path: Path) -> N
 
     def keep(number: int) -> None:
         keeper = one if number % 2 else two
-        keeper.keep([Proof(f"place {number}", "state", "recorded", "sha256")])
+        keeper.keep(Proof(f"place {number}", "state", "recorded", "sha256"))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(keep, range(200)))

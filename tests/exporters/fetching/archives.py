@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.exports.proofs import Proofs
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.windows import due_windows, window_request
 from tests.archive_kit import CHAIN, segment_requests
 from transforms.stores.folder import FolderStore
+from transforms.verifying.proofs import Proofs
 
 ROWS = 2000
 """Of each ZIP: enough for a body that can be cut."""

@@ -18,7 +18,6 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.ledger import replacements
 from exporters.exports.copies import DamagedCopyError
-from exporters.exports.proofs import Proofs
 from exporters.fetching.mirror import Mirrored, mirror
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import fetch_range
@@ -28,10 +27,9 @@ from exporters.publishing.windows import window_request, windows_over
 from exporters.signing.keys import read_public_key
 from exporters.signing.signatures import Signer
 from exporters.verifying.signatures import signature_findings
-from exporters.verifying.verify import verify_archive
 from pipelines.commands.failures import exit_code
 from pipelines.commands.group import strata
-from tests.archive_kit import CHAIN, THREE, contents, part_request, segment_requests
+from tests.archive_kit import CHAIN, THREE, contents, part_request, segment_requests, verify_archive
 from tests.exporters.fetching.archives import make_archive
 from tests.fault_proxy import STALL, FaultProxy, Request
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY
@@ -40,6 +38,7 @@ from transforms.blocks import BlockRange
 from transforms.errors import ConfigError
 from transforms.stores.folder import FolderStore
 from transforms.verifying.counts import Counts
+from transforms.verifying.proofs import Proofs
 
 TYPO = Correction("a wrong price in block 12", datetime(2026, 1, 31, 12, tzinfo=UTC))
 

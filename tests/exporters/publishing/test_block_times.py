@@ -11,18 +11,16 @@ import pytest
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
-from exporters.archive.entries import SegmentSource
 from exporters.archive.index import ShardSummary, index_bytes, parse_index
 from exporters.archive.shards import Shard
 from exporters.names import csv_name, zip_name
 from exporters.publishing.block_times import block_times
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.request import PublishRequest
-from exporters.verifying.verify import verify_archive
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
-from tests.archive_kit import CHAIN, part_request, schema
+from tests.archive_kit import CHAIN, part_request, schema, segment_source, verify_archive
 from transforms.blocks import BlockRange
 from transforms.stores.folder import FolderStore
 from transforms.verifying.findings import Problem
@@ -40,7 +38,7 @@ def blocks_request(folder: Path, first: int, times: list[str]) -> PublishRequest
     name = csv_name(CHAIN, "blocks", 1, blocks)
     part = write_part_zip(path, name, columns.header, [body], len(times), durable=False)
     sha256 = hashlib.sha256(columns.header + body).hexdigest()
-    source = SegmentSource(blocks, 1)
+    source = segment_source(blocks)
     return PublishRequest("blocks", path, (source,), (columns,), len(times), (sha256,), part.sha256)
 
 
@@ -127,23 +125,6 @@ def test_times_that_are_not_those_of_the_zip_are_found(archive: Archive) -> None
     write(archive, shard.including([replace(entry, members=(wrong,))]))
     told = [one for one in verify_archive(archive) if one.problem is Problem.BAD_INDEX]
     assert [f"other times for {entry.path}" in one.what for one in told] == [True]
-
-
-def test_a_shard_of_before_has_no_times_and_that_is_no_finding(archive: Archive) -> None:
-    for number in (0, 1):
-        shard = archive.shard(number)
-        write(
-            archive,
-            shard.including(
-                [
-                    replace(one, members=tuple(replace(csv, times=None) for csv in one.members))
-                    for one in shard.entries
-                ]
-            ),
-        )
-    assert [one.what for one in verify_archive(archive) if one.problem is Problem.BAD_INDEX] == []
-    assert archive.index().times is None
-    assert b"<dd>not known</dd>" in (archive.read("index.html") or b"")
 
 
 def write(archive: Archive, shard: Shard) -> None:

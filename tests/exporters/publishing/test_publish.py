@@ -16,12 +16,10 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
-from exporters.exports.proofs import Proofs
 from exporters.publishing.publish import PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest, proven_entry
 from exporters.publishing.windows import due_windows, window_request
-from exporters.verifying.verify import verify_archive
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from tests.archive_kit import (
@@ -32,6 +30,7 @@ from tests.archive_kit import (
     contents,
     part_request,
     segment_requests,
+    verify_archive,
 )
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from tests.transforms.stores.test_folder_store import no_file_above
@@ -40,6 +39,7 @@ from transforms.stores.folder import FolderStore
 from transforms.stores.opening import open_store
 from transforms.stores.store import S3Options, Store
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.proofs import Proofs
 
 WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 TYPO = Correction("a wrong price in block 7", WHEN)

@@ -16,7 +16,6 @@ from exporters.publishing.publish import publish_zips
 from exporters.signing.keys import read_public_key
 from exporters.signing.signatures import Signer, check_signature
 from exporters.verifying.signatures import signature_findings
-from exporters.verifying.verify import verify_archive
 from tests.archive_kit import (
     CHAIN,
     THREE,
@@ -24,6 +23,7 @@ from tests.archive_kit import (
     KillingStore,
     contents,
     segment_requests,
+    verify_archive,
 )
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY, minisign
 from tests.s3_kit import BucketServer, bucket_server

@@ -15,17 +15,23 @@ import pytest
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.shards import Shard
-from exporters.exports.proofs import Proofs
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.windows import due_windows, window_request, windows_over
-from exporters.verifying.verify import verify_archive
-from tests.archive_kit import CHAIN, THREE, copied_archive, part_request, segment_requests
+from tests.archive_kit import (
+    CHAIN,
+    THREE,
+    copied_archive,
+    part_request,
+    segment_requests,
+    verify_archive,
+)
 from tests.exporters.archive.test_ledger import NOON
 from transforms.blocks import BlockRange
 from transforms.stores.folder import FolderStore
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
+from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Verification
 
 ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"
@@ -111,22 +117,10 @@ def test_a_damaged_single_also_spoils_the_proof_of_its_window(archive: Archive) 
 def test_runs_that_are_not_those_of_the_zip_are_found(archive: Archive) -> None:
     (entry,) = (e for e in archive.shard(0).entries if e.path == "trades/net-1-trades-1-10.zip")
     (csv,) = entry.members
-    assert csv.runs is not None
     header, body = csv.runs
     other = replace(csv, runs=(header, replace(body, crc32=body.crc32 ^ 1)))
     rewritten(archive, lambda shard: shard.including([replace(entry, members=(other,))]))
     assert found(archive) == [(Problem.BAD_INDEX, SHARD)]
-
-
-def test_an_index_of_before_has_no_runs_and_that_is_no_finding(archive: Archive) -> None:
-    rewritten(
-        archive,
-        lambda shard: shard.including(
-            replace(e, members=tuple(replace(csv, runs=None) for csv in e.members))
-            for e in shard.entries
-        ),
-    )
-    assert found(archive) == []
 
 
 @pytest.mark.parametrize("content", [None, b"", b"00  net-1-orders-1-10.zip\n"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -108,41 +108,6 @@ def test_a_window_is_not_taken_for_a_segment_where_its_own_are_gone(site: Site) 
     assert contents(site.store) == before
 
 
-def test_documents_of_the_first_release_are_given_their_hashes(site: Site) -> None:
-    before = contents(site.store)
-    seal = re.compile(rb',\n"sha256":"[0-9a-f]{64}"\n\}\n\Z')
-    for key, data in before.items():
-        if key.endswith(".json"):
-            put(site, key, seal.sub(b"\n}\n", data))
-    assert complete(site).failed == ()
-    assert contents(site.store) == before
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_entries_of_an_earlier_release_are_given_their_times(site: Site, whole: bool) -> None:
-    before = contents(site.store)
-    put(site, SHARD, without_times(before[SHARD]))
-    assert complete(site, whole=whole).failed == ()
-    assert contents(site.store) == before
-    assert complete(site, whole=whole).is_nothing
-
-
-def test_a_zip_that_cannot_be_read_keeps_the_others_from_nothing(site: Site) -> None:
-    key = f"{KIT_CHAIN}/blocks/{KIT_CHAIN}-blocks-11-20.zip"
-    put(site, SHARD, without_times(site.store.read(SHARD)))
-    put(site, key, bytes(len(site.store.read(key))))
-    complete(site)
-    entries = site.archive(KIT_CHAIN).entries("blocks", ALL[1])
-    assert [entry.times is None for entry in entries] == [False, True]
-
-
-def without_times(shard: bytes) -> bytes:
-    """A shard as an earlier release wrote it."""
-    times = re.compile(rb',"first_time":"[^"]+","last_time":"[^"]+"')
-    assert times.search(shard)
-    return resealed(times.sub(b"", shard))
-
-
 def test_all_of_a_table_and_its_names_may_be_lost(site: Site) -> None:
     before = contents(site.store)
     for key in before:
@@ -186,6 +151,19 @@ def test_a_zip_that_nobody_can_make_again_is_named_and_the_rest_comes_back(
     assert found.zips == 1
     assert [one.name for one in found.failed] == [ORDERS.rpartition("/")[2]]
     assert "the warehouse does not hold its segment" in found.failed[0].reason
+
+
+def test_zips_whose_segments_are_not_loaded_wait_until_they_are(site: Site, tmp_path: Path) -> None:
+    before = contents(site.store)
+    poor = replace(site.settings, source=str(tmp_path / "few"), warehouse=str(tmp_path / "poor"))
+    shutil.copytree(site.settings.source, poor.source, ignore=shutil.ignore_patterns("*-[12]1-*"))
+    load(Site(poor))
+    site.store.delete(SHARD)
+    failed = complete(Site(poor)).failed
+    assert failed
+    assert all("load them, then run strata publish" in one.reason for one in failed)
+    assert complete(site).failed == ()
+    assert contents(site.store) == before
 
 
 def test_a_zip_of_another_size_is_named_with_what_to_do(site: Site) -> None:

@@ -22,7 +22,7 @@ from tests.segments_kit import KIT_CHAIN
 from transforms.objects import StoredFile
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem
-from transforms.verifying.proven import Proven
+from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Verification
 from transforms.warehouse.document import Document
 
@@ -200,7 +200,7 @@ def test_the_archive_alone_is_checked_whatever_the_warehouse_is(
 
 
 def test_a_check_goes_on_where_it_was_interrupted(place: Place) -> None:
-    proven = Proven()
+    proven = Proofs()
     first = Verification(proven=proven)
     stopped = verify_site(place.site, replace_progress(first, _interrupt_after(20)))
     with pytest.raises(KeyboardInterrupt):
@@ -233,7 +233,7 @@ def _interrupt_after(number: int) -> Callable[[str, int, int], None]:
 def test_what_changed_since_is_read_again_and_what_is_damaged_is_found_again(
     place: Place,
 ) -> None:
-    proven = Proven()
+    proven = Proofs()
     path = place.chain / "orders" / f"{KIT_CHAIN}-orders-21-30.zip"
     flip(one(place.chain, "blocks/*-1-10.zip"))
     for _ in range(2):

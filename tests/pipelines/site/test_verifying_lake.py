@@ -26,7 +26,7 @@ from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from transforms.verifying.counts import Kind
-from transforms.verifying.proven import Proven
+from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Verification
 
 CHECK = ("lake", "verify")
@@ -511,7 +511,7 @@ def test_a_lake_in_a_bucket_is_read_and_corrected_likewise(
 
 
 def test_a_check_that_was_interrupted_goes_on_with_the_lake(place: Place) -> None:
-    proven = Proven()
+    proven = Proofs()
     first = Verification(proven=proven, progress=_interrupt_after(20))
     with pytest.raises(KeyboardInterrupt):
         list(verify_site(place.site, first))

@@ -220,17 +220,6 @@ def test_lookups_that_do_not_follow_from_the_tables_are_reported(
     assert prove_lookups(con, "volume") == f"the lookup {found} does not follow from its tables"
 
 
-def test_lookups_of_another_release_are_neither_read_nor_proven(tmp_path: Path) -> None:
-    with duckdb.connect() as con:
-        con.execute(f"attach '{tmp_path / 'volume.duckdb'}' as volume")
-        _fill(con, ["ab"], [(1, "p", 5)])
-        con.execute(f"comment on table volume.strata.{FILTERS} is 'orders: id'")
-        con.execute(_PLACED)
-        assert prove_lookups(con, "volume") == ""
-        con.execute("detach volume")
-    assert _held(tmp_path / "volume.duckdb") is None
-
-
 def test_a_volume_without_lookups_needs_no_proof(con: Connection) -> None:
     con.execute("attach ':memory:' as volume")
     con.execute("create schema volume.strata")

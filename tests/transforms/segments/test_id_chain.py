@@ -29,37 +29,32 @@ A, B, C, X = (_cid(name) for name in "abcx")
 
 
 @pytest.mark.parametrize(
-    ("segments", "runs", "unknown", "wrong"),
+    ("segments", "runs", "wrong"),
     [
-        ([], [], [], []),
-        ([(0, A, "")], ["1-10"], [], []),
-        ([(0, A, ""), (1, B, A), (2, C, B)], ["1-30"], [], []),
-        ([(0, A, X), (1, B, A)], ["1-20"], [], []),
+        ([], [], []),
+        ([(0, A, "")], ["1-10"], []),
+        ([(0, A, ""), (1, B, A), (2, C, B)], ["1-30"], []),
+        ([(0, A, X), (1, B, A)], ["1-20"], []),
         # What is no id says nothing, and proves nothing.
-        ([(0, A, ""), (1, B, "")], ["1-10", "11-20"], [], []),
-        ([(0, A, ""), (1, B, "fake-cid-1")], ["1-10", "11-20"], [], []),
+        ([(0, A, ""), (1, B, "")], ["1-10", "11-20"], []),
+        ([(0, A, ""), (1, B, "fake-cid-1")], ["1-10", "11-20"], []),
         # A predecessor that is not there.
-        ([(0, A, ""), (2, C, A)], ["1-10", "21-30"], [], []),
-        ([(0, A, ""), (2, C, B)], ["1-10", "21-30"], [], []),
-        # Ids that nobody computed.
-        ([(0, "", ""), (1, B, A), (2, C, B)], ["11-30"], ["1-10"], []),
-        ([(0, A, ""), (1, "", A), (2, C, B)], ["1-10", "21-30"], ["11-20"], []),
-        ([(0, "", ""), (1, "", "")], [], ["1-20"], []),
+        ([(0, A, ""), (2, C, A)], ["1-10", "21-30"], []),
+        ([(0, A, ""), (2, C, B)], ["1-10", "21-30"], []),
         # Not the one that its successor was made after.
-        ([(0, A, ""), (1, B, X), (2, C, B)], ["1-10", "11-30"], [], [("1-10", "11-20")]),
-        ([(0, A, ""), (1, "", X)], ["1-10"], ["11-20"], [("1-10", "11-20")]),
-        ([(0, A, ""), (1, B, A), (2, C, X)], ["1-20", "21-30"], [], [("11-20", "21-30")]),
+        ([(0, A, ""), (1, B, X), (2, C, B)], ["1-10", "11-30"], [("1-10", "11-20")]),
+        ([(0, A, ""), (1, B, A), (2, C, X)], ["1-20", "21-30"], [("11-20", "21-30")]),
+        # Two ids of one segment.
+        ([(0, A, ""), (1, B, A), (1, C, A)], ["1-20", "11-20"], [("11-20", "11-20")]),
     ],
 )
-def test_runs_unknown_ids_and_contradictions(
+def test_runs_and_contradictions(
     segments: Sequence[tuple[int, str, str]],
     runs: list[str],
-    unknown: list[str],
     wrong: list[tuple[str, str]],
 ) -> None:
     chain = id_chain(_segment(*one) for one in segments)
     assert [str(run.blocks) for run in chain.runs] == runs
-    assert [str(blocks) for blocks in chain.unknown] == unknown
     found = [(str(one.before.last), str(one.after.first)) for one in chain.contradictions]
     assert found == wrong
 
@@ -74,18 +69,15 @@ def test_a_contradiction_names_both_segments_and_all_ids() -> None:
 
 @given(
     links=st.lists(st.sampled_from(["", "right", "wrong", "fake"]), min_size=1, max_size=12),
-    known=st.lists(st.booleans(), min_size=12, max_size=12),
     cuts=st.sets(st.integers(1, 11)),
 )
-def test_a_chain_of_parts_joins_to_the_chain_of_the_whole(
-    links: list[str], known: list[bool], cuts: set[int]
-) -> None:
+def test_a_chain_of_parts_joins_to_the_chain_of_the_whole(links: list[str], cuts: set[int]) -> None:
     """Runs of shards can be joined without looking at their segments again."""
     ids = [_cid(str(number)) for number in range(len(links) + 1)]
     segments = []
     for number, link in enumerate(links):
         named = {"": "", "right": ids[number - 1], "wrong": X, "fake": "fake-cid-7"}[link]
-        segments.append(_segment(number, ids[number] if known[number] else "", named))
+        segments.append(_segment(number, ids[number], named))
     whole = id_chain(segments)
     places = sorted({0, len(segments), *(cut for cut in cuts if cut < len(segments))})
     parts = [id_chain(segments[start:end]) for start, end in pairwise(places)]
@@ -93,13 +85,12 @@ def test_a_chain_of_parts_joins_to_the_chain_of_the_whole(
     assert joined.runs == whole.runs
     found = [*joined.contradictions, *(one for part in parts for one in part.contradictions)]
     pairs = {(one.before.last, one.after.first) for one in found}
-    # A segment of unknown id is in no run, so what it contradicts shows within its part alone.
-    assert pairs <= {(one.before.last, one.after.first) for one in whole.contradictions}
+    assert pairs == {(one.before.last, one.after.first) for one in whole.contradictions}
 
 
 @pytest.mark.parametrize(
     ("own", "said", "other"),
-    [(A, A, False), (A, B, True), ("", B, False), (A, "", False), (A, "fake-cid-1", False)],
+    [(A, A, False), (A, B, True), (A, "", False), (A, "fake-cid-1", False)],
 )
 def test_somebody_says_another_id(own: str, said: str, *, other: bool) -> None:
     assert other_id(own, said) is other

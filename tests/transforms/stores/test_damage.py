@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 
 import pytest
 
 from tests.fault_proxy import CUT_THE_ANSWER, FLIP_THE_ANSWER, FLIP_THE_REQUEST, PASS, Request
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
-from transforms.errors import BusyError, ConflictError, IntegrityError
+from transforms.errors import IntegrityError
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import CHUNK_BYTES, DamagedObjectError, PutResult, object_sha256
 
@@ -42,7 +40,7 @@ def server() -> Iterator[BucketServer]:
 
 @pytest.fixture(scope="module")
 def bucket(server: BucketServer) -> Iterator[S3Store]:
-    with server.store(attempts=3, multipart_bytes=2 * CHUNK_BYTES) as store:
+    with server.store(attempts=3) as store:
         yield store
 
 
@@ -170,16 +168,14 @@ def test_a_replacement_mends_what_lies_damaged(server: BucketServer, store: S3St
     assert store.read("x") == b"sound"
 
 
-@pytest.mark.parametrize("size", [2000, 2 * CHUNK_BYTES + 1])
 def test_an_upload_that_arrives_damaged_is_sent_again(
-    server: BucketServer, store: S3Store, tmp_path: Path, size: int
+    server: BucketServer, store: S3Store, tmp_path: Path
 ) -> None:
     file = tmp_path / "file"
-    file.write_bytes(bytes(size))
-    server.door.faults += [("PUT", PASS)] * (size > 2000)  # the claim
+    file.write_bytes(LARGE)
     server.door.faults += [("PUT", FLIP_THE_REQUEST)] * 2
     assert put(store, "x", file) is PutResult.CREATED
-    assert object_sha256(store, "x") == hashlib.sha256(bytes(size)).hexdigest()
+    assert object_sha256(store, "x") == hashlib.sha256(LARGE).hexdigest()
     held = store.head("x")
     assert held is not None
     server.door.faults.append(("PUT", FLIP_THE_REQUEST))
@@ -213,37 +209,3 @@ def test_a_listing_that_arrives_damaged_is_asked_for_again(
     put(store, "x", b"1")
     server.door.faults += [("GET", CUT_THE_ANSWER)] * 2
     assert [info.key for info in store.list()] == ["x"]
-
-
-def test_of_writers_in_parts_one_creates_and_the_others_are_told(store: S3Store) -> None:
-    for number in range(6):
-        key, gate = f"x{number}", Barrier(3)
-
-        def write(one: int, key: str = key, gate: Barrier = gate) -> object:
-            content = bytes([one]) * (2 * CHUNK_BYTES + 1)
-            gate.wait()
-            try:
-                return put(store, key, content)
-            except (BusyError, ConflictError) as error:
-                return error
-
-        with ThreadPoolExecutor(3) as pool:
-            results = list(pool.map(write, range(3)))
-        assert results.count(PutResult.CREATED) == 1, results
-        assert store.read(key, 5, 1)[0] == results.index(PutResult.CREATED)
-
-
-def test_a_claim_of_other_bytes_is_respected_and_one_of_the_same_is_shared(
-    server: BucketServer, store: S3Store
-) -> None:
-    content = bytes(2 * CHUNK_BYTES + 1)
-    bucket, whole = bucket_and_key(store, "x")
-    claim = f"some/prefix/.strata-scratch/claims/{hashlib.sha256(whole.encode()).hexdigest()}"
-    server.client.put_object(Bucket=bucket, Key=claim, Body=b"of a killed writer")
-    with pytest.raises(BusyError, match=rf"delete s3://{bucket}/{claim}"):
-        put(store, "x", content)
-    digest = hashlib.sha256(content).hexdigest()
-    server.client.put_object(Bucket=bucket, Key=claim, Body=digest.encode())
-    assert put(store, "x", content) is PutResult.CREATED
-    held = server.client.list_objects_v2(Bucket=bucket)["Contents"]
-    assert [item["Key"] for item in held] == [whole]

@@ -27,7 +27,6 @@ ALL = StoreFacts(
     creates_once=True,
     replaces_matching=True,
     unquoted=False,
-    completes_conditionally=True,
     verifies=True,
     reads_ranges=True,
     lists_pages=True,
@@ -75,7 +74,6 @@ def test_seaweedfs_honours_all_and_nothing_is_left_of_the_probe(
     store = S3Store(bucket, "a", server.options())
     assert store.facts() == ALL
     assert left(server, bucket, "a") == []
-    assert "Uploads" not in server.client.list_multipart_uploads(Bucket=bucket)
     store.close()
 
 
@@ -187,22 +185,6 @@ def test_an_answer_that_gets_lost_is_not_taken_for_a_refusal(
     server.door.faults.append(("PUT", LOSE_THE_ANSWER))
     assert store.facts() == ALL
     store.close()
-
-
-def test_large_objects_are_refused_where_completion_is_not_conditional(
-    server: BucketServer, bucket: str, tmp_path: Path
-) -> None:
-    facts = kept(server, bucket, "large", tmp_path, replace(ALL, completes_conditionally=False))
-    store = S3Store(bucket, "large", server.options(facts=facts, multipart_bytes=10))
-    with pytest.raises(ConfigError, match="STRATA_WINDOW"):
-        put(store, "x", bytes(11))
-    assert put(store, "x", bytes(10)) is PutResult.CREATED
-    alone = S3Store(
-        bucket, "large", server.options(facts=facts, multipart_bytes=10, single_writer=True)
-    )
-    assert put(alone, "y", bytes(11)) is PutResult.CREATED
-    for each in (store, alone):
-        each.close()
 
 
 def test_facts_are_kept_for_a_day_and_a_refusal_is_not(

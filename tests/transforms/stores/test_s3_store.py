@@ -82,54 +82,40 @@ def test_an_object_is_written_by_one_request_and_read_by_one(
     ]
 
 
-def test_a_large_object_goes_up_in_parts_and_comes_back_whole(
-    server: BucketServer, tmp_path: Path
+def test_a_large_object_goes_up_as_one_request_and_comes_back_whole(
+    server: BucketServer, store: S3Store, tmp_path: Path
 ) -> None:
     file = tmp_path / "large"
     file.write_bytes(b"0123456789abcdef" * (65 * MIB // 16))
-    with server.store(multipart_bytes=5 * MIB) as store:
-        assert put(store, "large", file) is PutResult.CREATED
-        assert asked(server, "PUT").count("large") == 2  # 64 MiB, 1 MiB
-        assert "large" not in asked(server, "DELETE")
-        assert list(store.list()) == [store.head("large")]
-        store.fetch("large", tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == file.read_bytes()
+    assert put(store, "large", file) is PutResult.CREATED
+    assert asked(server, "PUT", "POST") == ["large"]
+    assert list(store.list()) == [store.head("large")]
+    store.fetch("large", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == file.read_bytes()
 
-        server.door.requests.clear()
-        assert put(store, "large", file) is PutResult.IDENTICAL
-        assert not [request for request in server.door.requests if "PUT" in request]
-        with pytest.raises(ConflictError):
-            put(store, "large", bytes(6 * MIB))
+    server.door.requests.clear()
+    assert put(store, "large", file) is PutResult.IDENTICAL
+    assert asked(server, "PUT", "POST") == []
+    with pytest.raises(ConflictError):
+        put(store, "large", bytes(6 * MIB))
 
 
-def test_parts_of_an_upload_that_loses_the_race_are_removed(server: BucketServer) -> None:
-    with server.store(multipart_bytes=5 * MIB) as store:
-        put(store, "large", b"first")
-        with pytest.raises(LostRaceError):
-            store.put_if_match("large", bytes(6 * MIB), None, "application/zip")
-        assert store.read("large") == b"first"
-        assert uploads_left(server, store) == []
-
-
-def uploads_left(server: BucketServer, store: S3Store) -> list[Any]:
-    return list(server.client.list_multipart_uploads(Bucket=bucket_of(store)).get("Uploads", []))
-
-
-def test_parts_of_an_upload_that_fails_are_removed(server: BucketServer) -> None:
-    with server.store(multipart_bytes=5 * MIB) as store:
-        server.door.faults += [("PUT", ""), ("PUT", "500 InternalError")]  # the claim, a part
-        with pytest.raises(ConnectionError, match="later"):
-            put(store, "large", bytes(6 * MIB))
-        assert store.head("large") is None
-        assert uploads_left(server, store) == []
-        assert put(store, "large", bytes(6 * MIB)) is PutResult.CREATED
-
-
-def test_a_lost_answer_to_a_completion_is_asked_for_again(server: BucketServer) -> None:
-    with server.store(multipart_bytes=5 * MIB, attempts=2) as store:
-        server.door.faults += [("POST", ""), ("POST", "lose the answer")]
-        assert put(store, "large", bytes(6 * MIB)) in PutResult
-        assert store.read("large") == bytes(6 * MIB)
+def test_more_than_one_put_takes_is_refused_before_anything_is_sent(
+    server: BucketServer, store: S3Store, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    with file.open("wb") as sparse:
+        sparse.truncate(5 * 2**30 + 1)
+    for write in (
+        lambda: store.put_if_absent("x", file, content_type="", sha256="0" * 64, immutable=True),
+        lambda: store.put_if_match("x", file, None, ""),
+    ):
+        with pytest.raises(ConfigError, match=r"x would have 5,368,709,121 bytes.*use a folder"):
+            write()
+    assert server.door.requests == []
+    folder = FolderStore(tmp_path / "store")
+    folder.put_if_absent("x", file, content_type="", sha256="0" * 64, immutable=True, take=True)
+    assert folder.path("x").stat().st_size == 5 * 2**30 + 1
 
 
 def test_a_write_refused_for_the_moment_is_tried_again(

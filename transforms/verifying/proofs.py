@@ -2,71 +2,83 @@
 
 Splicing copies bytes and would not notice that one has flipped, so each ZIP is read through once
 against its recorded hash. That is not done again while its file is the same (size, time, inode; in
-a bucket the ETag), whichever command, run or server asks. The record is a small SQLite database; it
-may be deleted at any time, and then everything is read once more.
+a bucket the ETag), whichever command, run or server asks. A check goes on where it was interrupted
+by what it has proven; when it comes to its end it forgets that, and it reads everything next time.
+The record is a small SQLite database; it may be deleted at any time, and then everything is read
+once more.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import closing
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from transforms.errors import BusyError
 from transforms.scratch import exclusive
 
-_FORMAT = 1
 _WAIT_SECONDS = 10.0
+_EXPIRES_SECONDS = 30 * 24 * 3600.0
 _TABLE = """
     create table if not exists proofs (
-        place text primary key,
+        purpose text,
+        place text,
         state text not null,
         recorded text not null,
-        sha256 text not null
+        sha256 text not null,
+        time real not null,
+        primary key (purpose, place)
     ) without rowid
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """That a ZIP was read and is as recorded.
+    """That a file or an object was read and is as recorded.
 
-    `place` is its address, `state` the version that the file system or the store gave it,
-    `recorded` the hash that it was held against (of the ZIP, or of the CSV in it), `sha256` its
-    own hash.
+    `place` is its address, `state` the version that the file system or the store gave it (empty:
+    none), `recorded` the hash that it was held against (of a ZIP, or of the CSV in it), `sha256`
+    its own hash, where somebody wants to know it.
     """
 
     place: str
     state: str
     recorded: str
-    sha256: str
+    sha256: str = ""
 
 
 class Proofs:
     """The proofs in the file `path`, for any number of threads and processes.
 
-    Where there is none, or it cannot be written, proofs last as long as the process.
+    Where there is none, or it cannot be written, proofs last as long as the process. Those of one
+    `purpose` are known to that one alone, and for 30 days; without one they do not expire.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, purpose: str = "") -> None:
         self._path = path
+        self._purpose = purpose
         self._lock = threading.Lock()
         self._con: sqlite3.Connection | None = None
 
     def find(self, place: str, state: str, recorded: str) -> Proof | None:
-        """The proof of a ZIP in this very state against this recorded hash, if there is one."""
-        asked = "select state, recorded, sha256 from proofs where place = ?"
-        rows = self._run(lambda con: con.execute(asked, [place]).fetchall())
+        """The proof of a place in this very state against this recorded hash, if there is one."""
+        asked = "select state, recorded, sha256 from proofs where (purpose, place) = (?, ?)"
+        oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
+        rows = self._run(f"{asked} and time > ?", self._purpose, place, oldest)
         return Proof(place, *rows[0]) if rows and rows[0][:2] == (state, recorded) else None
 
-    def keep(self, proofs: Iterable[Proof]) -> None:
-        """Remember proofs, each in the place of an earlier one."""
-        rows = [(one.place, one.state, one.recorded, one.sha256) for one in proofs]
-        insert = "insert or replace into proofs values (?, ?, ?, ?)"
-        self._run(lambda con: con.executemany(insert, rows).fetchall())
+    def keep(self, proof: Proof) -> None:
+        """Remember a proof in the place of an earlier one; an empty state identifies nothing."""
+        if proof.state:
+            about = (proof.place, proof.state, proof.recorded, proof.sha256)
+            insert = "insert or replace into proofs values (?, ?, ?, ?, ?, ?)"
+            self._run(insert, self._purpose, *about, time.time())
+
+    def clear(self) -> None:
+        """Forget everything of this purpose."""
+        self._run("delete from proofs where purpose = ?", self._purpose)
 
     def close(self) -> None:
         """Close the file; it is opened again when somebody asks."""
@@ -78,18 +90,16 @@ class Proofs:
     def __del__(self) -> None:
         self.close()
 
-    def _run(
-        self, work: Callable[[sqlite3.Connection], list[tuple[str, ...]]]
-    ) -> list[tuple[str, ...]]:
-        """Work on the file, or in memory from the first time on that the file fails."""
+    def _run(self, statement: str, *values: str | float) -> list[tuple[str, ...]]:
+        """Ask the file, or from the first time on that it fails memory."""
         with self._lock:
             try:
                 with self._opened() as con:
-                    return work(con)
+                    return con.execute(statement, values).fetchall()
             except sqlite3.Error:
                 self._con = _connect(None)
                 with self._con as con:
-                    return work(con)
+                    return con.execute(statement, values).fetchall()
 
     def _opened(self) -> sqlite3.Connection:
         if self._con is None:
@@ -123,12 +133,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
     try:
         con.execute("pragma journal_mode = wal")
         con.execute("pragma synchronous = normal")
-        with closing(con.execute("pragma user_version")) as found:
-            (version,) = found.fetchone()
         with con:
-            if version != _FORMAT:
-                con.execute("drop table if exists proofs")
-                con.execute(f"pragma user_version = {_FORMAT}")
             con.execute(_TABLE)
     except BaseException:
         con.close()
