@@ -1,7 +1,7 @@
-"""The DuckDB of the release before, library and program, as people have it: for tests only.
+"""The DuckDB of the release before, as people have it: `strata shell`'s program, and the library.
 
-`make duckdb15` installs it into `.venv/duckdb15`; without it the calling test fails with that
-advice.
+`make duckdb15` installs the library, for tests only, into `.venv/duckdb15`; without it the calling
+test fails with that advice.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
+PROGRAM = Path(sysconfig.get_path("purelib")) / "duckdb_cli" / "duckdb"
+"""The program `duckdb` of that release."""
+
 _HOME = Path(__file__).parents[1] / ".venv" / "duckdb15"
-_PROGRAM = _HOME / "duckdb_cli" / "duckdb"
 
 # Values as DuckDB's text, in no order; what a client makes of them is its own affair.
 _ANSWERS = """
@@ -41,19 +44,13 @@ print(json.dumps(found))
 """
 
 
-def duckdb15_program() -> Path:
-    """The program `duckdb` of that release; fails the test where it is not installed."""
-    if not _PROGRAM.exists():
-        pytest.fail(f"{_PROGRAM} is not there: run `make duckdb15`")
-    return _PROGRAM
-
-
 def answers(views: Path, *, of_15: bool) -> dict[str, object]:
     """What all views in a file hold: columns, number of rows and a hash of them, by view.
 
     Asked with our DuckDB or with that of the release before; `version` says which.
     """
-    duckdb15_program()
+    if not _HOME.exists():
+        pytest.fail(f"{_HOME} is not there: run `make duckdb15`")
     environment = {**os.environ, "PYTHONPATH": str(_HOME)} if of_15 else {**os.environ}
     command = [sys.executable, "-c", _ANSWERS, str(views)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -64,7 +61,7 @@ def answers(views: Path, *, of_15: bool) -> dict[str, object]:
 
 def asked_15(views: Path, query: str) -> str:
     """What the program of that release prints for a query, as CSV."""
-    command = [str(duckdb15_program()), "-readonly", "-csv", "-noheader", str(views), query]
+    command = [str(PROGRAM), "-readonly", "-csv", "-noheader", str(views), query]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
