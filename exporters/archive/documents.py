@@ -80,6 +80,15 @@ def sound_index(archive: Archive) -> ArchiveIndex:
     return index.including(_summaries(archive, stored_shards(archive)))
 
 
+def sound_ledger(archive: Archive) -> tuple[Replacement, ...] | None:
+    """The replaced files; None where the ledger is damaged."""
+    try:
+        return replacements(archive)
+    except IntegrityError as error:
+        _log.warning("%s", error)
+        return None
+
+
 def is_begun(store: Store) -> bool:
     """Whether anybody has made the place yet: a folder is made by the first publication."""
     root = store.path(CHAINS)
@@ -192,15 +201,7 @@ def _sums(archive: Archive) -> bytes:
 
 
 def _chain_page(archive: Archive) -> bytes:
-    return chain_page(archive.index(), _replaced(archive))
-
-
-def _replaced(archive: Archive) -> tuple[Replacement, ...] | None:
-    try:
-        return replacements(archive)
-    except IntegrityError as error:
-        _log.warning("%s", error)
-        return None
+    return chain_page(archive.index(), sound_ledger(archive))
 
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:
