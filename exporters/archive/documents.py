@@ -32,7 +32,7 @@ from exporters.archive.recent import newest_segments
 from exporters.archive.schema import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import hashes_path, shard_at, shard_path
 from exporters.archive.signing import SIGNATURES, signature
-from exporters.signing.signatures import ENDING, Signer
+from exporters.signing import ENDING, Signer
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
