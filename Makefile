@@ -10,7 +10,7 @@ WEED := tests/weed.txt
 WEED_STAMP := $(VENV)/weed/.installed
 RCLONE := tests/rclone.txt
 RCLONE_STAMP := $(VENV)/rclone/.installed
-# The DuckDB of the release before, library and program: what people have must open what is written.
+# The library of the DuckDB release before: what people have must open what is written.
 DUCKDB15 := tests/duckdb15.txt
 DUCKDB15_STAMP := $(VENV)/duckdb15/.installed
 # pandas, which nobody needs to have, for tests of what those get who do.

@@ -1,7 +1,7 @@
-"""The DuckDB of the release before, library and program, as people have it: for tests only.
+"""The DuckDB of the release before, as people have it: `strata shell`'s program, and the library.
 
-`make duckdb15` installs it into `.venv/duckdb15`; without it the calling test fails with that
-advice.
+`make duckdb15` installs the library, for tests only, into `.venv/duckdb15`; without it the calling
+test fails with that advice.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+PROGRAM = Path(sysconfig.get_path("purelib")) / "duckdb_cli" / "duckdb"
+"""The program `duckdb` of that release."""
+
 HOME_15 = Path(__file__).parents[1] / ".venv" / "duckdb15"
-_PROGRAM = HOME_15 / "duckdb_cli" / "duckdb"
 
 # Values as DuckDB's text, in no order; what a client makes of them is its own affair.
 _ANSWERS = """
@@ -42,20 +45,12 @@ print(json.dumps(found))
 """
 
 
-def duckdb15_program() -> Path:
-    """The program `duckdb` of that release; fails the test where it is not installed."""
-    if not _PROGRAM.exists():
-        pytest.fail(f"{_PROGRAM} is not there: run `make duckdb15`")
-    return _PROGRAM
-
-
 def answers(views: Path, *, of_15: bool) -> dict[str, object]:
     """What all views in a file hold: columns, number of rows and a hash of them, by view.
 
     Asked with our DuckDB or with that of the release before; `version` says which.
     """
-    duckdb15_program()
-    environment = {**os.environ, "PYTHONPATH": str(HOME_15)} if of_15 else {**os.environ}
+    environment = _environment(of_15=of_15)
     command = [sys.executable, "-c", _ANSWERS, str(views)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -65,12 +60,11 @@ def answers(views: Path, *, of_15: bool) -> dict[str, object]:
 
 def asked(views: Path, expressions: Sequence[str], *, of_15: bool) -> list[object]:
     """What expressions are, as JSON, in our DuckDB or in that of the release before."""
-    duckdb15_program()
     script = (
         "import json, sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=True); "
         "print(json.dumps(con.execute(f'select {sys.argv[2]}').fetchone()))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(HOME_15)} if of_15 else {**os.environ}
+    environment = _environment(of_15=of_15)
     command = [sys.executable, "-c", script, str(views), ", ".join(expressions)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -79,7 +73,13 @@ def asked(views: Path, expressions: Sequence[str], *, of_15: bool) -> list[objec
 
 def asked_15(views: Path, query: str) -> str:
     """What the program of that release prints for a query, as CSV."""
-    command = [str(duckdb15_program()), "-readonly", "-csv", "-noheader", str(views), query]
+    command = [str(PROGRAM), "-readonly", "-csv", "-noheader", str(views), query]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def _environment(*, of_15: bool) -> dict[str, str]:
+    if not HOME_15.exists():
+        pytest.fail(f"{HOME_15} is not there: run `make duckdb15`")
+    return {**os.environ, "PYTHONPATH": str(HOME_15)} if of_15 else {**os.environ}

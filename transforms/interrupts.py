@@ -29,12 +29,6 @@ def interrupt_all(signal_number: int) -> None:
     with _lock:
         if not _requested:
             _requested.append(signal_number)
-        interrupt_running()
-
-
-def interrupt_running() -> None:
-    """Stop what runs now, in a process that goes on."""
-    with _lock:
         for interrupt in _running.values():
             interrupt()
 

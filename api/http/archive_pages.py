@@ -10,17 +10,12 @@ from api.core.snapshots import Snapshots
 from api.core.workers import Workers
 from api.http.answers import HTML, PAGE_HEADERS, Answer, method_not_allowed
 from api.http.connection import departure, room_of
-from api.http.pages.html import archive_page
-from api.http.pages.view import view_archive
-from api.http.parameters import Fields, Scalar, read_parameters
-from api.http.query_strings import parse_query
+from api.http.pages.archive import archive_page, view_archive
 from transforms.stores.store import Store
-
-_FIELDS: Fields = {"block": Scalar.INT64}
 
 
 class ArchivePages:
-    """Answers `GET` and `HEAD`; `?block=` chooses which segments are listed."""
+    """Answers `GET` and `HEAD`."""
 
     def __init__(self, snapshots: Snapshots, store: Store, workers: Workers) -> None:
         self._snapshots = snapshots
@@ -33,18 +28,17 @@ class ArchivePages:
         if scope["method"] not in ("GET", "HEAD"):
             await method_not_allowed()(scope, receive, send)
             return
-        block = read_parameters(parse_query(scope["query_string"]), _FIELDS).get("block")
         # Relative links: a proxy may have the server below a path of its own.
         base = ".." if scope["path"].endswith("/archive/") else "."
-        job = partial(self._page, base, block)
+        job = partial(self._page, base)
         body = await self._workers.run(lambda _: job(), departure=departure(receive))
         room_of(scope).take(len(body))
         answer = Answer(200, body, HTML, ((b"cache-control", b"no-cache"), *PAGE_HEADERS))
         await answer(scope, receive, send)
 
-    def _page(self, base: str, block: int | None) -> bytes:
+    def _page(self, base: str) -> bytes:
         snapshot = self._snapshots.current
         if snapshot is not None and snapshot.held is None:
             self._snapshots.check_rows()
         catalog = snapshot.catalog if snapshot else None
-        return archive_page(view_archive(catalog, self._store, block), base)
+        return archive_page(view_archive(catalog, self._store), base)

@@ -48,6 +48,8 @@ def assets() -> Mapping[str, ASGIApp]:
         f"/static/{file.name}": Asset(file.read_bytes(), _TYPES[file.name.rpartition(".")[2]])
         for file in folder.joinpath("static").iterdir()
     }
+    style = files("exporters.archive").joinpath("templates", "style.css").read_bytes()
+    found["/static/style.css"] = Asset(style, _TYPES["css"])
     found["/docs"] = Asset(render("api.http", "docs.html", base="."), HTML)
     found["/openapi.json"] = Asset(document(), JSON)
     return found

@@ -32,7 +32,7 @@ from exporters.archive.recent import newest_segments
 from exporters.archive.schema import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import hashes_path, shard_at, shard_path
 from exporters.archive.signing import SIGNATURES, signature
-from exporters.signing.signatures import ENDING, Signer
+from exporters.signing import ENDING, Signer
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
@@ -78,6 +78,15 @@ def sound_index(archive: Archive) -> ArchiveIndex:
     if index.lines or not is_begun(archive.store):
         return index
     return index.including(_summaries(archive, stored_shards(archive)))
+
+
+def sound_ledger(archive: Archive) -> tuple[Replacement, ...] | None:
+    """The replaced files; None where the ledger is damaged."""
+    try:
+        return replacements(archive)
+    except IntegrityError as error:
+        _log.warning("%s", error)
+        return None
 
 
 def is_begun(store: Store) -> bool:
@@ -190,15 +199,7 @@ def _sums(archive: Archive) -> bytes:
 
 
 def _chain_page(archive: Archive) -> bytes:
-    return chain_page(archive.index(), _replaced(archive))
-
-
-def _replaced(archive: Archive) -> tuple[Replacement, ...] | None:
-    try:
-        return replacements(archive)
-    except IntegrityError as error:
-        _log.warning("%s", error)
-        return None
+    return chain_page(archive.index(), sound_ledger(archive))
 
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:

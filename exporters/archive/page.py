@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 
-from exporters.archive.coverage import difference
+from exporters.archive.coverage import Coverage, difference, union
 from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex, ShardTotals
 from exporters.archive.ledger import Replacement
@@ -20,6 +20,9 @@ from transforms.blocks import BlockRange
 
 GROUP_SHARDS = 50
 """How many shards one page lists: those of a million blocks."""
+
+_MARKS = {"published": "published", "loaded": "loaded only", "gap": "missing"}
+"""The colours of a bar, and what they mean."""
 
 _render = partial(render, "exporters.archive")
 
@@ -35,26 +38,33 @@ def chain_page(index: ArchiveIndex, replaced: Sequence[Replacement] | None) -> b
     It lists the shards of the newest million blocks; the others are on pages of their own.
     `replaced` is None where the ledger cannot be read.
     """
+    return _render("chain.html", **chain_values(index, replaced), here="")
+
+
+def chain_values(
+    index: ArchiveIndex, replaced: Sequence[Replacement] | None, loaded: Coverage = ()
+) -> dict[str, object]:
+    """What the template of a chain's page lays out; `loaded` are the blocks that a server has."""
     tables = index.tables
-    extent = completeness(tables)
+    known = union((*loaded, *(run for sums in tables.values() for run in sums.covered)))
     groups = {group: list(held) for group, held in groupby(index.totals(), key=_group_of)}
     newest = groups.pop(max(groups), []) if groups else []
-    return _render(
-        "chain.html",
-        chain_id=index.chain_id,
-        extent=extent,
-        totals=totals(tables.values()),
-        tables=[(name, sums, *_coverage(extent, sums)) for name, sums in tables.items()],
-        shards=newest,
-        groups=[
+    return {
+        "chain_id": index.chain_id,
+        "extent": completeness(tables),
+        "totals": totals(tables.values()),
+        "marks": [mark for mark in _MARKS.items() if loaded or mark[0] != "loaded"],
+        "tables": [(name, sums, *_coverage(known, sums, loaded)) for name, sums in tables.items()],
+        "shards": newest,
+        "groups": [
             (_group_blocks(group), group_path(group), added(shard.totals for shard in held))
             for group, held in groups.items()
         ],
-        replaced=replaced,
-        ids=index.ids,
-        times=index.times,
-        has_lake=index.has_lake,
-    )
+        "replaced": replaced,
+        "ids": index.ids,
+        "times": index.times,
+        "has_lake": index.has_lake,
+    }
 
 
 def group_number(shard: int) -> int:
@@ -99,10 +109,15 @@ def _chain(
     return index.chain_id, completeness(tables), index.times, totals(tables.values())
 
 
-def _coverage(extent: Completeness, sums: TableSums) -> tuple[int, list[Mark]]:
-    """How many gaps a table has, and its bar."""
-    if extent.held is None:
+def _coverage(known: Coverage, sums: TableSums, loaded: Coverage) -> tuple[int, list[Mark]]:
+    """How many blocks of a table are not published, and its bar from first to last known block."""
+    if not known:
         return 0, []
-    whole = (extent.held,)
-    gaps = difference(whole, sums.covered)
-    return len(gaps), coverage_bar(extent.held, {"held": whole, "gap": gaps})
+    axis = BlockRange(known[0].first, known[-1].last)
+    unpublished = difference((axis,), sums.covered)
+    layers = {
+        "loaded": loaded,
+        "published": sums.covered,
+        "gap": difference(unpublished, loaded),
+    }
+    return sum(run.last - run.first + 1 for run in unpublished), coverage_bar(axis, layers)

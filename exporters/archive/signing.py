@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from exporters.archive.archive import Archive
 from exporters.archive.hash_lists import SUMS
 from exporters.archive.sums import completeness
-from exporters.signing.signatures import Signer
+from exporters.signing import Signer
 
 SIGNATURES = (SUMS, "index.json")
 """The documents that are signed; whatever else there is follows from them, or hashes to them."""

@@ -28,7 +28,7 @@ from exporters.exports.published import published_copy
 from exporters.fetching.downloads import Downloads
 from exporters.fetching.folder import FetchFolder
 from exporters.fetching.progress import JOBS, Progress, no_progress
-from exporters.signing.signatures import ENDING
+from exporters.signing import ENDING
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import commit_file, new_file
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from exporters.archive.archive import Archive
 from exporters.archive.signing import SIGNATURES
-from exporters.signing.keys import PublicKey
-from exporters.signing.signatures import ENDING, check_signature
+from exporters.signing import ENDING, PublicKey, check_signature
 from transforms.errors import IntegrityError
 from transforms.verifying.counts import Counts, Kind
 from transforms.verifying.findings import Finding, Problem, Remedy

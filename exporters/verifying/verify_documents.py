@@ -11,7 +11,7 @@ from exporters.archive.chain_list import CHAINS, chains
 from exporters.archive.documents import HOME, Document, documents
 from exporters.archive.ledger import LEDGER, LEDGER_COPY, right_ledger
 from exporters.archive.signing import SIGNATURES
-from exporters.signing.signatures import ENDING
+from exporters.signing import ENDING
 from exporters.verifying.right_store import RightStore
 from transforms.errors import IntegrityError
 from transforms.verifying.counts import Counts, Kind

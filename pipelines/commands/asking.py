@@ -1,4 +1,4 @@
-"""What `sql` and `shell` share: which volumes a question opens, and its rows on the screen."""
+"""Which volumes a question of `sql` and `shell` opens, and its rows on the screen."""
 
 from __future__ import annotations
 

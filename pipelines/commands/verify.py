@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from exporters.signing.keys import read_public_key
+from exporters.signing import read_public_key
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
 from pipelines.commands.found import Found, blocks_in_scope, show_findings

@@ -13,7 +13,7 @@ from exporters.exports.damages import Warn
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.names import NameStyle
 from exporters.settings import signing_password
-from exporters.signing.signatures import Signer
+from exporters.signing import Signer
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
 from transforms.blocks import BlockRange

@@ -14,7 +14,7 @@ from exporters.archive.chain_list import chains
 from exporters.archive.documents import INDEX
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
-from exporters.signing.keys import PublicKey
+from exporters.signing import PublicKey
 from exporters.verifying.expected import Expected, ExpectedOfHolding, NothingExpected
 from exporters.verifying.listing import Listing
 from exporters.verifying.signatures import signature_findings

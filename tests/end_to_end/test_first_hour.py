@@ -22,7 +22,6 @@ import pytest
 
 from pipelines.cli import main
 from tests.docs.readme import Shown, shown_commands, table_commands
-from tests.duckdb15_kit import duckdb15_program
 from tests.s3_kit import bucket_server
 
 ROOT = Path(__file__).parents[2]
@@ -94,8 +93,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
     for name in ("pyproject.toml", "constraints.txt", "tests/api/rpc/stubs.txt"):
         os.utime(clone / name, (0, 0))  # older than the installation: it is not made anew
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("STRATA_", "DAGSTER_"))}
-    paths = (VENV / "bin", duckdb15_program().parent)
-    path = os.pathsep.join([*map(str, paths), kept["PATH"]])
+    path = f"{VENV / 'bin'}{os.pathsep}{kept['PATH']}"
     mine = {"PATH": path, "PYTHONPATH": str(clone), "HOME": str(folder), "TERM": "dumb"}
     newcomer = Newcomer(clone, {**kept, **mine})
     newcomer.follows(_blocks("$ make run")[0])

@@ -42,7 +42,7 @@ def test_it_installs_one_package_and_needs_few(environment: Path) -> None:
     assert {name for name in ours if not name.endswith(".dist-info")} == {"strata"}
     assert closure("strata", packages(environment)) - {"strata"} == {
         *("click", "isal", "jinja2", "markupsafe", "rich", "markdown-it-py", "mdurl", "pygments"),
-        *("cffi", "pycparser", "pynacl", "urllib3"),
+        *("cffi", "cryptography", "pycparser", "py-minisign", "typing-extensions", "urllib3"),
     }
 
 

@@ -1,1 +1,1 @@
-"""The archive's page: from what is held to HTML. Nothing here knows HTTP."""
+"""The server's pages as HTML. Nothing here knows HTTP."""

@@ -18,7 +18,7 @@ _TITLES = {
     _BUSY: "Not now",
 }
 _ADVICE = {
-    _BAD: "Go back and correct what was entered; the archive's page lists all segments.",
+    _BAD: "Go back and correct what was entered. All segments: /api/v2/networkhistory/segments.",
     _UNAUTHORIZED: "Whoever runs this server gives tokens to programs; browsers cannot send one.",
     _UNKNOWN: "The archive's page lists what there is.",
     _MANY: "Wait a moment and load this page again.",

@@ -63,24 +63,4 @@ function changed() {
   }), 300);
 }
 
-function chooser(summary, label, field, block) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "plain";
-  button.textContent = label;
-  button.addEventListener("click", (event) => {
-    event.preventDefault();
-    form.elements[field].value = block;
-    changed();
-    form.scrollIntoView({ block: "center" });
-  });
-  summary.append(button);
-}
-
-if (form) {
-  form.addEventListener("input", changed);
-  for (const summary of document.querySelectorAll("summary[data-first]")) {
-    chooser(summary, "from here", "fromBlock", summary.dataset.first);
-    chooser(summary, "to here", "toBlock", summary.dataset.last);
-  }
-}
+if (form) form.addEventListener("input", changed);

@@ -278,20 +278,21 @@ def test_the_form_alone_downloads_a_range(client: httpx2.Client) -> None:
     assert choices == ["41", "21", "1", "50", "40", "20"]
 
 
-def test_the_page_shows_what_is_published_with_sizes_and_hashes(
+def test_the_page_is_the_published_one_with_what_is_loaded_only(
     client: httpx2.Client, built_site: Site
 ) -> None:
-    text = _Page(client.get("/")).text
-    for published in (FIRST, SECOND):
-        path = built_site.root / "archive" / CHAIN / "orders" / f"{CHAIN}-orders-{published}.zip"
-        assert path.name in text
-        assert hashlib.sha256(path.read_bytes()).hexdigest() in text
-        assert f"{path.stat().st_size / 1000:.1f} kB" in text
-    assert text.count("15 of 15 published") == 2
-    assert "0 of 15 published" in text
-    assert text.count("made on request") == 15
-    assert f"{THIRD.first} to {THIRD.last}" in text
-    assert "No segment holds" not in text
+    page, published = _Page(client.get("/")), _Page(client.get(f"/archive/{CHAIN}/index.html"))
+    links = {urljoin("/", link) for link in page.links}
+    theirs = {urljoin(f"/archive/{CHAIN}/index.html", link) for link in published.links}
+    assert theirs <= links
+    words = published.text[published.text.index("Complete until") : published.text.index("Tables")]
+    assert words in page.text
+    assert f"are loaded, blocks {FIRST.first} to {THIRD.last}." in page.text
+    assert f"not published yet: {THIRD.first} to {THIRD.last}." in page.text
+    assert page.text.count(f"{THIRD.first} to {THIRD.last}") == 2
+    assert "loaded only" in page.text
+    assert "loaded only" not in published.text
+    assert "No segment holds" not in page.text
 
 
 def test_the_page_shows_what_is_missing(site: Site) -> None:
@@ -303,24 +304,21 @@ def test_the_page_shows_what_is_missing(site: Site) -> None:
     assert 'class="gap"' in answer.text
 
 
-def test_many_segments_are_paged(tmp_path: Path) -> None:
+def test_of_many_segments_the_newest_are_listed_and_offered(tmp_path: Path) -> None:
     site = Site(tmp_path)
     for first in range(1, 301, 10):
         site.add_segment(BlockRange(first, first + 9), orders=1)
     site.load()
     with serving(settings(site.locations)) as served, served.client() as client:
-        seen = []
-        path = "/"
-        while path:
-            page = client.get(path).text
-            seen += re.findall(r"<b>([\d,]+) to", page)
-            older = re.search(r'href="(\?block=\d+)#segments">older', page)
-            path = f"/{older[1]}" if older else ""
-        assert seen == [str(first) for first in range(291, 0, -10)]
-        assert "<b>1 to 10</b>" in client.get("/?block=5").text
-        assert "newer" in client.get("/?block=5").text
-        assert client.get("/?block=x").status_code == 400
-        assert client.get("/?block=99999999999").status_code == 200
+        page = _Page(client.get("/"))
+        assert "30 segments are loaded, blocks 1 to 300." in page.text
+        assert re.findall(r"^(\d+) to \d+1", page.text, re.MULTILINE) == [
+            str(first) for first in range(291, 50, -10)
+        ]
+        offered = [item["value"] for item in page.all("option") if "TABLE" not in item["value"]]
+        assert offered[:25] == [str(first) for first in range(291, 50, -10)]
+        for link in page.links:
+            assert client.get(urljoin("/", link)).status_code == 200, link
 
 
 def test_a_static_file_is_not_sent_twice(client: httpx2.Client) -> None:

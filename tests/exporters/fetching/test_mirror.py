@@ -24,8 +24,7 @@ from exporters.fetching.range_fetch import fetch_range
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.windows import window_request, windows_over
-from exporters.signing.keys import read_public_key
-from exporters.signing.signatures import Signer
+from exporters.signing import Signer, read_public_key
 from exporters.verifying.signatures import signature_findings
 from pipelines.commands.failures import exit_code
 from pipelines.commands.group import strata

@@ -11,8 +11,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.fetching.signed import signed_archive
 from exporters.publishing.publish import publish_zips
-from exporters.signing.keys import read_public_key
-from exporters.signing.signatures import Signer
+from exporters.signing import Signer, read_public_key
 from pipelines.commands.group import strata
 from tests.archive_kit import CHAIN, THREE, segment_requests
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY

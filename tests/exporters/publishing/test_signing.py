@@ -13,8 +13,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.signing import SIGNATURES
 from exporters.publishing.publish import publish_zips
-from exporters.signing.keys import read_public_key
-from exporters.signing.signatures import Signer, check_signature
+from exporters.signing import Signer, check_signature, read_public_key
 from exporters.verifying.signatures import signature_findings
 from tests.archive_kit import (
     CHAIN,

@@ -1,0 +1,73 @@
+"""The archive's page: a chain's page as it is published, a download form, and what is loaded.
+
+It works without scripts; `static/archive.js` only saves the reader some typing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from urllib.parse import quote
+
+from exporters.archive.archive import Archive
+from exporters.archive.chain_list import chains
+from exporters.archive.coverage import difference, union
+from exporters.archive.documents import sound_index, sound_ledger
+from exporters.archive.index import ArchiveIndex
+from exporters.archive.ledger import Replacement
+from exporters.archive.page import chain_values
+from exporters.archive.sums import completeness
+from exporters.archive.templating import render
+from transforms.blocks import BlockRange
+from transforms.stores.store import Store
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.receipts import LoadedSegment
+
+_SHOWN = 25
+"""How many segments the page lists, and the form offers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveView:
+    """What a server has of a chain: published files, and loaded segments in ascending order.
+
+    `replaced` is None where the ledger is damaged.
+    """
+
+    index: ArchiveIndex
+    replaced: Sequence[Replacement] | None = ()
+    segments: Sequence[LoadedSegment] = ()
+
+
+def view_archive(catalog: Catalog | None, store: Store) -> ArchiveView:
+    """The chain that is loaded, or else the first one that is published."""
+    chain_id = catalog.chain_id if catalog else next(iter(chains(store)), "")
+    segments = list(catalog.segments.values()) if catalog else []
+    if not chain_id:
+        return ArchiveView(ArchiveIndex(""))
+    archive = Archive(store, chain_id)
+    return ArchiveView(sound_index(archive), sound_ledger(archive), segments)
+
+
+def archive_page(view: ArchiveView, base: str) -> bytes:
+    """The page as UTF-8; `base` leads from where it is shown to the server's root."""
+    tables = view.index.tables
+    newest = view.segments[::-1]
+    loaded = union(segment.blocks for segment in newest)
+    known = union((*loaded, *(run for sums in tables.values() for run in sums.covered)))
+    unpublished = difference(loaded, completeness(tables).complete)
+    pending = (s for s in newest if any(s.blocks.overlaps(run) for run in unpublished))
+    return render(
+        "api.http",
+        "archive.html",
+        **chain_values(view.index, view.replaced, loaded),
+        base=base,
+        here=f"{base}/archive/{quote(view.index.chain_id)}/",
+        segments=view.segments,
+        loaded=loaded,
+        unpublished=unpublished,
+        absent=difference(known and (BlockRange(known[0].first, known[-1].last),), known),
+        choices=[segment.blocks for segment in newest[:_SHOWN]],
+        shown=list(islice(pending, _SHOWN)) if unpublished else [],
+    )

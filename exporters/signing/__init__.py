@@ -1,1 +1,0 @@
-"""Signatures of published documents, in the format of minisign; nothing of the server's."""
