@@ -130,6 +130,8 @@ def test_provisions_that_cannot_be_read_are_an_error_line_and_not_a_broken_conne
     _Damage(site).turn()
     with _reading(served, "") as lines:
         error = _error_of(lines)
-    assert (error["code"], error["details"][0]["code"]) == (13, 10010)
+    assert error["code"] == 14
+    assert "is damaged: it has other bytes than when it was written" in error["message"]
+    assert "strata repair" in error["message"]
     with connect(f"ws://127.0.0.1:{served.port}{_PATH}", open_timeout=30) as connection:
         assert json.loads(connection.recv(timeout=30))["error"] == error
