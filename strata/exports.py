@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from transforms.duck import set_up, working_connection
 from transforms.errors import ConfigError, IntegrityError
 from transforms.stores.opening import open_reader
 from transforms.tables.conform import conversion, typed_rows
-from transforms.tables.dialect import DEFAULT_MAX_LINE_BYTES, header_names, read_sql
+from transforms.tables.dialect import LineCounter, header_names, read_sql
 from transforms.tables.registry import Column, TableSchema, schema_of
 
 if TYPE_CHECKING:
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 _MEMORY = "50%"
 _TEXT = "text"
+_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Csv:
-    """One CSV of a ZIP, extracted; `longest` is its longest line in bytes."""
+    """One CSV of a ZIP, extracted; no row has more bytes than `longest`."""
 
     path: Path
     schema: TableSchema
@@ -105,13 +106,14 @@ def _extracted(path: Path, place: str, folder: Path) -> Iterator[_Csv]:
         with zipfile.ZipFile(path) as archive:
             for number, name in enumerate(archive.namelist()):
                 about = _about(name, place)
-                target = folder / f"{number}.csv"
+                target, lines = folder / f"{number}.csv", LineCounter()
                 with archive.open(name) as source, target.open("wb") as copy:
-                    shutil.copyfileobj(source, copy)
-                with target.open("rb") as lines:
-                    header = header_names(lines.readline())
-                    longest = max(map(len, lines), default=0)
-                yield _Csv(target, schema_of(about.table, about.version, header), longest)
+                    first = source.readline()
+                    for piece in chain([first], iter(lambda: source.read(_PIECE_BYTES), b"")):
+                        lines.update(piece)
+                        copy.write(piece)
+                schema = schema_of(about.table, about.version, header_names(first))
+                yield _Csv(target, schema, lines.longest)
     except zipfile.BadZipFile as error:
         raise IntegrityError(f"{place} is no ZIP, or damaged ({error}): fetch it again") from error
 
@@ -143,6 +145,5 @@ def _rows(csv: _Csv, as_text: set[str]) -> str:
     columns = [
         Column(one.name, _TEXT) if one.name in as_text else one for one in csv.schema.columns
     ]
-    most = max(DEFAULT_MAX_LINE_BYTES, 4 * csv.longest)
-    texts = read_sql([csv.path], csv.schema.names, most)
+    texts = read_sql([csv.path], csv.schema.names, csv.longest)
     return f"({typed_rows(csv.schema.table, columns, texts, exact=True)})"
