@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+<<<<<<< HEAD
+=======
+import tempfile
+>>>>>>> segments
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -19,7 +24,11 @@ from transforms.scratch import temporary_folder
 from transforms.segments.segment_zip import LineCounter
 from transforms.stores.opening import open_reader
 from transforms.tables.conform import conversion, typed_rows
+<<<<<<< HEAD
 from transforms.tables.dialect import header_names, read_sql
+=======
+from transforms.tables.dialect import LineCounter, header_names, read_sql
+>>>>>>> segments
 from transforms.tables.registry import Column, TableSchema, schema_of
 
 if TYPE_CHECKING:
@@ -28,11 +37,16 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 2**20
 _MEMORY = "50%"
 _TEXT = "text"
+_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Csv:
+<<<<<<< HEAD
     """One CSV of a ZIP, extracted; no row has more bytes than `longest_row`."""
+=======
+    """One CSV of a ZIP, extracted; no row has more bytes than `longest`."""
+>>>>>>> segments
 
     path: Path
     schema: TableSchema
@@ -106,6 +120,7 @@ def _extracted(path: Path, place: str, folder: Path) -> Iterator[_Csv]:
         with zipfile.ZipFile(path) as archive:
             for number, name in enumerate(archive.namelist()):
                 about = _about(name, place)
+<<<<<<< HEAD
                 target = folder / f"{number}.csv"
                 lines = LineCounter()
                 with archive.open(name) as source, target.open("wb") as copy:
@@ -114,6 +129,15 @@ def _extracted(path: Path, place: str, folder: Path) -> Iterator[_Csv]:
                         copy.write(chunk)
                 with target.open("rb") as file:
                     schema = schema_of(about.table, about.version, header_names(file.readline()))
+=======
+                target, lines = folder / f"{number}.csv", LineCounter()
+                with archive.open(name) as source, target.open("wb") as copy:
+                    first = source.readline()
+                    for piece in chain([first], iter(lambda: source.read(_PIECE_BYTES), b"")):
+                        lines.update(piece)
+                        copy.write(piece)
+                schema = schema_of(about.table, about.version, header_names(first))
+>>>>>>> segments
                 yield _Csv(target, schema, lines.longest)
     except zipfile.BadZipFile as error:
         raise IntegrityError(f"{place} is no ZIP, or damaged ({error}): fetch it again") from error
@@ -146,5 +170,9 @@ def _rows(csv: _Csv, as_text: set[str]) -> str:
     columns = [
         Column(one.name, _TEXT) if one.name in as_text else one for one in csv.schema.columns
     ]
+<<<<<<< HEAD
     texts = read_sql([csv.path], csv.schema.names, csv.longest_row)
+=======
+    texts = read_sql([csv.path], csv.schema.names, csv.longest)
+>>>>>>> segments
     return f"({typed_rows(csv.schema.table, columns, texts, exact=True)})"

@@ -23,6 +23,11 @@ import pytest
 import strata
 from strata import exports, history, rows
 from strata.history import History
+<<<<<<< HEAD
+=======
+from tests.pipelines.kit import load
+from tests.segments_kit import pg_csv, table_rows
+>>>>>>> segments
 from tests.web_kit import web_server
 from transforms.errors import ConfigError, IntegrityError, RangeError
 
@@ -203,6 +208,15 @@ def test_an_export_keeps_cells_that_fit_no_type() -> None:
     held = [dict(raw or ()).get("amount", str(amount)) for amount, raw in raws]
     assert held == texts
     assert any(amount is None for amount, _ in raws)
+
+
+def test_a_row_of_an_export_may_have_many_lines_and_megabytes(tmp_path: Path) -> None:
+    path, text = tmp_path / "c-orders-1-1.zip", "one line,\r\n" * 300_000
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        rows = table_rows("orders", {}, {"reference": text}, {})
+        made.writestr("c-orders-1-1-1.csv", pg_csv(*rows))
+    with strata.read_export(path) as export:
+        assert [row["reference"] for row in export.arrow().to_pylist()] == ["", text, ""]
 
 
 def test_an_export_is_read_from_a_web_server(home: Path) -> None:

@@ -207,7 +207,8 @@ def test_a_log_beside_a_volume_is_told_and_never_read(
     tmp_path: Path, folder: str, is_15: bool
 ) -> None:
     (tmp_path / "source").mkdir()
-    state_segment(tmp_path / "source", last=10, tables={"orders": table_rows("orders", {}, {})})
+    tables = {name: table_rows(name, {}, {}) for name in ("orders", "parties")}
+    state_segment(tmp_path / "source", last=10, tables=tables)
     _run(tmp_path, "load")
     _run(tmp_path, "publish")
     (volume,) = (tmp_path / "warehouse" / folder).iterdir()

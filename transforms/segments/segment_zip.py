@@ -25,7 +25,7 @@ from transforms.errors import SegmentError
 from transforms.files import naming_full_disk
 from transforms.segments.cid import said
 from transforms.segments.names import SegmentName
-from transforms.tables.dialect import header_names
+from transforms.tables.dialect import LineCounter, header_names
 from transforms.tables.registry import HISTORY_TABLES, RESERVED_TABLES, TableSchema, schema_of
 
 MAX_INFLATED_BYTES = 32 * 2**30
@@ -39,7 +39,6 @@ _MAX_METADATA_BYTES = 1 << 20
 # PostgreSQL's names have at most 63 bytes.
 _ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]{0,62})")
 _FOLDERS = ("history/", "currentstate/")
-_NO_MARKS = bytes({*range(256)} - {*b'"\n'})
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 # The head of an entry up to its sizes: flags, method, CRC-32, deflated and inflated bytes.
@@ -153,33 +152,6 @@ def _inflate(file: IO[bytes]) -> Iterator[bytes]:
         raise zipfile.BadZipFile("its deflate stream has no end")
     if stream.unused_data or file.read(1):
         raise zipfile.BadZipFile("other bytes follow its deflate stream")
-
-
-class LineCounter:
-    """Counts the line feeds outside quotes of a text that comes in pieces.
-
-    `longest` bounds the bytes of a line: those of the pieces in which it begins and ends, and of
-    the pieces between.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.longest = 0
-        self._quoted = False
-        self._bytes = 0
-
-    def update(self, piece: bytes) -> None:
-        """Count on."""
-        # Two quotes in a row change nothing, and most quotes of a JSON text are such.
-        marks = piece.translate(None, _NO_MARKS).replace(b'""', b"")
-        parts = marks.split(b'"')
-        feeds = sum(map(len, parts[self._quoted :: 2]))
-        self.count += feeds
-        self._quoted ^= len(parts) % 2 == 0
-        self._bytes += len(piece)
-        self.longest = max(self.longest, self._bytes)
-        if feeds:
-            self._bytes = len(piece)
 
 
 class SegmentZip:

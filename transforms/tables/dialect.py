@@ -12,6 +12,7 @@ from transforms.quoting import quote_files, quote_name, quote_text
 
 # DuckDB's own default is less, and its buffer sixteen times as much.
 _MAX_LINE_BYTES = 2**21
+_NO_MARKS = bytes({*range(256)} - {*b'"\n'})
 
 
 def read_sql(files: Sequence[Path], columns: Sequence[str], longest_row: int = 0) -> str:
@@ -49,3 +50,30 @@ def header_names(line: bytes) -> tuple[str, ...]:
 def select_list(expressions: Sequence[tuple[str, str]]) -> str:
     """Join (expression, column name) pairs into a select list."""
     return ", ".join(f"{expression} as {quote_name(name)}" for expression, name in expressions)
+
+
+class LineCounter:
+    """Counts the line feeds outside quotes of a text that comes in pieces.
+
+    `longest` bounds the bytes of a line: those of the pieces in which it begins and ends, and of
+    the pieces between.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.longest = 0
+        self._quoted = False
+        self._bytes = 0
+
+    def update(self, piece: bytes) -> None:
+        """Count on."""
+        # Two quotes in a row change nothing, and most quotes of a JSON text are such.
+        marks = piece.translate(None, _NO_MARKS).replace(b'""', b"")
+        parts = marks.split(b'"')
+        feeds = sum(map(len, parts[self._quoted :: 2]))
+        self.count += feeds
+        self._quoted ^= len(parts) % 2 == 0
+        self._bytes += len(piece)
+        self.longest = max(self.longest, self._bytes)
+        if feeds:
+            self._bytes = len(piece)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import struct
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from pathlib import Path
 from zipfile import ZIP_BZIP2, ZIP_STORED, ZipFile
 
@@ -27,7 +26,6 @@ from transforms.errors import SegmentError
 from transforms.segments.names import SegmentName
 from transforms.segments.segment_zip import (
     MAX_INFLATED_BYTES,
-    LineCounter,
     SegmentZip,
     TableFile,
 )
@@ -75,23 +73,6 @@ def test_every_table_comes_out_as_it_lies_in_the_zip(tmp_path: Path) -> None:
         assert data[: file.header_bytes] == file.schema.header
         assert file.schema.names == columns(table, 21)
         assert file.segment.file_name == path.name
-
-
-@given(
-    st.lists(st.sampled_from(["", "a", "\n", '"', '""', ",", "\r\n", '{"b": ""}']), max_size=30),
-    st.lists(st.integers(0, 60), max_size=5),
-)
-def test_line_feeds_inside_quotes_are_no_ends_of_rows(
-    cells: list[str], cuts: Sequence[int]
-) -> None:
-    text = pg_csv(["id"], [[cell] for cell in cells])
-    places = [0, *sorted(cuts), len(text)]
-    lines = LineCounter()
-    for begin, end in pairwise(places):
-        lines.update(text[begin:end])
-    assert lines.count == 1 + len(cells)
-    longest = max(len(pg_csv(["id"], [[cell]])) - len("id\n") for cell in ["id", *cells])
-    assert longest <= lines.longest <= len(text)
 
 
 def test_the_folders_of_a_zip_hold_all_tables_of_its_version(tmp_path: Path) -> None:

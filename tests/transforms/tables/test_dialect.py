@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.pg_csv import Cell, pg_csv
 from transforms.duck import Connection, quote_files, quote_name, quote_text, working_connection
-from transforms.tables.dialect import copy_sql, header_names, read_sql, select_list
+from transforms.tables.dialect import LineCounter, copy_sql, header_names, read_sql, select_list
 
 _NULLS = ["", "NULL", "\\N", "-", "null value", "é"]
 _HARD: list[Cell] = [
@@ -180,3 +181,20 @@ def test_sql_text_is_quoted() -> None:
     assert quote_text("it's") == "'it''s'"
     assert quote_files([Path("a"), Path("b'?")]) == "['a', 'b''[?]']"
     assert select_list([("1", "a"), ("x + 1", 'b"c')]) == '1 as "a", x + 1 as "b""c"'
+
+
+@given(
+    st.lists(st.sampled_from(["", "a", "\n", '"', '""', ",", "\r\n", '{"b": ""}']), max_size=30),
+    st.lists(st.integers(0, 60), max_size=5),
+)
+def test_line_feeds_inside_quotes_are_no_ends_of_rows(
+    cells: list[str], cuts: Sequence[int]
+) -> None:
+    text = pg_csv(["id"], [[cell] for cell in cells])
+    places = [0, *sorted(cuts), len(text)]
+    lines = LineCounter()
+    for begin, end in pairwise(places):
+        lines.update(text[begin:end])
+    assert lines.count == 1 + len(cells)
+    longest = max(len(pg_csv(["id"], [[cell]])) - len("id\n") for cell in ["id", *cells])
+    assert longest <= lines.longest <= len(text)
