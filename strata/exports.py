@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-<<<<<<< HEAD
-=======
-import tempfile
->>>>>>> segments
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,20 +17,14 @@ from strata.rows import Rows
 from transforms.duck import set_up, working_connection
 from transforms.errors import ConfigError, IntegrityError
 from transforms.scratch import temporary_folder
-from transforms.segments.segment_zip import LineCounter
 from transforms.stores.opening import open_reader
 from transforms.tables.conform import conversion, typed_rows
-<<<<<<< HEAD
-from transforms.tables.dialect import header_names, read_sql
-=======
 from transforms.tables.dialect import LineCounter, header_names, read_sql
->>>>>>> segments
 from transforms.tables.registry import Column, TableSchema, schema_of
 
 if TYPE_CHECKING:
     import duckdb
 
-_CHUNK_BYTES = 2**20
 _MEMORY = "50%"
 _TEXT = "text"
 _PIECE_BYTES = 1 << 20
@@ -42,15 +32,11 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Csv:
-<<<<<<< HEAD
-    """One CSV of a ZIP, extracted; no row has more bytes than `longest_row`."""
-=======
     """One CSV of a ZIP, extracted; no row has more bytes than `longest`."""
->>>>>>> segments
 
     path: Path
     schema: TableSchema
-    longest_row: int
+    longest: int
 
 
 class Export(Rows):
@@ -120,16 +106,6 @@ def _extracted(path: Path, place: str, folder: Path) -> Iterator[_Csv]:
         with zipfile.ZipFile(path) as archive:
             for number, name in enumerate(archive.namelist()):
                 about = _about(name, place)
-<<<<<<< HEAD
-                target = folder / f"{number}.csv"
-                lines = LineCounter()
-                with archive.open(name) as source, target.open("wb") as copy:
-                    while chunk := source.read(_CHUNK_BYTES):
-                        lines.update(chunk)
-                        copy.write(chunk)
-                with target.open("rb") as file:
-                    schema = schema_of(about.table, about.version, header_names(file.readline()))
-=======
                 target, lines = folder / f"{number}.csv", LineCounter()
                 with archive.open(name) as source, target.open("wb") as copy:
                     first = source.readline()
@@ -137,7 +113,6 @@ def _extracted(path: Path, place: str, folder: Path) -> Iterator[_Csv]:
                         lines.update(piece)
                         copy.write(piece)
                 schema = schema_of(about.table, about.version, header_names(first))
->>>>>>> segments
                 yield _Csv(target, schema, lines.longest)
     except zipfile.BadZipFile as error:
         raise IntegrityError(f"{place} is no ZIP, or damaged ({error}): fetch it again") from error
@@ -170,9 +145,5 @@ def _rows(csv: _Csv, as_text: set[str]) -> str:
     columns = [
         Column(one.name, _TEXT) if one.name in as_text else one for one in csv.schema.columns
     ]
-<<<<<<< HEAD
-    texts = read_sql([csv.path], csv.schema.names, csv.longest_row)
-=======
     texts = read_sql([csv.path], csv.schema.names, csv.longest)
->>>>>>> segments
     return f"({typed_rows(csv.schema.table, columns, texts, exact=True)})"

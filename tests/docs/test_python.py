@@ -23,11 +23,7 @@ import pytest
 import strata
 from strata import exports, history, rows
 from strata.history import History
-<<<<<<< HEAD
-=======
-from tests.pipelines.kit import load
 from tests.segments_kit import pg_csv, table_rows
->>>>>>> segments
 from tests.web_kit import web_server
 from transforms.errors import ConfigError, IntegrityError, RangeError
 
@@ -228,18 +224,6 @@ def test_an_export_is_read_from_a_web_server(home: Path) -> None:
             strata.read_export(f"{url}/{path}x")
     with strata.open() as found:
         assert count == len(found.table("trades", blocks=(1, 1000)))
-
-
-def test_a_row_of_many_short_lines_is_read_whole(tmp_path: Path) -> None:
-    """DuckDB passes over a row that is longer than it was told, without a word."""
-    reference = "x\n" * 5_000_000
-    path = tmp_path / "c-orders-1-9.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as export:
-        text = f'id,reference\n\\x01,a\n\\x02,"{reference}"\n\\x03,b\n'
-        export.writestr("c-orders-1-1-9.csv", text)
-    with strata.read_export(path) as rows:
-        values = {row["id"]: row["reference"] for row in rows.arrow().to_pylist()}
-    assert values == {"01": "a", "02": reference, "03": "b"}
 
 
 def test_what_is_no_export_is_said(tmp_path: Path) -> None:
