@@ -141,12 +141,12 @@ class _Endless:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read = 0
-        monkeypatch.setattr(Layout, "read", self._blocks)
+        monkeypatch.setattr(Layout, "size", 2**60)
+        monkeypatch.setattr(Layout, "block", self._block)
 
-    def _blocks(self, _start: int = 0, _stop: int | None = None) -> Iterator[bytes]:
-        while True:
-            self.read += 1
-            yield bytes(_MIB)
+    def _block(self, start: int, stop: int) -> bytes:
+        self.read += 1
+        return bytes(stop - start)
 
 
 def _slots(served: Served) -> int:
