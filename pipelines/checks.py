@@ -21,7 +21,7 @@ LAG = "blocks_behind"
 REFUSED = "no_file_refused"
 IDS = "id_chain_unbroken"
 _MEANINGS = {
-    LAG: "Blocks by which the archive is behind the newest segment.",
+    LAG: "Blocks that the source shows and the warehouse lacks, from its first one on.",
     REFUSED: "The source has no file that cannot be used; otherwise each with its reason.",
     IDS: "Every loaded segment was made after the one before it, by the network's own ids.",
 }
@@ -59,7 +59,7 @@ def publication_gate() -> dg.AssetChecksDefinition:
 
 
 def status_checks(lag_blocks: int) -> list[dg.AssetChecksDefinition]:
-    """The warnings of a status: how far behind the archive is, and what cannot be used."""
+    """The warnings of a status: how far behind the warehouse is, and what cannot be used."""
     return [_status_check(evaluate) for evaluate in _evaluators(lag_blocks)]
 
 

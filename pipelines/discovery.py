@@ -92,7 +92,7 @@ class _Seen:
         """What is seen now."""
         numbers = array("q", (n for blocks in status.known for n in (blocks.first, blocks.last)))
         return cls(
-            str(status.blocks_behind),
+            f"{status.blocks_behind},{len(status.to_do)}",
             _digest(repr(status.refused).encode()),
             _digest(numbers.tobytes()),
         )

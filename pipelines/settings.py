@@ -12,7 +12,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from exporters.settings import EMBEDDED_SOURCE, Locations, Natural, Positive, Switch
+from exporters.settings import (
+    EMBEDDED_SOURCE,
+    Locations,
+    Natural,
+    Positive,
+    Switch,
+    data_folder,
+)
 from transforms.duck import MEMORY_MB
 
 
@@ -45,3 +52,9 @@ class Settings(Locations):
     def embedded(self) -> bool:
         """Whether the source is the embedded sample, which may be made when it is missing."""
         return self.source == EMBEDDED_SOURCE
+
+    @property
+    def has_warehouse(self) -> bool:
+        """Whether somebody named a place for the warehouse, or there is one in the usual place."""
+        usual = data_folder(self.source) / "warehouse"
+        return self.warehouse != str(usual) or usual.exists()

@@ -55,7 +55,9 @@ class Metrics:
         self.lost = self._gauge(
             "lost_files", "Files of the warehouse that are lost or damaged: no rows are served."
         )
-        self.behind = self._gauge("blocks_behind", "Blocks not loaded from the source.")
+        self.behind = self._gauge(
+            "blocks_behind", "Blocks that the source shows and the warehouse lacks."
+        )
 
     def served(self, operation: str, status: int | str, seconds: float, sent: int) -> None:
         """Count one request; `status` is HTTP's number, or the name of a gRPC code."""

@@ -16,6 +16,7 @@ from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange
+from transforms.warehouse.surveying import Survey
 
 
 @click.command("load", short_help="Load new segments into the warehouse.")
@@ -26,7 +27,7 @@ def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
     """Load every new segment into the warehouse, typed and proven, and stop there.
 
     A segment that cannot be used goes to quarantine with its reason; the rest goes on. The exit
-    code is 1 as long as the source has such a segment.
+    code is 1 as long as the source has such a segment, or one that changed after it was loaded.
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse)
@@ -42,8 +43,16 @@ def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
     if not survey.pending:  # a load that was killed at its very end has left the rest to us
         site.sweep()
         site.warehouse.show()
-    _show(screen, site, outcomes, time.monotonic() - started)
-    return FINDINGS if site.warehouse.quarantined() else OK
+    refused = _refused(site, survey)
+    _show(screen, refused, outcomes, time.monotonic() - started)
+    return FINDINGS if refused else OK
+
+
+def _refused(site: Site, survey: Survey) -> dict[str, str]:
+    """The files that cannot be used, with their reasons, by key: those of before and of now."""
+    reasons = {refusal.key: refusal.reason for refusal in survey.refused}
+    reasons |= {file.key: file.reason for file in site.warehouse.quarantined()}
+    return dict(sorted(reasons.items()))
 
 
 def _load(site: Site, wanted: Sequence[BlockRange]) -> Iterator[LoadOutcome]:
@@ -52,7 +61,9 @@ def _load(site: Site, wanted: Sequence[BlockRange]) -> Iterator[LoadOutcome]:
         yield load_segments(site, batch.segments)
 
 
-def _show(screen: Screen, site: Site, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
+def _show(
+    screen: Screen, refused: dict[str, str], outcomes: Sequence[LoadOutcome], seconds: float
+) -> None:
     loaded = [row for outcome in outcomes for row in _loaded(outcome)]
     screen.table(
         "loaded",
@@ -63,8 +74,7 @@ def _show(screen: Screen, site: Site, outcomes: Sequence[LoadOutcome], seconds: 
             if rows
         ),
     )
-    quarantined = site.warehouse.quarantined()
-    screen.table("quarantined", ("file", "reason"), ((q.key, q.reason) for q in quarantined))
+    screen.table("cannot be used", ("file", "reason"), refused.items())
     rows, size = _sums(loaded)
     screen.show(
         f"{len(loaded)} segments loaded: {rows:,} rows, {size_text(size)} of CSV in {seconds:.1f} s"
@@ -77,7 +87,7 @@ def _show(screen: Screen, site: Site, outcomes: Sequence[LoadOutcome], seconds: 
                 {"segment": str(blocks), "rows": rows, "bytes": size}
                 for blocks, rows, size in loaded
             ],
-            "quarantined": [{"file": q.key, "reason": q.reason} for q in quarantined],
+            "quarantined": [{"file": key, "reason": reason} for key, reason in refused.items()],
             "seconds": round(seconds, 3),
         }
     )

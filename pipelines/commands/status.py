@@ -112,7 +112,6 @@ def _show(
 ) -> None:
     chain = status.chain_id or "no chain yet"
     screen.show(chain)
-    newest = status.known[-1].last if status.known else 0
     screen.table(
         "",
         ("", "segments", "missing", "blocks", "gaps", "behind", "place"),
@@ -123,7 +122,7 @@ def _show(
                 max(len(status.known) - len(one.segments), 0) if what != "found" else "",
                 _joined(map(str, one.runs)),
                 _joined(one.gaps),
-                newest - one.segments[-1].last if one.segments else newest,
+                status.survey.behind(one.runs) if what != "found" else "",
                 place,
             )
             for (what, one), place in zip(held.items(), places.values(), strict=False)
@@ -145,12 +144,16 @@ def _left_to_do(status: SiteStatus) -> str:
         "to load": len(status.survey.pending),
         "to publish": len(status.unpublished),
         "to put into the lake": len(status.not_in_lake),
-        "that cannot be used": len(status.refused),
     }
     left = [f"{count:,} {what}" for what, count in counts.items() if count]
-    if left:
-        return f"segments {', '.join(left)}: strata run does what can be done"
-    return "nothing is left to do" if status.known else "no segments yet"
+    sentences = [f"segments {', '.join(left)}: strata run does that"] if left else []
+    if status.refused:
+        sentences.append(
+            f"{len(status.refused):,} files cannot be used: replace or remove them in the source"
+        )
+    if not sentences:
+        sentences.append("nothing is left to do" if status.known else "no segments yet")
+    return "; ".join(sentences)
 
 
 def _show_ids(screen: Screen, ids: IdReport) -> None:

@@ -58,19 +58,23 @@ def command(
     renders, and each against the others. It says how much was
     read of how much. A call that was interrupted is continued by the next one.
 
-    The exit code is 5 where something is wrong, also where there is nothing to read.
+    With --archive, and without a warehouse in the usual place, the archive is verified by itself: a
+    mirror, say. The exit code is 5 where something is wrong, also where there is nothing to read.
     """
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     scope = Scope(tuple(sorted(set(tables))), blocks_in_scope(blocks))
     public_key = read_public_key(key) if key else None
     found = Found()
+    archive_alone = archive is not None and warehouse is None and not site.settings.has_warehouse
+    if archive_alone:
+        screen.message(f"There is no warehouse: {site.store.describe()} is verified by itself")
     with screen.counts("verifying") as count, proven_before(site, scope) as proven:
         if again:
             proven.clear()
         seconds = None if minutes is None else minutes * 60
         check = Verification(scope, quick, seconds, proven, count)
-        for finding in verify_site(site, check, public_key):
+        for finding in verify_site(site, check, public_key, archive_alone=archive_alone):
             found.add(finding)
     show_findings(screen, check, found, {"warehouse": warehouse, "archive": archive})
     return DAMAGED if found.count else OK

@@ -50,8 +50,7 @@ class SiteStatus:
     @property
     def refused(self) -> dict[str, str]:
         """The source's files that cannot be used, with the reason, by key."""
-        refusals = (*self.survey.inventory.refused, *self.survey.known_bad)
-        return {refusal.key: refusal.reason for refusal in sorted(refusals, key=lambda r: r.key)}
+        return {refusal.key: refusal.reason for refusal in self.survey.refused}
 
     @property
     def loaded(self) -> tuple[BlockRange, ...]:
@@ -106,11 +105,8 @@ class SiteStatus:
 
     @property
     def blocks_behind(self) -> int:
-        """How many blocks the archive's newest segment is behind the newest one known."""
-        known, done = self.known, self.published
-        if not known:
-            return 0
-        return max(known[-1].last - (done[-1].last if done else known[0].first - 1), 0)
+        """How many blocks the source shows and the warehouse lacks; see `Survey.blocks_behind`."""
+        return self.survey.blocks_behind
 
 
 EMPTY_STATUS = SiteStatus(Survey(Inventory("", (), ()), (), ()), None, (), None)

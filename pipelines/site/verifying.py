@@ -51,17 +51,23 @@ def proven_before(site: Site, scope: Scope) -> Iterator[Proofs]:
 
 
 def verify_site(
-    site: Site, verification: Verification | None = None, public_key: PublicKey | None = None
+    site: Site,
+    verification: Verification | None = None,
+    public_key: PublicKey | None = None,
+    *,
+    archive_alone: bool = False,
 ) -> Iterator[Finding]:
     """Yield what is wrong; nothing, if all is well, and then everything in scope was read.
 
-    With `public_key`, each chain's documents must be signed by it.
+    With `public_key`, each chain's documents must be signed by it; with `archive_alone`, there is
+    no warehouse to look at.
     Memory stays bounded. Nothing is changed but what `verification` keeps of what was proven, which
     is forgotten at the end. Errors of the machine pass through.
     """
     check = verification or Verification()
     count = 0
-    for finding in chain(_findings(site, check), _unsigned(site, check, public_key)):
+    findings = _findings(site, check, archive_alone=archive_alone)
+    for finding in chain(findings, _unsigned(site, check, public_key)):
         count += 1
         yield finding
     if not count and not check.was_stopped:
@@ -70,10 +76,11 @@ def verify_site(
         check.proven.clear()
 
 
-def _findings(site: Site, check: Verification) -> Iterator[Finding]:
+def _findings(site: Site, check: Verification, *, archive_alone: bool) -> Iterator[Finding]:
     warehouse = WarehouseCheck(site.warehouse.backing, check)
-    yield from warehouse.findings()
-    yield from _ids(warehouse.holding)
+    if not archive_alone:
+        yield from warehouse.findings()
+        yield from _ids(warehouse.holding)
     with ExitStack() as kept:
         cache = site.warehouse.cache
         scratch = site.scratch() if cache.is_dir() else None

@@ -146,6 +146,39 @@ def test_a_mirror_is_fetched_verified_and_fetched_from(site: Path, tmp_path: Pat
     assert fetched(str(out), tmp_path / "range")["sha256"] == right
 
 
+def test_a_mirror_is_verified_where_nothing_else_is(site: Path, tmp_path: Path) -> None:
+    assert client("fetch", site / "archive", "--all", "--out", tmp_path / "mirror").returncode == 0
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("STRATA_")}
+
+    def verified(archive: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [STRATA, "verify", "--archive", archive],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    code, text = verified("mirror")
+    assert code == 0, text
+    assert "There is no warehouse: " in text
+    (path,) = (tmp_path / "mirror" / KIT_CHAIN / "trades").glob("*-trades-1-10.zip")
+    whole = path.read_bytes()
+    for damaged in (whole[:-1], bytes([whole[0] ^ 1]) + whole[1:], None):
+        path.unlink() if damaged is None else path.write_bytes(damaged)
+        code, text = verified("mirror")
+        assert code == 5
+        assert path.name in text
+    path.write_bytes(whole)
+    assert verified("mirror")[0] == 0
+    (tmp_path / "empty").mkdir()
+    for nothing in ("empty", "absent"):
+        assert verified(nothing)[0] in (2, 5)
+    assert not (tmp_path / "strata-data").exists()
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[BucketServer]:
     with bucket_server() as server:

@@ -219,11 +219,11 @@ def test_status_shows_gaps_and_what_cannot_be_used(strata: Strata, settings: Set
 
     assert facts["gaps"]["found"] == ["11-20"]
     assert facts["segments"]["to_do"] == ["1-10", "21-30"]
-    assert facts["blocks_behind"] == 30
+    assert facts["blocks_behind"] == 20
     assert [row["file"] for row in facts["quarantined"]] == ["notes.zip"]
     text = strata("status").out
     assert "notes.zip" in text
-    assert "2 to load, 1 that cannot be used: strata run does what can be done" in text
+    assert "segments 2 to load: strata run does that; 1 files cannot be used" in text
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
     assert rows["found"][:3] == ["found", "2", "1-10,"]
     assert rows["loaded"][:5] == ["loaded", "0", "2", "none", "none"]

@@ -52,12 +52,14 @@ class Held:
     """What is loaded already, by which the listing of a source is judged.
 
     `files` has the size of every loaded segment's file by its key; `at` finds the first loaded
-    segment that shares a block with a range: its name, and its file's key.
+    segment that shares a block with a range: its name, and its file's key. `runs` are the runs of
+    loaded blocks, ascending.
     """
 
     chain_id: str
     files: Mapping[str, int]
     at: Callable[[BlockRange], tuple[SegmentName, str] | None]
+    runs: tuple[BlockRange, ...] = ()
 
 
 NOTHING_HELD = Held("", {}, lambda _blocks: None)
@@ -91,6 +93,13 @@ class Inventory:
     def gaps(self) -> tuple[BlockRange, ...]:
         """The blocks that are missing between the runs."""
         return tuple(gaps_between(self.runs))
+
+    @property
+    def shown(self) -> tuple[BlockRange, ...]:
+        """The blocks that the chain's other files show by their names, whatever they hold."""
+        names = (_name(refusal.key) for refusal in self.refused)
+        refused = (name.blocks for name in names if name and name.chain_id == self.chain_id)
+        return (*(file.blocks for file in self.fresh), *refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +142,13 @@ def take_inventory(
     fresh = sorted((file for file in mine if file not in conflicts), key=_first_block)
     refused.sort(key=lambda refusal: refusal.info)
     return Inventory(chain_id, tuple(fresh), tuple(refused), tuple(loaded))
+
+
+def _name(key: str) -> SegmentName | None:
+    try:
+        return SegmentName.parse(key)
+    except SegmentError:
+        return None
 
 
 def _first_block(file: SegmentFile) -> int:

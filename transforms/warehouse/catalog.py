@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import compress
 from pathlib import Path
 
-from transforms.blocks import BlockRange
+from transforms.blocks import BlockRange, contiguous_runs
 from transforms.errors import RangeError
 from transforms.segments.inventory import Held
 from transforms.segments.names import SegmentName
@@ -80,7 +80,9 @@ class Catalog:
                 sizes.update(compress(zip(files.keys, files.sizes, strict=True), kept))
             else:
                 sizes.update(zip(files.keys, files.sizes, strict=True))
-        return Held(self.chain_id if sizes else "", sizes, self._name_over)
+        intact = (volume.blocks for volume in self.history() if volume not in self.lost)
+        runs = tuple(contiguous_runs(intact)) if sizes else ()
+        return Held(self.chain_id if sizes else "", sizes, self._name_over, runs)
 
     def _name_over(self, blocks: BlockRange) -> tuple[SegmentName, str] | None:
         for segment in self._sharing(blocks):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from transforms.blocks import BlockRange, blocks_behind
 from transforms.segments.inventory import Held, Inventory, Refusal, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
@@ -16,17 +17,32 @@ class Survey:
     """A source held against the warehouse.
 
     `pending` are segments that can be loaded now; `known_bad` those whose very bytes were refused
-    before; the inventory's own refusals come on top.
+    before, or that changed after they were loaded; the inventory's own refusals come on top.
+    `loaded` are the runs of loaded blocks, ascending.
     """
 
     inventory: Inventory
     pending: tuple[SegmentFile, ...]
     known_bad: tuple[Refusal, ...]
+    loaded: tuple[BlockRange, ...] = ()
+
+    @property
+    def refused(self) -> tuple[Refusal, ...]:
+        """All files of the source that cannot be used, by key."""
+        return tuple(sorted((*self.inventory.refused, *self.known_bad), key=lambda one: one.key))
 
     @property
     def blocks_behind(self) -> int:
-        """How many blocks the source has beyond, or in gaps of, what is loaded."""
-        return sum(file.blocks.last - file.blocks.first + 1 for file in self.pending)
+        """How many blocks the source shows and the warehouse lacks, from its first one on.
+
+        Quarantined files show their blocks by their names. Blocks of a gap are shown by nothing.
+        """
+        return self.behind(self.loaded)
+
+    def behind(self, present: Iterable[BlockRange]) -> int:
+        """The same of another place with these blocks: what is loaded is shown to it, too."""
+        since = self.loaded[0].first if self.loaded else 0
+        return blocks_behind((*self.inventory.shown, *self.loaded), present, since)
 
     def quarantined(self, newest: Document) -> Document | None:
         """A generation with these refusals, without files that may be tried now; None: the same."""
@@ -69,4 +85,4 @@ def survey(
             known_bad.append(read[file.info])
         else:
             pending.append(file)
-    return Survey(inventory, tuple(pending), tuple(known_bad))
+    return Survey(inventory, tuple(pending), tuple(known_bad), held.runs)
