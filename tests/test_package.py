@@ -72,7 +72,7 @@ def is_there(name: str) -> bool:
     return any(ROOT.glob(name)) or (name.endswith(".py") and any(below))
 
 
-def test_the_changelog_ends_with_the_first_version_and_names_this_one() -> None:
+def test_the_changelog_begins_with_what_is_not_released_and_descends() -> None:
     headings = re.findall(r"^## \[(.+?)\](?: - (\S+))?$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     (first, undated), *released = headings
     assert (first, undated) == ("Unreleased", "")
@@ -80,4 +80,7 @@ def test_the_changelog_ends_with_the_first_version_and_names_this_one() -> None:
     versions = [Version(number) for number, _ in released]
     assert versions == sorted(versions, reverse=True)
     current = Version(PROJECT["project"]["version"])
-    assert current > versions[0] if current.is_devrelease else current == versions[0]
+    if current.is_devrelease:
+        assert all(version < current for version in versions)
+    else:
+        assert versions[0] == current
