@@ -62,7 +62,7 @@ class LostFiles:
         files = [
             one for one in catalog.document.attachable() if catalog.files.path(one) in doubtful
         ]
-        losses = self._found(unreadable_files(catalog.files, files, recheck=True))
+        losses = self._found(unreadable_files(self._store, catalog.files, files, recheck=True))
         after = _versions(paths)
         lost = {catalog.files.path(file) for file in losses}
         self._sound |= {(path, version) for path, version in after if path not in lost}
@@ -71,8 +71,8 @@ class LostFiles:
     def examine_all(self, catalog: Catalog) -> Examination:
         """Fetch every file that is not here, and hash the records, which are small."""
         document = catalog.document
-        volumes = unreadable_files(catalog.files, document.attachable(), recheck=False)
-        records = unreadable_files(catalog.files, document.records(), recheck=True)
+        volumes = unreadable_files(self._store, catalog.files, document.attachable(), recheck=False)
+        records = unreadable_files(self._store, catalog.files, document.records(), recheck=True)
         return Examination(self._found(volumes | records), has_new_copies=False)
 
     def damage(self, error: IntegrityError) -> Damage:

@@ -102,7 +102,7 @@ def test_the_help_names_every_command(strata: Strata) -> None:
     assert answer.code == 0
     for command in COMMANDS:
         assert f"\n  {command} " in answer.out
-        assert strata(command, "-h").code == 0
+        assert strata(command, "--help").code == 0
 
 
 def test_only_run_waits_for_dagster_and_only_buckets_for_boto() -> None:

@@ -11,6 +11,7 @@ from transforms.verifying.findings import Remedy
 from transforms.warehouse.local_files import LocalFiles
 
 MISSING = "is missing"
+_DAMAGED = "is damaged: it has other bytes than when it was written"
 
 # By folder, in the order in which they are run.
 _COMMANDS = {
@@ -59,7 +60,7 @@ def _absence(store: Store, file: StoredFile) -> str:
 
 
 def unreadable_files(
-    local: LocalFiles, files: Iterable[StoredFile], *, recheck: bool
+    store: Store, local: LocalFiles, files: Iterable[StoredFile], *, recheck: bool
 ) -> dict[StoredFile, str]:
     """The files that cannot be had with the right bytes, with what is wrong; see `LocalFiles`."""
     found: dict[StoredFile, str] = {}
@@ -69,7 +70,8 @@ def unreadable_files(
         except FileNotFoundError:
             found[file] = MISSING
         except IntegrityError:
-            found[file] = "is damaged: it has other bytes than when it was written"
+            # The same words as `absent_files` has for it, whichever notices it first.
+            found[file] = _absence(store, file) or _DAMAGED
     return found
 
 

@@ -361,7 +361,7 @@ def test_a_file_that_no_generation_ever_named_is_swept_after_the_grace(small: Wa
 def test_a_load_sweeps_the_scratch_of_the_dead(tmp_path: Path, small: Warehouse) -> None:
     left = small.cache / "scratch" / "run-dead"
     left.mkdir(parents=True)
-    (left / ".lock").write_bytes(b"")
+    left.with_suffix(".lock").write_bytes(b"")
     (left / "half a volume").write_bytes(b"x")
     load_folder(small.cache, tmp_path / "s")
     assert not left.exists()
