@@ -69,24 +69,6 @@ def contiguous_runs(ranges: Iterable[BlockRange]) -> Iterator[BlockRange]:
     yield BlockRange(first, last)
 
 
-def blocks_behind(
-    shown: Iterable[BlockRange], present: Iterable[BlockRange], since: int = 0
-) -> int:
-    """Count the blocks that a source shows and a place lacks, from the block `since` on.
-
-    `shown` may overlap; `present` may not.
-    """
-    missing, at = 0, since
-    runs = [*contiguous_runs(present)]
-    for blocks in sorted(shown, key=_ORDER):
-        first = max(blocks.first, at)
-        if first <= blocks.last:
-            there = (min(run.last, blocks.last) - max(run.first, first) + 1 for run in runs)
-            missing += blocks.last - first + 1 - sum(count for count in there if count > 0)
-            at = blocks.last + 1
-    return missing
-
-
 def gaps_between(runs: Iterable[BlockRange]) -> Iterator[BlockRange]:
     """The spans of missing blocks between runs that ascend."""
     previous: BlockRange | None = None

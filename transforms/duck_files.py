@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from contextlib import suppress
 from pathlib import Path
+
+from transforms.files import file_clock
 
 FOREIGN_LOG = "a program wrote to the file of this name and was killed: DuckDB would read both"
 """What is wrong with a log that lies beside a file."""
@@ -38,5 +39,5 @@ def remove_spills(path: Path, older_than: float) -> None:
     folder = path.with_name(f"{path.name}.tmp")
     with suppress(OSError):  # it is not there, or somebody else's
         used = max(one.stat().st_mtime for one in (folder, *folder.iterdir()))
-        if used < time.time() - older_than:
+        if used < file_clock(path.parent) - older_than:
             shutil.rmtree(folder)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from starlette.types import Receive, Scope, Send
 
 from api.core.snapshots import Snapshots
@@ -30,8 +28,7 @@ class ArchivePages:
             return
         # Relative links: a proxy may have the server below a path of its own.
         base = ".." if scope["path"].endswith("/archive/") else "."
-        job = partial(self._page, base)
-        body = await self._workers.run(lambda _: job(), departure=departure(receive))
+        body = await self._workers.run(lambda _: self._page(base), departure=departure(receive))
         room_of(scope).take(len(body))
         answer = Answer(200, body, HTML, ((b"cache-control", b"no-cache"), *PAGE_HEADERS))
         await answer(scope, receive, send)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporters.archive.coverage import Coverage, union
 from transforms.blocks import BlockRange
+from transforms.coverage import Coverage, union
 
 Mark = tuple[str, int, int]
 """A piece of a bar: its kind, where it starts and how wide it is, in thousandths of the bar."""

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 
-from exporters.archive.coverage import Coverage, difference, union
 from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex, ShardTotals
 from exporters.archive.ledger import Replacement
@@ -17,6 +16,7 @@ from exporters.archive.shards import SHARD_BLOCKS, Shard
 from exporters.archive.sums import Completeness, TableSums, Totals, added, completeness, totals
 from exporters.archive.templating import render
 from transforms.blocks import BlockRange
+from transforms.coverage import Coverage, count, difference, union
 
 GROUP_SHARDS = 50
 """How many shards one page lists: those of a million blocks."""
@@ -120,4 +120,4 @@ def _coverage(known: Coverage, sums: TableSums, loaded: Coverage) -> tuple[int, 
         "published": sums.covered,
         "gap": difference(unpublished, loaded),
     }
-    return sum(run.last - run.first + 1 for run in unpublished), coverage_bar(axis, layers)
+    return count(unpublished), coverage_bar(axis, layers)

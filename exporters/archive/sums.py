@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from exporters.archive.coverage import Coverage, difference, intersection, union
 from exporters.archive.entries import Entry
 from transforms.blocks import BlockRange
+from transforms.coverage import Coverage, difference, intersection, union
 from transforms.tables.registry import HISTORY_TABLES
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake import Lake
-from exporters.lake.new_files import scratch_folder
 from exporters.lake.proving import fetched
 from exporters.lake.receipt_file import parse_receipts, read_receipt_rows, receipt_rows
 from exporters.lake.tables import LakeTable
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.lake.rows import LakeRows, lake_rows
+from transforms.scratch import temporary_folder
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
@@ -52,7 +52,7 @@ def lake_receipts(lake: Lake, blocks: BlockRange, scratch: Path) -> list[Receipt
     version = LakeTable(lake, RECEIPTS).version()
     found: list[Receipt] = []
     for file in version.holding(blocks) if version else ():
-        with scratch_folder(scratch) as folder:
+        with temporary_folder(scratch) as folder:
             copy = folder / "receipts.parquet"
             fetched(lake, RECEIPTS, file, copy)
             found += parse_receipts(read_receipt_rows(copy), lake.archive.chain_id)

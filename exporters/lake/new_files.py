@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
@@ -11,7 +10,6 @@ from exporters.lake.receipt_file import write_receipts
 from exporters.lake.tables import NewFile
 from transforms.blocks import BlockRange
 from transforms.lake.rows import LakeRows
-from transforms.scratch import temporary_folder
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
 
@@ -33,10 +31,3 @@ def new_file(
 def receipts_of(rows: LakeRows, run: BlockRange) -> list[Receipt]:
     """The receipts of all tables of the segments in a run."""
     return [receipt for table in HISTORY_TABLES for receipt in rows.of(table, run)]
-
-
-@contextmanager
-def scratch_folder(scratch: Path) -> Iterator[Path]:
-    """A folder for unfinished files, gone at the end."""
-    with temporary_folder(scratch) as folder:
-        yield folder

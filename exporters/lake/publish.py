@@ -17,7 +17,7 @@ from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake import Lake
-from exporters.lake.new_files import new_file, scratch_folder
+from exporters.lake.new_files import new_file
 from exporters.lake.proving import prove_held
 from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
 from exporters.lake.reports import AddedRows, LakeReport, Refused, each_alone
@@ -27,6 +27,7 @@ from transforms.blocks import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.lake.columns import OWN_COLUMNS
 from transforms.lake.rows import LakeRows
+from transforms.scratch import temporary_folder
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -71,7 +72,7 @@ class LakePublisher:
             if not missing:
                 return LakeReport()
             spelling = version.spelling if version else {}
-            with scratch_folder(self.scratch) as folder:
+            with temporary_folder(self.scratch) as folder:
                 files = list(self._new_files(table, missing, folder, spelling))
                 added = [held.upload(file) for file in files]
             columns = [column for file in files for column in file.columns]

@@ -17,7 +17,7 @@ from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.ledger import Replacement, record
 from exporters.lake.file_check import FileCheck
 from exporters.lake.lake import PARQUET_TYPE, FileName, Lake
-from exporters.lake.new_files import new_file, receipts_of, scratch_folder
+from exporters.lake.new_files import new_file, receipts_of
 from exporters.lake.proving import fetched
 from exporters.lake.receipt_file import read_receipt_rows, receipt_rows
 from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version
@@ -26,6 +26,7 @@ from exporters.publishing.replace import Correction
 from transforms.blocks import BlockRange, contiguous_runs
 from transforms.errors import BusyError, IntegrityError, RangeError
 from transforms.lake.rows import LakeRows
+from transforms.scratch import temporary_folder
 from transforms.stores.store import LostRaceError, content_sha256, object_sha256
 
 _SEGMENTS = 50  # of a file that takes the place of foreign ones: merging makes larger ones
@@ -40,7 +41,7 @@ def merge_files(
     """
     table = LakeTable(lake, version.table)
     run = BlockRange(old[0].blocks.first, old[-1].blocks.last)
-    with scratch_folder(scratch) as folder:
+    with temporary_folder(scratch) as folder:
         new = new_file(rows, version.table, run, folder, version.spelling)
         added = table.upload(new)
         files = [one.file for one in old]
@@ -161,7 +162,7 @@ def _lacking(version: Version, loaded: LoadedRows, scratch: Path) -> Iterator[Ne
     lacking = [one for one in loaded.segments if not any(map(one.overlaps, there))]
     for start in range(0, len(lacking), _SEGMENTS):
         if due := loaded.due(lacking[start : start + _SEGMENTS]):
-            with loaded.opened(due) as rows, scratch_folder(scratch) as folder:
+            with loaded.opened(due) as rows, temporary_folder(scratch) as folder:
                 yield from _new_files(version, rows, contiguous_runs(due), folder)
 
 
@@ -186,7 +187,7 @@ def _correct(
         raise LostRaceError(f"{version.lake.place(version.table)} was changed meanwhile")
     if _is_right(version, rewrite, rows, scratch):
         return 0
-    with scratch_folder(scratch) as folder:
+    with temporary_folder(scratch) as folder:
         new = _new_files(version, rows, rewrite.runs, folder)
         return put_in_place(version, rewrite.old, new, correction)
 
@@ -237,7 +238,7 @@ def _is_right(version: Version, rewrite: Rewrite, rows: LakeRows, scratch: Path)
 def _is_sound(version: Version, file: HeldFile, rows: LakeRows, scratch: Path) -> bool:
     """Whether a file is there, whole, is what was loaded, and is described rightly by the log."""
     table = version.table
-    with scratch_folder(scratch) as folder:
+    with temporary_folder(scratch) as folder:
         copy = folder / "file.parquet"
         try:
             fetched(version.lake, table, file, copy)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from exporters.archive.archive import Archive
-from exporters.archive.coverage import difference
 from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.shards import SHARD_BLOCKS, shard_number
@@ -19,6 +18,7 @@ from exporters.publishing.request import PublishRequest
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef, read_parts
 from transforms.blocks import BlockRange, contiguous_runs
+from transforms.coverage import difference
 from transforms.errors import ConfigError
 from transforms.segments.names import SegmentName
 from transforms.verifying.proofs import Proofs

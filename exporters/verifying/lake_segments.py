@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from exporters.archive.archive import Archive
-from exporters.archive.coverage import union
 from exporters.archive.documents import stored_shards
 from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.shards import shard_blocks, shard_number, shard_path
 from exporters.verifying.expected import Expected, Named
 from exporters.verifying.kept_receipts import KeptReceipts
 from transforms.blocks import BlockRange, contiguous_runs
+from transforms.coverage import union
 from transforms.errors import ConfigError, IntegrityError
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import (

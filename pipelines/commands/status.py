@@ -85,7 +85,7 @@ class _Stretch:
     segments: Sequence[BlockRange]
 
     @cached_property
-    def runs(self) -> Sequence[BlockRange]:
+    def runs(self) -> tuple[BlockRange, ...]:
         return tuple(contiguous_runs(self.segments))
 
     @property

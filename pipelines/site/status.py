@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
-from exporters.archive.coverage import Coverage
 from exporters.archive.documents import sound_index
 from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.sums import Completeness, completeness
 from pipelines.site.ids import IdReport, id_report
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange
+from transforms.coverage import Coverage
 from transforms.errors import ConflictError, IntegrityError
 from transforms.segments.inventory import Inventory
 from transforms.warehouse.catalog import Catalog

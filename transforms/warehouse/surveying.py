@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transforms.blocks import BlockRange, blocks_behind
+from transforms.blocks import BlockRange
+from transforms.coverage import Coverage, behind
 from transforms.segments.inventory import Held, Inventory, Refusal, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
@@ -39,10 +40,10 @@ class Survey:
         """
         return self.behind(self.loaded)
 
-    def behind(self, present: Iterable[BlockRange]) -> int:
+    def behind(self, present: Coverage) -> int:
         """The same of another place with these blocks: what is loaded is shown to it, too."""
         since = self.loaded[0].first if self.loaded else 0
-        return blocks_behind((*self.inventory.shown, *self.loaded), present, since)
+        return behind((*self.inventory.shown, *self.loaded), present, since)
 
     def quarantined(self, newest: Document) -> Document | None:
         """A generation with these refusals, without files that may be tried now; None: the same."""

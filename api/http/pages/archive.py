@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from exporters.archive.archive import Archive
 from exporters.archive.chain_list import chains
-from exporters.archive.coverage import difference, union
 from exporters.archive.documents import sound_index, sound_ledger
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.ledger import Replacement
@@ -20,6 +19,7 @@ from exporters.archive.page import chain_values
 from exporters.archive.sums import completeness
 from exporters.archive.templating import render
 from transforms.blocks import BlockRange
+from transforms.coverage import difference, union
 from transforms.stores.store import Store
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.receipts import LoadedSegment

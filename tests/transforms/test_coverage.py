@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.archive.coverage import Coverage, difference, intersection, union
 from transforms.blocks import BlockRange
+from transforms.coverage import Coverage, difference, intersection, union
 
 ranges = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 9)).map(lambda r: BlockRange(r[0], r[0] + r[1])),

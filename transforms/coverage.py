@@ -12,6 +12,20 @@ from transforms.blocks import BlockRange
 Coverage = tuple[BlockRange, ...]
 
 
+def count(coverage: Iterable[BlockRange]) -> int:
+    """How many blocks there are in ranges that do not overlap."""
+    return sum(blocks.last - blocks.first + 1 for blocks in coverage)
+
+
+def behind(shown: Iterable[BlockRange], present: Coverage, since: int) -> int:
+    """Count the blocks that a source shows and a place lacks, from the block `since` on.
+
+    The ranges that are shown may overlap.
+    """
+    lacking = difference(union(shown), present)
+    return sum(max(blocks.last - max(blocks.first, since) + 1, 0) for blocks in lacking)
+
+
 def union(ranges: Iterable[BlockRange]) -> Coverage:
     """The blocks that lie in any of the ranges."""
     merged: list[BlockRange] = []
