@@ -26,7 +26,7 @@ from tests.faults.commands import facts, run_strata, write_facts
 from tests.faults.disturbing import GOLDEN
 from tests.faults.door import Door, door_before, fault
 from tests.faults.orders import Order
-from tests.faults.places import SEGMENTS, write_segments
+from tests.faults.places import DELTA_LOG, SEGMENTS, write_segments
 from tests.faults.results import Result, ending_of, of_ending, said
 from tests.faults.wholeness import half_done
 from tests.weed_kit import shared_server
@@ -188,7 +188,8 @@ class Networks:
         if name == "export":
             return {path.name: path.read_bytes() for path in (self.notes / "out").iterdir()}
         if name == "publish":
-            return self._objects(f"{place}/archive/")
+            objects = self._objects(f"{place}/archive/")
+            return {key: data for key, data in objects.items() if f"/{DELTA_LOG}/" not in key}
         if name == "verify":
             return {}
         found = self.notes / "facts.json"

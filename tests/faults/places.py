@@ -20,6 +20,9 @@ from tests.transforms.warehouse_kit import STATE_TABLES
 BLOCKS = 10
 SEGMENTS = 3
 SMALL_SEGMENTS = 4
+DELTA_LOG = "_delta_log"
+"""A folder of commits, which hold their times and random ids: `verify` proves them, not bytes."""
+
 _KEPT_STATE = {"parties", "orders_live"}
 
 
@@ -124,6 +127,6 @@ def archive_files(place: Place) -> dict[str, bytes]:
         str(path.relative_to(place.archive)): path.read_bytes()
         for path in sorted(place.archive.rglob("*"))
         if path.is_file()
-        and path.parent.name != "_delta_log"
+        and path.parent.name != DELTA_LOG
         and not any(part.startswith(".") for part in path.parts)
     }
