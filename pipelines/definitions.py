@@ -8,7 +8,7 @@ from exporters.settings import read_locations
 from pipelines import jobs
 from pipelines.assets.captures import captures_asset, captures_sensor
 from pipelines.assets.lake import lake_asset
-from pipelines.assets.publications import exports_asset, index_asset, windows_asset
+from pipelines.assets.publications import bundles_asset, exports_asset, index_asset
 from pipelines.assets.warehouse import current_state_asset, history_asset, volumes_asset
 from pipelines.checks import publication_gate, status_checks
 from pipelines.discovery import segment_sensor
@@ -32,7 +32,7 @@ def _definitions(settings: Settings) -> dg.Definitions:
             volumes_asset(),
             captures_asset(),
             exports_asset(policy),
-            windows_asset(),
+            bundles_asset(),
             index_asset(),
             *([lake_asset(policy)] if settings.lake else []),
         ],

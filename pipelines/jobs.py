@@ -32,9 +32,9 @@ load = dg.define_asset_job(
     description="Load segments into the warehouse and check them; publish nothing.",
 )
 
-# Windows have a job of their own: they are about all segments, not about those of a run.
+# Bundles have a job of their own: they are about all segments, not about those of a run.
 _EXPORTS = (
-    dg.AssetSelection.groups(keys.ARCHIVE) - dg.AssetSelection.assets(keys.WINDOWS)
+    dg.AssetSelection.groups(keys.ARCHIVE) - dg.AssetSelection.assets(keys.BUNDLES)
 ) | dg.AssetSelection.groups(keys.LAKE)
 
 publish = dg.define_asset_job(
@@ -49,11 +49,11 @@ load_and_publish = dg.define_asset_job(
     description="Everything, for the segments of a run: load, check, publish, index, lake.",
 )
 
-publish_windows = dg.define_asset_job(
-    "publish_windows",
+publish_bundles = dg.define_asset_job(
+    "publish_bundles",
     tags=_LONG,
-    selection=dg.AssetSelection.assets(keys.WINDOWS),
-    description="Publish the wider ZIPs that have become due.",
+    selection=dg.AssetSelection.assets(keys.BUNDLES),
+    description="Publish the bundles that have become due.",
 )
 
 
@@ -263,7 +263,7 @@ def forget_runs() -> None:
 
 
 ALL = (
-    *(load, publish, load_and_publish, publish_windows),
+    *(load, publish, load_and_publish, publish_bundles),
     *(load_captures, compact, complete, export_range, verify, forget_runs),
 )
 """Every job."""

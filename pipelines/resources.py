@@ -25,7 +25,7 @@ class StrataResource(dg.ConfigurableResource[Site]):
     archive: str
     name_style: str
     single_writer: bool
-    window: int
+    bundle: int
     batch: int
     lag_blocks: int
     poll_seconds: int

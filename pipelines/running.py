@@ -20,7 +20,7 @@ from pipelines.instance import (
     only_command_line,
     open_instance,
 )
-from pipelines.jobs import load_and_publish, publish_windows
+from pipelines.jobs import load_and_publish, publish_bundles
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
 from pipelines.retries import MACHINE
 from pipelines.run_requests import batch_tags
@@ -34,7 +34,7 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run of one batch (None: of the windows): its id, and why it failed unless it is empty.
+    """A run of one batch (None: of the bundles): its id, and why it failed unless it is empty.
 
     `affects_all` says that the others would fail the same way: a setting, a full disk, no network;
     `of_machine` that it is one of the latter two.
@@ -69,8 +69,8 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
                 return
             if finished.failure:
                 waiting.extendleft(reversed(_rest(site, batch, partitions)))
-        if site.settings.window:
-            report(runner.run(publish_windows.name, None))
+        if site.settings.bundle:
+            report(runner.run(publish_bundles.name, None))
         # Where no daemon does so; one run comes at a time, so few become old.
         days = site.settings.keep_runs_days
         remove_old_runs(instance, days, datetime.now(UTC), most=NEWEST_KEPT)

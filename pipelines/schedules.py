@@ -13,7 +13,7 @@ PART_MINUTES = 180
 
 
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
-    """Windows every hour, where the setting asks for them; small volumes merged every hour.
+    """Bundles every hour, where the setting asks for them; small volumes merged every hour.
 
     Every day a listing of the archive is held against its index, what is missing is made again, and
     what the lake no longer needs is removed.
@@ -23,7 +23,7 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     time, so somebody must turn it on.
     """
     return [
-        _schedule("windows_every_hour", jobs.publish_windows, "17 * * * *", bool(settings.window)),
+        _schedule("bundles_every_hour", jobs.publish_bundles, "17 * * * *", bool(settings.bundle)),
         _schedule("compact_every_hour", jobs.compact, "47 * * * *"),
         _schedule("complete_every_day", jobs.complete, "2 2 * * *"),
         _schedule("forget_runs_every_day", jobs.forget_runs, "12 1 * * *"),

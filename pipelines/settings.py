@@ -27,7 +27,7 @@ from transforms.duck import MEMORY_MB
 class Settings(Locations):
     """Where things lie and how they are made; the variable of a field is `STRATA_<FIELD>`.
 
-    `window` is the number of consecutive segments of a wider ZIP (0: none); `batch` the most
+    `bundle` is the number of consecutive segments of a bundle (0: none); `batch` the most
     segments that one Dagster run takes; `lag_blocks` how many blocks the archive may be behind the
     newest segment before the freshness check warns; `poll_seconds` the time between two looks at
     the source; `require_id_chain` lets a load refuse a segment that contradicts the chain of the
@@ -38,7 +38,7 @@ class Settings(Locations):
     minisign's, which published documents are signed with (None: they are not).
     """
 
-    window: Natural = 0
+    bundle: Natural = 0
     batch: Positive = 100
     lag_blocks: Positive = 5000
     poll_seconds: Positive = 60

@@ -1,1 +1,1 @@
-"""The archive as it lies in a store: entries, index, ledger and the pages that follow."""
+"""The archive as it lies in a store: entries, index, revisions and the pages that follow."""

@@ -12,7 +12,7 @@
 <chain id>/latest.json, feed.xml         what is newest; what was published and replaced
 <chain id>/*.minisig                     signatures of SHA256SUMS and index.json, where asked for
 <chain id>/SHA256SUMS                    hashes of the documents and of the shards' hash files
-<chain id>/ledger.json, ledger.copy.json which files were replaced, and why
+<chain id>/revisions.json, revisions.copy.json which files were replaced, and why
 chains.json, index.html                  the chains of the store
 """
 

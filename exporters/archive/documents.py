@@ -19,7 +19,6 @@ from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, par
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.latest import LATEST, latest_json
-from exporters.archive.ledger import LEDGER, LEDGER_COPY, Replacement, replacements
 from exporters.archive.page import (
     chain_page,
     group_number,
@@ -29,6 +28,7 @@ from exporters.archive.page import (
     shard_page,
 )
 from exporters.archive.recent import newest_segments
+from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, revisions
 from exporters.archive.schema import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import hashes_path, shard_at, shard_path
 from exporters.archive.signing import SIGNATURES, signature
@@ -80,10 +80,10 @@ def sound_index(archive: Archive) -> ArchiveIndex:
     return index.including(_summaries(archive, stored_shards(archive)))
 
 
-def sound_ledger(archive: Archive) -> tuple[Replacement, ...] | None:
-    """The replaced files; None where the ledger is damaged."""
+def sound_revisions(archive: Archive) -> tuple[Revision, ...] | None:
+    """The replaced files; None where the list of revisions is damaged."""
     try:
-        return replacements(archive)
+        return revisions(archive)
     except IntegrityError as error:
         _log.warning("%s", error)
         return None
@@ -178,7 +178,7 @@ def _latest(archive: Archive, old: bytes | None) -> bytes:
 def _feed(archive: Archive, old: bytes | None) -> bytes:
     try:
         segments = newest_segments(archive, archive.index(), MOST_ENTRIES)
-        replaced = replacements(archive)
+        replaced = revisions(archive)
     except IntegrityError as error:
         if old is not None:
             return _left(old, FEED, error)
@@ -193,13 +193,13 @@ def _left(old: bytes, name: str, error: IntegrityError) -> bytes:
 
 
 def _sums(archive: Archive) -> bytes:
-    named = (INDEX, SCHEMA, LATEST, FEED, LEDGER, LEDGER_COPY)
+    named = (INDEX, SCHEMA, LATEST, FEED, REVISIONS, REVISIONS_COPY)
     found = ((name, archive.read(name)) for name in named)
     return sums_text(archive.index(), {name: data for name, data in found if data is not None})
 
 
 def _chain_page(archive: Archive) -> bytes:
-    return chain_page(archive.index(), sound_ledger(archive))
+    return chain_page(archive.index(), sound_revisions(archive))
 
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:

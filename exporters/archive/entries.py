@@ -82,7 +82,7 @@ class Entry:
         return (known[0][0], known[-1][1]) if known else None
 
     @property
-    def is_window(self) -> bool:
+    def is_bundle(self) -> bool:
         """Whether it repeats the rows of several single-segment ZIPs."""
         return len(self.segments) > 1
 

@@ -1,6 +1,6 @@
 """`feed.xml` of a chain: what was published and replaced, as an Atom feed (RFC 4287).
 
-It follows from the newest shards and the ledger, so the same archive gives the same bytes. Nobody
+It follows from the newest shards and the revisions: the same archive gives the same bytes. Nobody
 records when a ZIP was published; an entry of a segment has the time of its last block instead, and
 a segment whose times are not known has no entry. Files that were replaced together are one entry.
 """
@@ -16,13 +16,13 @@ from itertools import groupby
 from urllib.parse import quote
 
 from exporters.archive.figures import blocks_text, size_text
-from exporters.archive.ledger import Replacement
 from exporters.archive.recent import PublishedSegment
+from exporters.archive.revisions import Revision
 from exporters.archive.templating import render
 
 FEED = "feed.xml"
 MOST_ENTRIES = 100
-_MOST_FILES = 20  # that an entry of the ledger names
+_MOST_FILES = 20  # that an entry of the list of revisions names
 _NOTHING_YET = "1970-01-01T00:00:00Z"  # a feed must say when it changed, also one without entries
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -43,7 +43,7 @@ class FeedEntry:
 
 
 def feed_xml(
-    chain_id: str, segments: Iterable[PublishedSegment], replaced: Sequence[Replacement]
+    chain_id: str, segments: Iterable[PublishedSegment], replaced: Sequence[Revision]
 ) -> bytes:
     """The feed of the newest entries about these segments and the replaced files."""
     entries = sorted(
@@ -77,7 +77,7 @@ def _published(chain_id: str, segments: Iterable[PublishedSegment]) -> Iterator[
         )
 
 
-def _replaced(chain_id: str, replaced: Sequence[Replacement]) -> Iterator[FeedEntry]:
+def _replaced(chain_id: str, replaced: Sequence[Revision]) -> Iterator[FeedEntry]:
     """What was replaced at one time for one reason is one entry."""
     for (at, reason), events in groupby(replaced, key=lambda event: (event.at, event.reason)):
         paths = [event.path for event in events]
@@ -88,9 +88,9 @@ def _replaced(chain_id: str, replaced: Sequence[Replacement]) -> Iterator[FeedEn
             _urn(chain_id, f"replaced {updated} {reason} {paths[0]}"),
             updated,
             f"{count} file{'s' if count > 1 else ''} replaced",
-            _xml_text(f"{reason}: {', '.join(first)}{more}. The ledger has the hashes."),
+            _xml_text(f"{reason}: {', '.join(first)}{more}. The list of revisions has the hashes."),
             "index.html",
-            ("ledger.json", *(quote(_xml_text(path)) for path in first)),
+            ("revisions.json", *(quote(_xml_text(path)) for path in first)),
         )
 
 

@@ -49,10 +49,10 @@ from transforms.blocks import BlockRange
 from transforms.segments.id_chain import IdChain, IdRun
 from transforms.tables.registry import HISTORY_TABLES
 
-_RUNS = ("covered", "windowed")
+_RUNS = ("covered", "bundled")
 _SHARDS = b',\n"shards":[\n'
 _SHARDS_END = b"\n]\n}\n"
-_COUNTS = ("zips", "rows", "bytes", "windows", "window_bytes")
+_COUNTS = ("zips", "rows", "bytes", "bundles", "bundle_bytes")
 # Of a shard's line what lists of shards need: to read all of it takes ten times as long.
 _SUMS = re.compile(",".join(rf'"{name}":(\d+)' for name in _COUNTS))
 _IDS, _DECODER = '"ids":', json.JSONDecoder()
@@ -137,8 +137,8 @@ class ShardTotals:
     def parse(cls, number: int, line: str) -> ShardTotals:
         """Read a shard's line, no more of it than this."""
         counts = [sum(map(int, each)) for each in zip(*_SUMS.findall(line), strict=True)]
-        zips, rows, size, windows, window_bytes = counts or [0] * len(_COUNTS)
-        held = Totals(zips + windows, rows, size + window_bytes)
+        zips, rows, size, bundles, bundle_bytes = counts or [0] * len(_COUNTS)
+        held = Totals(zips + bundles, rows, size + bundle_bytes)
         return cls(number, _line_start(line)[2], held, _times_in(line))
 
     @property
@@ -333,10 +333,10 @@ def _sums_json(sums: TableSums) -> Json:
         "zips": sums.zips,
         "rows": sums.rows,
         "bytes": sums.bytes,
-        "windows": sums.windows,
-        "window_bytes": sums.window_bytes,
+        "bundles": sums.bundles,
+        "bundle_bytes": sums.bundle_bytes,
         "covered": [range_json(run) for run in sums.covered],
-        "windowed": [range_json(run) for run in sums.windowed],
+        "bundled": [range_json(run) for run in sums.bundled],
     }
 
 

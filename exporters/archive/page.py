@@ -11,7 +11,7 @@ from itertools import groupby
 
 from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex, ShardTotals
-from exporters.archive.ledger import Replacement
+from exporters.archive.revisions import Revision
 from exporters.archive.shards import SHARD_BLOCKS, Shard
 from exporters.archive.sums import Completeness, TableSums, Totals, added, completeness, totals
 from exporters.archive.templating import render
@@ -32,17 +32,17 @@ def home_page(indexes: Sequence[ArchiveIndex]) -> bytes:
     return _render("home.html", chains=[_chain(index) for index in indexes])
 
 
-def chain_page(index: ArchiveIndex, replaced: Sequence[Replacement] | None) -> bytes:
+def chain_page(index: ArchiveIndex, replaced: Sequence[Revision] | None) -> bytes:
     """The page of one chain: how far it goes, what is missing, where everything is.
 
     It lists the shards of the newest million blocks; the others are on pages of their own.
-    `replaced` is None where the ledger cannot be read.
+    `replaced` is None where the list of revisions cannot be read.
     """
     return _render("chain.html", **chain_values(index, replaced), here="")
 
 
 def chain_values(
-    index: ArchiveIndex, replaced: Sequence[Replacement] | None, loaded: Coverage = ()
+    index: ArchiveIndex, replaced: Sequence[Revision] | None, loaded: Coverage = ()
 ) -> dict[str, object]:
     """What the template of a chain's page lays out; `loaded` are the blocks that a server has."""
     tables = index.tables

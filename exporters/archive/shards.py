@@ -13,7 +13,7 @@ added within `format` 1; a reader ignores those it does not know.
     schemas     columns (name, PostgreSQL type) by fingerprint
     zips        table, from, to, path, bytes, sha256, rows, schema_versions,
                 segments [from, to, version, id, previous_id, sha256]: the segments it was made of
-                    (a ZIP of more than one is a window: it repeats the rows of their single ZIPs),
+                    (a ZIP of more than one is a bundle: it repeats the rows of their single ZIPs),
                     each with the network's id of its file, the id of the one before it by its own
                     word, and its file's hash,
                 members [name, schema_version, from, to, rows, bytes, sha256, schema, runs,
@@ -29,10 +29,10 @@ added within `format` 1; a reader ignores those it does not know.
     ids             from, to, id, previous_id of each run of segments in which each names the id of
                     the one before it: `id` is that of the last one, `previous_id` what the first
                     one names
-    tables          per table: zips, rows and bytes of single ZIPs, windows, window_bytes, and
-                    the runs of blocks covered (by either kind) and windowed (by windows)
-    shards          path, from, to, bytes, sha256, covered, windowed, and tables as above; where a
-                    table's covered or windowed is left out, it is that of the shard; ids, its own
+    tables          per table: zips, rows and bytes of single ZIPs, bundles, bundle_bytes, and
+                    the runs of blocks covered (by either kind) and bundled (by bundles)
+    shards          path, from, to, bytes, sha256, covered, bundled, and tables as above; where a
+                    table's covered or bundled is left out, it is that of the shard; ids, its own
                     runs as above with their first and last segment; first_time?, last_time?
 """
 

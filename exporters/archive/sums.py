@@ -16,17 +16,17 @@ from transforms.tables.registry import HISTORY_TABLES
 class TableSums:
     """What is there of one table. Rows and bytes are those of single-segment ZIPs.
 
-    Windows repeat these rows, so they are counted apart. `covered` counts both kinds, `windowed`
-    the windows only.
+    Bundles repeat these rows, so they are counted apart. `covered` counts both kinds, `bundled`
+    the bundles only.
     """
 
     zips: int = 0
     rows: int = 0
     bytes: int = 0
-    windows: int = 0
-    window_bytes: int = 0
+    bundles: int = 0
+    bundle_bytes: int = 0
     covered: Coverage = ()
-    windowed: Coverage = ()
+    bundled: Coverage = ()
 
 
 def total(parts: Iterable[TableSums]) -> TableSums:
@@ -36,10 +36,10 @@ def total(parts: Iterable[TableSums]) -> TableSums:
         sum(part.zips for part in parts),
         sum(part.rows for part in parts),
         sum(part.bytes for part in parts),
-        sum(part.windows for part in parts),
-        sum(part.window_bytes for part in parts),
+        sum(part.bundles for part in parts),
+        sum(part.bundle_bytes for part in parts),
         union(run for part in parts for run in part.covered),
-        union(run for part in parts for run in part.windowed),
+        union(run for part in parts for run in part.bundled),
     )
 
 
@@ -48,38 +48,38 @@ def exchanged(whole: TableSums, old: TableSums, new: TableSums) -> TableSums | N
 
     None where `new` lacks blocks that `old` had: the other shards may have them or not.
     """
-    if difference(old.covered, new.covered) or difference(old.windowed, new.windowed):
+    if difference(old.covered, new.covered) or difference(old.bundled, new.bundled):
         return None
     return TableSums(
         whole.zips - old.zips + new.zips,
         whole.rows - old.rows + new.rows,
         whole.bytes - old.bytes + new.bytes,
-        whole.windows - old.windows + new.windows,
-        whole.window_bytes - old.window_bytes + new.window_bytes,
+        whole.bundles - old.bundles + new.bundles,
+        whole.bundle_bytes - old.bundle_bytes + new.bundle_bytes,
         union((*whole.covered, *new.covered)),
-        union((*whole.windowed, *new.windowed)),
+        union((*whole.bundled, *new.bundled)),
     )
 
 
 def sums_of(entries: Iterable[Entry]) -> TableSums:
     """The sums over the entries of one table."""
     held = list(entries)
-    singles = [entry for entry in held if not entry.is_window]
-    windows = [entry for entry in held if entry.is_window]
+    singles = [entry for entry in held if not entry.is_bundle]
+    bundles = [entry for entry in held if entry.is_bundle]
     return TableSums(
         len(singles),
         sum(entry.rows for entry in singles),
         sum(entry.bytes for entry in singles),
-        len(windows),
-        sum(entry.bytes for entry in windows),
+        len(bundles),
+        sum(entry.bytes for entry in bundles),
         union(entry.blocks for entry in held),
-        union(entry.blocks for entry in windows),
+        union(entry.blocks for entry in bundles),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What is there of several tables: ZIPs and bytes with windows, rows counted once."""
+    """What is there of several tables: ZIPs and bytes with bundles, rows counted once."""
 
     zips: int
     rows: int
@@ -90,9 +90,9 @@ def totals(tables: Iterable[TableSums]) -> Totals:
     """Add tables up."""
     held = tuple(tables)
     return Totals(
-        sum(sums.zips + sums.windows for sums in held),
+        sum(sums.zips + sums.bundles for sums in held),
         sum(sums.rows for sums in held),
-        sum(sums.bytes + sums.window_bytes for sums in held),
+        sum(sums.bytes + sums.bundle_bytes for sums in held),
     )
 
 

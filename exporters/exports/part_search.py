@@ -23,7 +23,7 @@ from exporters.exports.plan import ExportPlan, HeldSegment, Span, plan_export
 from exporters.exports.published import published_copy, published_parts
 from exporters.exports.rendered import RenderedParts
 from exporters.exports.splice import layout_spans
-from exporters.exports.waiting import local_part
+from exporters.exports.staged_zips import staged_part
 from exporters.names import NameStyle, zip_name
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef
@@ -51,7 +51,7 @@ class PartPlaces:
     """Where the parts of one chain can lie, and what was proven of them."""
 
     archive: Archive
-    waiting: PartStage
+    stage: PartStage
     rendered: RenderedParts
     proofs: Proofs
     outage: Outage
@@ -194,11 +194,11 @@ class PartSearch:
     def _local(self, blocks: BlockRange) -> PartRef:
         """The part of a segment that waits to be published, else rendered from its volume."""
         (receipt,) = self._within(blocks)
-        waiting = self.places.waiting
-        path = waiting.path(receipt.segment.chain_id, receipt.table, blocks)
+        stage = self.places.stage
+        path = stage.path(receipt.segment.chain_id, receipt.table, blocks)
         if str(path) not in self.damages:
             try:
-                return self._local_part(waiting, receipt)
+                return self._local_part(stage, receipt)
             except FileNotFoundError:
                 pass
             except DamagedCopyError as damage:
@@ -224,7 +224,7 @@ class PartSearch:
             ) from error
 
     def _local_part(self, stage: PartStage, receipt: Receipt) -> PartRef:
-        part = local_part(stage, receipt, self.places.proofs, self.find_equal)
+        part = staged_part(stage, receipt, self.places.proofs, self.find_equal)
         self.progress(part.source.size)
         return part
 

@@ -1,9 +1,9 @@
 """A whole archive, fetched: a mirror, which is an archive itself.
 
-ZIPs and their hash files are fetched, the ledger and the shards of the index are copied to the
+ZIPs and their hash files are fetched, the revisions and the shards of the index are copied to the
 byte, and what follows from these (the index, pages, lists) is made anew, as any publisher would:
 each shard after its ZIPs, everything else after the shards. So whoever is killed leaves a smaller
-archive and never a wrong one. A ZIP that was replaced, which the ledger says, takes the place of
+archive and never a wrong one. A ZIP that was replaced, which the revisions say, takes the place of
 the old one just before its shard. A ZIP that the archive lacks, or has damaged, is not named by the
 mirror's shard, which is another document then, until the archive has it again.
 """
@@ -20,7 +20,13 @@ from exporters.archive.archive import Archive, update
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_file import put_hash_file
-from exporters.archive.ledger import LEDGER, LEDGER_COPY, Replacement, replacements, right_ledger
+from exporters.archive.revisions import (
+    REVISIONS,
+    REVISIONS_COPY,
+    Revision,
+    revisions,
+    right_revisions,
+)
 from exporters.archive.shards import Shard, shard_path
 from exporters.archive.signing import SIGNATURES
 from exporters.exports.copies import DamagedCopyError, no_other_copy
@@ -41,11 +47,11 @@ _UNFINISHED = "unfinished"
 
 @dataclass(frozen=True, slots=True)
 class ReplacedZip:
-    """A ZIP that was another one before, and why, by the ledger (None: it does not say)."""
+    """A ZIP that was another one before, and why, by the revisions (None: they do not say)."""
 
     entry: Entry
     old_sha256: str
-    event: Replacement | None
+    event: Revision | None
 
 
 @dataclass(slots=True)
@@ -106,7 +112,7 @@ class _Mirror:
     def run(self) -> Mirrored:
         begun, found = time.monotonic(), Mirrored(self.source.chain_id)
         index = self.source.index()
-        total = sum(sums.bytes + sums.window_bytes for sums in index.tables.values())
+        total = sum(sums.bytes + sums.bundle_bytes for sums in index.tables.values())
         with self.progress("fetching", total) as advance:
             downloads = Downloads(self.source, self.folder.scratch, advance)
             try:
@@ -118,7 +124,7 @@ class _Mirror:
                 if self._finished:  # whatever went wrong, up to here it is an archive
                     self._commit(found)
                 raise
-        self._told = right_ledger(self.source)
+        self._told = right_revisions(self.source)
         self._commit(found)
         self._sign()
         found.seconds = time.monotonic() - begun
@@ -139,14 +145,14 @@ class _Mirror:
         lacking = list(self._lacking(entries, downloads, found))
         old = [e for e in lacking if e.path in before and before[e.path].sha256 != e.sha256]
         if old:
-            self._told = right_ledger(self.source)
+            self._told = right_revisions(self.source)
         failures = downloads.on_each(
             lambda entry: self._fetch(entry, old, downloads), lacking, self.jobs
         )
         failed = [one for one, why in zip(lacking, failures, strict=True) if why]
         found.failures.extend(why for why in failures if why)
         if any(one in old for one in failed):
-            return  # windows may have been replaced with it: they change together
+            return  # bundles may have been replaced with it: they change together
         if failed:
             there = tuple(one for one in entries if one not in failed)
             data = Shard(self.source.chain_id, number, there).to_bytes()
@@ -164,7 +170,7 @@ class _Mirror:
         begun = time.monotonic()
         if self._finished:
             self._unsign()
-        self._write_ledger()  # before the ZIPs that it tells of
+        self._write_revisions()  # before the ZIPs that it tells of
         for shard in self._finished:
             self._remember(shard.number)
             found.replaced.extend(self._replace(shard.replaced))
@@ -219,18 +225,18 @@ class _Mirror:
         return self.folder.scratch / f"{entry.sha256}.zip"
 
     def _replace(self, waiting: Iterable[ReplacedZip]) -> Iterator[ReplacedZip]:
-        """Put ZIPs in the place of others; gives them with what the ledger says of it."""
-        told = {(event.path, event.new_sha256): event for event in replacements(self._local)}
+        """Put ZIPs in the place of others; gives them with what the revisions say of it."""
+        told = {(event.path, event.new_sha256): event for event in revisions(self._local)}
         for one in waiting:
             path = one.entry.path
             commit_file(self._waiting(one.entry), self.folder.store.path(self._local.key(path)))
             put_hash_file(self._local, one.entry)
             yield replace(one, event=told.get((path, one.entry.sha256)))
 
-    def _write_ledger(self) -> None:
-        """Have the ledger that the archive has, in both copies."""
+    def _write_revisions(self) -> None:
+        """Have the list of revisions that the archive has, in both copies."""
         if self._told is not None:
-            for name in (LEDGER_COPY, LEDGER):
+            for name in (REVISIONS_COPY, REVISIONS):
                 key = self._local.key(name)
                 update(self.folder.store, key, partial(_always, self._told), _JSON)
 

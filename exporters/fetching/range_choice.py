@@ -76,7 +76,7 @@ def _reaching(
     for shard in shards:
         if reaches(shard.times):
             entries = table_shard(archive, _TIMES, shard.number)
-            found = [one for one in entries if not one.is_window and reaches(one.times)]
+            found = [one for one in entries if not one.is_bundle and reaches(one.times)]
             if found:
                 yield from found
                 return

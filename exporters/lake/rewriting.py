@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
-from exporters.archive.ledger import Replacement, record
+from exporters.archive.revisions import Revision, record
 from exporters.lake.file_check import FileCheck
 from exporters.lake.lake import PARQUET_TYPE, FileName, Lake
 from exporters.lake.new_files import new_file, receipts_of
@@ -203,7 +203,7 @@ def put_in_place(
 ) -> int:
     """Let a table have new files instead of old ones and of foreign ones, in one version of it.
 
-    Every file that goes is in the ledger before it does, with the reason. What the log says of a
+    Every file that goes is in the revisions before it does, with the reason. What the log says of a
     file that stays, because the new one has the same bytes, is said anew. Returns how many files
     were written or named no longer for being foreign. Raises `LostRaceError` where the version is
     not the newest.
@@ -261,7 +261,7 @@ def _record(lake: Lake, path: str, known: str, new: str, correction: Correction)
         old = object_sha256(lake.archive.store, lake.archive.key(path))
     except FileNotFoundError:
         old = known
-    record(lake.archive, Replacement(path, old, new, correction.reason, correction.at))
+    record(lake.archive, Revision(path, old, new, correction.reason, correction.at))
 
 
 def _put_right(lake: Lake, path: str, made: NewFile, sha256: str, correction: Correction) -> None:

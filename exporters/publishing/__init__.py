@@ -1,1 +1,1 @@
-"""Putting ZIPs into the archive, replacing them on the record, and wider ZIPs."""
+"""Putting ZIPs into the archive, replacing them on the record, and bundles."""

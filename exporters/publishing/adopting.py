@@ -112,7 +112,7 @@ def adopt(
     Where the origin does not know its segments, the entries `known` and those before it may.
     """
     held = {segment.blocks: segment for entry in known for segment in entry.segments}
-    # Windows after what they join.
+    # Bundles after what they join.
     for one in sorted(unnamed, key=_length):
         try:
             segments = recovery.origin(one.name.blocks) or _tiles(one.name.blocks, held)

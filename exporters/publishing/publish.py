@@ -116,8 +116,8 @@ def publish_zips(
 
     A ZIP that contradicts its request, or in whose place other bytes stand, counts as failed; the
     rest goes on. With a `correction` such bytes are replaced, one ZIP after the other, so that the
-    ledger has the order of the requests. `scratch` is where layouts are put together. A shard that
-    is damaged is made again from its ZIPs, with the help of `recovery`. The index and the pages are
+    revisions have the order of the requests. `scratch` is where layouts are put together. A damaged
+    shard is made again from its ZIPs, with the help of `recovery`. The index and the pages are
     written once, at the end. Errors of the machine end the run as they are: run it again.
     """
     if archive.signer is not None:

@@ -1,10 +1,10 @@
 """Putting other bytes in the place of a published ZIP, on purpose and on the record.
 
-The order is: the ledger, the object, its hash file, the index, the pages. Killed anywhere, the same
-call again goes on where it stopped. Between the object and its index entry, the time of three small
-writes, index and object differ; the ledger already has the reason. The old bytes are not kept:
-turn on the bucket's versioning to keep them. Wider ZIPs that hold the same blocks must be replaced
-as well: `exporters.publishing.windows.windows_over` finds them.
+The order is: the revisions, the object, its hash file, the index, the pages. Killed anywhere, the
+same call again goes on where it stopped. Between the object and its index entry, the time of three
+small writes, index and object differ; the revisions already have the reason. The old bytes are not
+kept: turn on the bucket's versioning to keep them. Bundles of the same blocks must be replaced as
+well: `exporters.publishing.bundles.bundles_over` finds them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
-from exporters.archive.ledger import Replacement, record
+from exporters.archive.revisions import Revision, record
 from transforms.stores.store import LostRaceError, object_sha256
 
 
@@ -39,6 +39,6 @@ def replace_object(archive: Archive, entry: Entry, zip_file: Path, correction: C
     old = object_sha256(archive.store, key)
     record(
         archive,
-        Replacement(entry.path, old, entry.sha256, correction.reason, correction.at),
+        Revision(entry.path, old, entry.sha256, correction.reason, correction.at),
     )
     archive.store.put_if_match(key, zip_file, held.version, "application/zip", sha256=entry.sha256)

@@ -85,7 +85,7 @@ class SegmentsCheck:
         return {
             (entry.table, entry.blocks): entry.members[0].sha256
             for entry in entries
-            if not entry.is_window and scope.has_table(entry.table) and scope.reaches(entry.blocks)
+            if not entry.is_bundle and scope.has_table(entry.table) and scope.reaches(entry.blocks)
         }
 
     def _note_lacking(

@@ -18,7 +18,7 @@ from transforms.verifying.verification import YOUNG_SECONDS
 _TABLES = "|".join(HISTORY_TABLES)
 _OURS = re.compile(
     rf"[^/]+/(?:(?:{_TABLES})/[^/]+-\d+-\d+\.zip(?:\.sha256)?"
-    r"|index/(?:blocks-)?\d+\.(?:json|html|sha256)|index\.(?:json|html)|ledger(?:\.copy)?\.json"
+    r"|index/(?:blocks-)?\d+\.(?:json|html|sha256)|index\.(?:json|html)|revisions(?:\.copy)?\.json"
     r"|latest\.json|feed\.xml|SHA256SUMS|(?:SHA256SUMS|index\.json)\.minisig)"
 )
 

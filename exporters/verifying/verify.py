@@ -116,10 +116,10 @@ class ArchiveCheck:
             sums = self.archive.index().tables.values()
         except (IntegrityError, OSError):
             return 0
-        return sum(table.zips + table.windows for table in sums)
+        return sum(table.zips + table.bundles for table in sums)
 
     def _is_wanted(self, number: int) -> bool:
-        """Whether a shard can have ZIPs of the blocks in question: a window may reach far."""
+        """Whether a shard can have ZIPs of the blocks in question: a bundle may reach far."""
         blocks = self.verification.scope.blocks
         return blocks is None or shard_blocks(number).first <= blocks.last
 
@@ -165,7 +165,7 @@ class ArchiveCheck:
     ) -> None:
         """Count what should be read, and note what is only in one of archive and warehouse."""
         counts, is_whole = self.verification.counts, not self.verification.is_quick
-        singles = {(entry.table, entry.blocks) for entry in entries if not entry.is_window}
+        singles = {(entry.table, entry.blocks) for entry in entries if not entry.is_bundle}
         lacking = [
             named for named in receipts if named not in singles and self.expected.is_due(named[1])
         ]

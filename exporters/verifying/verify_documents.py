@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from exporters.archive.archive import Archive, read_small
 from exporters.archive.chain_list import CHAINS, chains
 from exporters.archive.documents import HOME, Document, documents
-from exporters.archive.ledger import LEDGER, LEDGER_COPY, right_ledger
+from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, right_revisions
 from exporters.archive.signing import SIGNATURES
 from exporters.signing import ENDING
 from exporters.verifying.right_store import RightStore
@@ -24,7 +24,9 @@ _KINDS = {
     "sha256": Kind.HASH_FILES,
     "": Kind.HASH_FILES,
 }
-_NEITHER = Remedy((), f"put {LEDGER} or {LEDGER_COPY} back from a backup: nothing else says this")
+_NEITHER = Remedy(
+    (), f"put {REVISIONS} or {REVISIONS_COPY} back from a backup: nothing else says this"
+)
 
 
 def document_findings(
@@ -40,7 +42,7 @@ def document_findings(
     `with_store` includes the list of all chains, and their page.
     """
     right = RightStore(archive.store)
-    yield from _ledger(archive, counts, remedy)
+    yield from _revisions(archive, counts, remedy)
     for document in documents(Archive(right, archive.chain_id), numbers):
         if document.key not in (CHAINS, HOME) or with_store:
             yield from _document(archive, right, document, counts, remedy)
@@ -48,7 +50,7 @@ def document_findings(
 
 def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
     """The keys of all documents, besides the shards."""
-    yield from (archive.key(name) for name in (LEDGER, LEDGER_COPY))
+    yield from (archive.key(name) for name in (REVISIONS, REVISIONS_COPY))
     yield from (archive.key(f"{name}{ENDING}") for name in SIGNATURES)
     yield from (document.key for document in documents(archive, numbers))
 
@@ -96,17 +98,17 @@ def _damage(archive: Archive, key: str) -> str:
     return ""
 
 
-def _ledger(archive: Archive, counts: Counts, remedy: Remedy) -> Iterator[Finding]:
-    place = archive.place(LEDGER)
+def _revisions(archive: Archive, counts: Counts, remedy: Remedy) -> Iterator[Finding]:
+    place = archive.place(REVISIONS)
     try:
-        wanted = right_ledger(archive)
+        wanted = right_revisions(archive)
     except IntegrityError as error:
         counts.expect(Kind.DOCUMENTS, 2)
         yield Finding(Problem.BAD_INDEX, place, str(error), _NEITHER)
         return
     if wanted is None:
         return
-    for name in (LEDGER, LEDGER_COPY):
+    for name in (REVISIONS, REVISIONS_COPY):
         counts.expect(Kind.DOCUMENTS)
         stored = archive.read(name)
         counts.read(Kind.DOCUMENTS, 0 if stored is None else 1)

@@ -17,7 +17,7 @@ from exporters.archive.hash_file import hash_line
 from exporters.archive.shards import shard_number, shard_path
 from exporters.exports.plan import NotHeldError
 from exporters.publishing.block_times import block_times
-from exporters.publishing.windows import spliced_window
+from exporters.publishing.bundles import spliced_bundle
 from exporters.verifying.local_copy import local_copy
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
@@ -146,8 +146,8 @@ class ZipReader:
                 _raise_machine_error(error)
             yield Finding(Problem.BAD_ZIP, place, f"it does not unpack: {error}", remedy)
             return
-        if entry.is_window:
-            yield from self._window(entry, found)
+        if entry.is_bundle:
+            yield from self._bundle(entry, found)
 
     def _runs(self, entry: Entry, copy: Path) -> Iterator[Finding]:
         """Hold runs and times in the index, by which ranges are found, against the ZIP."""
@@ -176,19 +176,19 @@ class ZipReader:
                 what = f"it has other {name} for {entry.path} than the ZIP"
                 yield Finding(Problem.BAD_INDEX, place, what, remedy)
 
-    def _window(self, entry: Entry, found: list[tuple[int, int]]) -> Iterator[Finding]:
+    def _bundle(self, entry: Entry, found: list[tuple[int, int]]) -> Iterator[Finding]:
         place, remedy = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
         try:
-            layout = spliced_window(self.archive, entry)
+            layout = spliced_bundle(self.archive, entry)
         except NotHeldError:
             return  # a mirror need not have them, where its archive had lost or damaged one
         except (RangeError, IntegrityError, FileNotFoundError) as error:
             what = f"its single-segment ZIPs cannot be joined to compare them: {error}"
-            yield Finding(Problem.BAD_WINDOW, place, what, remedy)
+            yield Finding(Problem.BAD_BUNDLE, place, what, remedy)
             return
         if found != [(member.crc32, member.csv_bytes) for member in layout.members]:
             what = "it is not its single-segment ZIPs joined"
-            yield Finding(Problem.BAD_WINDOW, place, what, remedy)
+            yield Finding(Problem.BAD_BUNDLE, place, what, remedy)
 
 
 def _raise_machine_error(error: OSError) -> None:

@@ -49,7 +49,7 @@ class ZipsCheck:
         reader = ZipReader(self.archive, self.scratch, self.remedy, only_hashes=sampled)
 
         def check(entry: Entry) -> ZipCheck | None:
-            receipt = None if entry.is_window else receipts.get((entry.table, entry.blocks))
+            receipt = None if entry.is_bundle else receipts.get((entry.table, entry.blocks))
             return self._checked(reader, entry, receipt)
 
         for done in pool.map(check, chosen):

@@ -1,4 +1,4 @@
-"""Parts waiting to be published: a local folder of single-segment ZIPs.
+"""Staged ZIPs, the parts that wait to be published: a local folder of single-segment ZIPs.
 
 `<root>/<chain id>/<table>/<zip name>`, and beside each its hash as it was written, in a file as
 `sha256sum` writes it; unfinished files lie in `<root>/unfinished` only.
@@ -93,7 +93,7 @@ class PartStage:
             return None
         return read_parts(source)[0]
 
-    def waiting(self, chain_id: str) -> Iterator[tuple[str, BlockRange]]:
+    def parts(self, chain_id: str) -> Iterator[tuple[str, BlockRange]]:
         """The table and the blocks of every part of a chain that is there, in no order."""
         for table in HISTORY_TABLES:
             with suppress(FileNotFoundError), os.scandir(self.root / chain_id / table) as entries:

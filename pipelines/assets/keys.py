@@ -16,7 +16,7 @@ CURRENT_STATE = dg.AssetKey([WAREHOUSE, "current_state"])
 VOLUMES = dg.AssetKey([WAREHOUSE, "volumes"])
 CAPTURES = dg.AssetKey([WAREHOUSE, "spam_captures"])
 INDEX = dg.AssetKey([ARCHIVE, "index"])
-WINDOWS = dg.AssetKey([ARCHIVE, "windows"])
+BUNDLES = dg.AssetKey([ARCHIVE, "bundles"])
 
 
 def table_key(table: str) -> dg.AssetKey:

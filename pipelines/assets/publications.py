@@ -1,4 +1,4 @@
-"""What is published: the 15 exports, one asset for each table, the windows and the index.
+"""What is published: the 15 exports, one asset for each table, the bundles and the index.
 
 An asset here publishes and reports; the thinking is in `exporters`.
 """
@@ -11,13 +11,13 @@ from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.sums import completeness
 from exporters.publishing.publish import PublishReport
-from pipelines.assets.keys import ARCHIVE, INDEX, WINDOWS, export_key, table_key
+from pipelines.assets.keys import ARCHIVE, BUNDLES, INDEX, export_key, table_key
 from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import retried_if_transient
 from pipelines.site.leftovers import remove_published_parts
-from pipelines.site.publishing import finish_interrupted, publish_segments, publish_windows
+from pipelines.site.publishing import finish_interrupted, publish_bundles, publish_segments
 from pipelines.site.site import Site
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -69,26 +69,26 @@ def _export_spec(table: str) -> dg.AssetSpec:
     )
 
 
-def windows_asset() -> dg.AssetsDefinition:
-    """The wider ZIPs, over as many consecutive segments as the window setting says."""
+def bundles_asset() -> dg.AssetsDefinition:
+    """The bundles, over as many consecutive segments as the bundle setting says."""
 
     @dg.asset(
-        key=WINDOWS,
+        key=BUNDLES,
         group_name=ARCHIVE,
         deps=newest_of(*map(export_key, HISTORY_TABLES)),
         kinds={"csv"},
         description="ZIPs over several consecutive segments, spliced from the single ones.",
     )
-    def windows(
+    def bundles(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
         with retried_if_transient(context.retry_number):
-            report = publish_windows(site)
+            report = publish_bundles(site)
         if report.failed:
-            raise _failure("windows", report)
+            raise _failure("bundles", report)
         return dg.MaterializeResult[None](metadata={"zips": report.created, "bytes": report.bytes})
 
-    return windows
+    return bundles
 
 
 def index_asset() -> dg.AssetsDefinition:
@@ -115,8 +115,8 @@ def index_asset() -> dg.AssetsDefinition:
             metadata={
                 "complete_until": extent.until or 0,
                 "gaps": [str(gap) for gap in extent.gaps],
-                "zips": sum(sums.zips + sums.windows for sums in tables.values()),
-                "bytes": sum(sums.bytes + sums.window_bytes for sums in tables.values()),
+                "zips": sum(sums.zips + sums.bundles for sums in tables.values()),
+                "bytes": sum(sums.bytes + sums.bundle_bytes for sums in tables.values()),
                 "index": archive.place("index.json"),
                 "page": archive.place("index.html"),
                 "single_writer": site.settings.single_writer,

@@ -36,7 +36,7 @@ def show_mirrors(screen: Screen, found: Sequence[Mirrored]) -> None:
     columns = ("chain", "ZIPs", "bytes", "fetched", "bytes fetched", "replaced", "seconds")
     screen.table("", columns, map(_mirror_row, found))
     for replaced in (replaced for one in found for replaced in one.replaced):
-        why = replaced.event.reason if replaced.event else "the ledger does not say why"
+        why = replaced.event.reason if replaced.event else "the list of revisions does not say why"
         screen.show(f"replaced: {replaced.entry.path}: {why}")
     screen.document({"chains": [_mirror_facts(one) for one in found]})
     failures = [failure for one in found for failure in one.failures]

@@ -30,8 +30,8 @@ from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.publishing import (
     finish_interrupted,
+    publish_bundles,
     publish_segments,
-    publish_windows,
     replace_published,
 )
 from pipelines.site.site import Site
@@ -69,12 +69,12 @@ def command(
     archive: str | None,
     as_json: bool,
 ) -> int:
-    """Publish the 15 tables of every loaded segment that the archive lacks, and due windows.
+    """Publish the 15 tables of every loaded segment that the archive lacks, and due bundles.
 
     Before that it looks at what the archive has, by a listing, and makes again what is missing: a
     ZIP, a hash file, a shard, the index, a page. What is there already is left alone. Where other
     bytes stand in the place of a ZIP it is named, the rest goes on, and the exit code is 4;
-    --replace puts ours there and says so in the ledger.
+    --replace puts ours there and says so in the list of revisions.
     """
     if reason is None and (tables or blocks):
         raise click.UsageError("--table and --blocks say what --replace is about")
@@ -197,5 +197,5 @@ def _publish(site: Site, screen: Screen, wanted: Sequence[BlockRange]) -> list[P
             reports.append(publish_segments(site, batch.segments).report)
             done += len(batch.segments)
             count("segments", done, len(wanted))
-        reports.append(publish_windows(site))
+        reports.append(publish_bundles(site))
     return reports

@@ -30,9 +30,9 @@ from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.publishing import (
     PublishedTable,
+    bundles_are_due,
     finish_interrupted,
     published_tables,
-    windows_are_due,
 )
 from pipelines.site.site import Site
 from pipelines.site.status import SiteStatus, site_status
@@ -70,7 +70,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     completion = Completion() if before.to_do else _look(site, screen)
     to_do = before.to_do if completion.is_nothing else site_status(site).to_do
     pending = before.survey.pending
-    runs = list(_run(site, screen, pending)) if to_do or windows_are_due(site) else []
+    runs = list(_run(site, screen, pending)) if to_do or bundles_are_due(site) else []
     after = before if completion.is_nothing and not runs else site_status(site)
     done = frozenset(after.published).difference(before.published)
     tables = published_tables(site, done)
@@ -115,7 +115,7 @@ def _run(site: Site, screen: Screen, pending: Sequence[SegmentFile]) -> Iterator
 
     def report(run: FinishedRun) -> None:
         runs.append(run)
-        what = f"blocks {run.batch}" if run.batch else "windows"
+        what = f"blocks {run.batch}" if run.batch else "bundles"
         screen.message(f"{what}: {run.failure or 'done'} (run {run.run_id})")
 
     total = sum(file.info.size for file in pending)

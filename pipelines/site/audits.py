@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from exporters.exports.copies import no_other_copy
-from exporters.exports.waiting import local_part
+from exporters.exports.staged_zips import staged_part
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange, contiguous_runs, gaps_between
 from transforms.duck import Connection, quote_name, quote_text
@@ -132,7 +132,7 @@ def key_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
 
 
 def byte_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
-    """Waiting parts that are not the very bytes of their source; published ones are gone.
+    """Staged ZIPs that are not the very bytes of their source; published ones are gone.
 
     One that was damaged while it waited is rendered from the warehouse again. What is found sound
     here is on record, so that publishing need not inflate it once more.
@@ -142,7 +142,7 @@ def byte_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
             try:
                 _prove_part(evidence.site, receipt)
             except IntegrityError as damage:
-                _log.warning("a waiting part is rendered from the warehouse again: %s", damage)
+                _log.warning("a staged ZIP is rendered from the warehouse again: %s", damage)
                 yield from _not_rendered(evidence.site, receipt)
 
 
@@ -155,7 +155,7 @@ def _not_rendered(site: Site, receipt: Receipt) -> Iterator[Problem]:
 
 
 def _prove_part(site: Site, receipt: Receipt) -> None:
-    local_part(site.stage, receipt, site.exporter.proofs, no_other_copy)
+    staged_part(site.stage, receipt, site.exporter.proofs, no_other_copy)
 
 
 def height_problems(evidence: Evidence, _table: str) -> Iterator[Problem]:

@@ -12,9 +12,10 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_file import put_hash_file
-from exporters.archive.ledger import Replacement, mend_ledger, record
+from exporters.archive.revisions import Revision, mend_revisions, record
 from exporters.archive.shards import shard_number
 from exporters.publishing.adopting import Recovery, adopt, neighbours
+from exporters.publishing.bundles import bundle_of, bundle_request
 from exporters.publishing.comparing import Differences, Progress, compare
 from exporters.publishing.publish import (
     Outcome,
@@ -23,7 +24,6 @@ from exporters.publishing.publish import (
     publish_zips,
 )
 from exporters.publishing.request import PublishRequest
-from exporters.publishing.windows import window_of, window_request
 from pipelines.site.publishing import part_request, site_recovery
 from pipelines.site.site import Site
 from transforms.blocks import BlockRange
@@ -89,8 +89,8 @@ def complete_archive(
     failed += map(_altered, found.altered)
     changed = {*found.stale, *named}
     numbers = {*found.shards, *changed} if contents else changed
-    # The ledger first: SHA256SUMS says what it hashes to.
-    written = mend_ledger(archive) + refresh(archive, sorted(numbers))
+    # The list of revisions first: SHA256SUMS says what it hashes to.
+    written = mend_revisions(archive) + refresh(archive, sorted(numbers))
     unnamed = [one for one in found.unnamed if shard_number(one.name.blocks) not in found.lost]
     return Completion(
         looked_at=found.zips,
@@ -108,7 +108,7 @@ def _unpublished(
     loaded: Iterable[BlockRange], found: Differences, adopted: Sequence[Entry]
 ) -> Iterator[BlockRange]:
     held = Counter(found.singles)
-    held.update(entry.blocks for entry in adopted if not entry.is_window)
+    held.update(entry.blocks for entry in adopted if not entry.is_bundle)
     return (blocks for blocks in loaded if held[blocks] < len(HISTORY_TABLES))
 
 
@@ -138,14 +138,14 @@ def _made_again(
     loaded: Loaded,
     failed: list[Published],
 ) -> int:
-    """Publish again what is gone: single ZIPs from the warehouse, then windows from these."""
-    singles = (entry for entry in missing if not entry.is_window)
-    windows = [entry for entry in missing if entry.is_window]
+    """Publish again what is gone: single ZIPs from the warehouse, then bundles from these."""
+    singles = (entry for entry in missing if not entry.is_bundle)
+    bundles = [entry for entry in missing if entry.is_bundle]
     made = 0
     for _, group in groupby(singles, key=lambda entry: shard_number(entry.blocks)):
         parts = list(_parts(site, archive, list(group), loaded, failed))
         made += _put(site, archive, parts, failed)
-    return made + _put(site, archive, list(_windows(site, archive, windows, failed)), failed)
+    return made + _put(site, archive, list(_bundles(site, archive, bundles, failed)), failed)
 
 
 def _put(
@@ -175,24 +175,24 @@ def _parts(
             failed.append(_gone(archive, entry, what))
         else:
             request = part_request(site, receipt, loaded[entry.blocks])
-            _tell_ledger(archive, entry, request.zip_sha256)
+            _record_revision(archive, entry, request.zip_sha256)
             yield request
 
 
-def _tell_ledger(archive: Archive, entry: Entry, sha256: str) -> None:
+def _record_revision(archive: Archive, entry: Entry, sha256: str) -> None:
     """The same text may be deflated to other bytes at another level: that goes on record."""
     if sha256 != entry.sha256:
         now = datetime.now(UTC)
-        record(archive, Replacement(entry.path, entry.sha256, sha256, _REASON, now))
+        record(archive, Revision(entry.path, entry.sha256, sha256, _REASON, now))
 
 
-def _windows(
+def _bundles(
     site: Site, archive: Archive, entries: Sequence[Entry], failed: list[Published]
 ) -> Iterator[PublishRequest]:
     for entry in entries:
-        window = window_of(archive, entry)
+        bundle = bundle_of(archive, entry)
         try:
-            yield window_request(archive, window, site.exporter.proofs, site.settings.name_style)
+            yield bundle_request(archive, bundle, site.exporter.proofs, site.settings.name_style)
         except (RangeError, IntegrityError) as error:
             failed.append(_gone(archive, entry, str(error)))
 

@@ -1,4 +1,4 @@
-"""Waiting parts that another machine published: nothing here would ever take them away."""
+"""Staged ZIPs that another machine published: nothing here would ever take them away."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Part = tuple[str, BlockRange]
 
 
 def remove_published_parts(site: Site) -> int:
-    """Remove the waiting parts whose very CSV the archive has; returns how many.
+    """Remove the staged ZIPs whose very CSV the archive has; returns how many.
 
     Costs what waits: its names, and the shards of the archive that it belongs to. An archive that
     cannot be read is named in a warning, and the parts stay until the next time.
@@ -52,7 +52,7 @@ def _by_shard(site: Site, archive: Archive) -> Mapping[int, Collection[_Part]]:
     """The parts that wait, by the shard of the index they belong to, of shards that are there."""
     found: defaultdict[int, set[_Part]] = defaultdict(set)
     shards: frozenset[int] | None = None
-    for table, blocks in site.stage.waiting(archive.chain_id):
+    for table, blocks in site.stage.parts(archive.chain_id):
         if shards is None:  # where nothing waits the archive is not asked
             shards = frozenset(sound_index(archive).lines)
         if shard_number(blocks) in shards:
@@ -61,7 +61,7 @@ def _by_shard(site: Site, archive: Archive) -> Mapping[int, Collection[_Part]]:
 
 
 def _published(archive: Archive, number: int, parts: Collection[_Part]) -> Mapping[_Part, Entry]:
-    entries = (entry for entry in archive.shard(number).entries if not entry.is_window)
+    entries = (entry for entry in archive.shard(number).entries if not entry.is_bundle)
     return {
         (entry.table, entry.blocks): entry
         for entry in entries

@@ -26,7 +26,7 @@ def published_entries(
         except IntegrityError:
             continue
         for entry in entries:
-            if entry.blocks in wanted and entry.table in tables and not entry.is_window:
+            if entry.blocks in wanted and entry.table in tables and not entry.is_bundle:
                 yield entry
 
 

@@ -13,10 +13,10 @@ from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
 from exporters.publishing.adopting import Origin, Recovery
+from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
 from exporters.publishing.publish import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
-from exporters.publishing.windows import due_windows, window_request, windows_over
 from pipelines.site.journal import journaled, refresh_interrupted
 from pipelines.site.published import is_held, published_entries
 from pipelines.site.site import Site
@@ -45,7 +45,7 @@ def publish_segments(
 ) -> PublishOutcome:
     """Publish each of the tables of each of the segments (loaded, ascending, at least one).
 
-    What the archive holds already is left alone. A waiting part that was damaged is rendered from
+    What the archive holds already is left alone. A staged ZIP that was damaged is rendered from
     the warehouse again. ZIPs that cannot be published are in the report, the others go on. The
     parts that waited for it are gone afterwards.
     """
@@ -68,29 +68,29 @@ def publish_segments(
     return PublishOutcome(archive, entries, report)
 
 
-def publish_windows(site: Site) -> PublishReport:
-    """Publish the wider ZIPs that have become due; none where the window setting is 0."""
+def publish_bundles(site: Site) -> PublishReport:
+    """Publish the bundles that have become due; none where the bundle setting is 0."""
     catalog = site.warehouse.catalog()
-    if catalog is None or not site.settings.window:
+    if catalog is None or not site.settings.bundle:
         return PublishReport()
     archive = site.archive(catalog.chain_id)
     requests = (
-        window_request(archive, window, site.exporter.proofs, site.settings.name_style)
+        bundle_request(archive, bundle, site.exporter.proofs, site.settings.name_style)
         for table in HISTORY_TABLES
-        for window in due_windows(archive, table, site.settings.window)
+        for bundle in due_bundles(archive, table, site.settings.bundle)
     )
     with journaled(site.journal, sound_index(archive).lines):
         return publish_zips(archive, requests, scratch=site.scratch(), recovery=site_recovery(site))
 
 
-def windows_are_due(site: Site) -> bool:
-    """Whether `publish_windows` has something to publish."""
+def bundles_are_due(site: Site) -> bool:
+    """Whether `publish_bundles` has something to publish."""
     catalog = site.warehouse.catalog()
-    if catalog is None or not site.settings.window:
+    if catalog is None or not site.settings.bundle:
         return False
     archive = site.archive(catalog.chain_id)
     return any(
-        True for table in HISTORY_TABLES for _ in due_windows(archive, table, site.settings.window)
+        True for table in HISTORY_TABLES for _ in due_bundles(archive, table, site.settings.bundle)
     )
 
 
@@ -125,8 +125,8 @@ def replace_published(
 ) -> list[PublishReport]:
     """Publish segments (loaded, ascending) anew, other bytes that stand there notwithstanding.
 
-    Every replaced file is recorded in the ledger with the reason; files that are right already stay
-    as they are. Wider ZIPs over replaced blocks follow. The index is not trusted: an object that
+    Every replaced file is recorded in the revisions with the reason; files that are right already
+    stay as they are. Bundles over replaced blocks follow. The index is not trusted: an object that
     was removed by hand comes back.
     """
     catalog = site.loaded_catalog()
@@ -136,16 +136,16 @@ def replace_published(
     segments = sorted({receipt.blocks for receipt in receipts})
     with journaled(site.journal, map(shard_number, segments)):
         singles = _publish_parts(site, archive, receipts, catalog.segments, correction)
-        windows = publish_zips(
+        bundles = publish_zips(
             archive,
-            _windows_over(site, archive, segments, tables),
+            _bundles_over(site, archive, segments, tables),
             correction=correction,
             scratch=site.scratch(),
             recovery=site_recovery(site),
         )
     for receipt in receipts:
         site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
-    return [replace(singles, failed=(*refused, *singles.failed)), windows]
+    return [replace(singles, failed=(*refused, *singles.failed)), bundles]
 
 
 def _fit(
@@ -160,14 +160,14 @@ def _fit(
     return [receipt for receipt in receipts if receipt.blocks not in problems], tuple(refused)
 
 
-def _windows_over(
+def _bundles_over(
     site: Site, archive: Archive, segments: Sequence[BlockRange], tables: Sequence[str]
 ) -> Iterator[PublishRequest]:
     for table in tables:
         for run in contiguous_runs(segments):
-            for window in windows_over(archive, table, run):
-                yield window_request(
-                    archive, window, site.exporter.proofs, site.settings.name_style
+            for bundle in bundles_over(archive, table, run):
+                yield bundle_request(
+                    archive, bundle, site.exporter.proofs, site.settings.name_style
                 )
 
 
@@ -197,7 +197,7 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
     found: dict[str, PublishedTable] = {}
     for number in sound_index(archive).reaching(hull):
         for entry in archive.shard(number).entries:
-            if not entry.is_window and entry.blocks in segments:
+            if not entry.is_bundle and entry.blocks in segments:
                 found[entry.table] = _counted(found.get(entry.table), entry)
     return [found[table] for table in sorted(found)]
 
@@ -236,7 +236,7 @@ def _publish_parts(
         return report
     for receipt in again:
         reason = damaged[_part(site, receipt).name]
-        _log.warning("a waiting part is rendered from the warehouse again: %s", reason)
+        _log.warning("a staged ZIP is rendered from the warehouse again: %s", reason)
         site.stage_part(receipt)
     return report.after(publish(again))
 

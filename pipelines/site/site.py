@@ -37,7 +37,7 @@ def no_progress(_bytes: int) -> None:
 
 @dataclass(frozen=True)
 class Site:
-    """Source, warehouse, waiting parts and archive of one chain; each is opened when first used.
+    """Source, warehouse, staged ZIPs and archive of one chain; each is opened when first used.
 
     `progress` is called with the bytes of segment ZIPs whose CSVs were just loaded and proven.
     """
@@ -143,7 +143,7 @@ class Site:
         )
 
     def stage_part(self, receipt: Receipt) -> None:
-        """Render a loaded table of a segment from the warehouse as a waiting part."""
+        """Render a loaded table of a segment from the warehouse as a staged ZIP."""
         with self.warehouse.render(receipt.blocks, receipt.table) as table:
             self.stage.write(
                 receipt.segment, receipt.schema, table.header, table.body, receipt.rows

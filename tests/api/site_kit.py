@@ -87,7 +87,7 @@ class Site:
         segments: Collection[BlockRange] | None = None,
         tables: Collection[str] = HISTORY_TABLES,
     ) -> None:
-        """Publish loaded segments (default: all) and forget their waiting parts."""
+        """Publish loaded segments (default: all) and forget their staged ZIPs."""
         archive = self.archive
         receipts = [
             receipt

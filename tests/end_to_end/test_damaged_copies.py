@@ -240,7 +240,7 @@ def _published_flipped(site: Site) -> list[Path]:
     return [published(site, FIRST)]
 
 
-def _waiting_flipped(site: Site) -> list[Path]:
+def _staged_flipped(site: Site) -> list[Path]:
     flip(waiting(site, THIRD))
     return [waiting(site, THIRD)]
 
@@ -265,7 +265,7 @@ def _published_cut(site: Site) -> list[Path]:
 FAULTS = {
     "nothing": lambda _site: [],
     "a bit of the published ZIP": _published_flipped,
-    "a bit of the waiting part": _waiting_flipped,
+    "a bit of the staged ZIP": _staged_flipped,
     "a bit of both": _both_flipped,
     "the published ZIP is gone": _published_gone,
     "the published ZIP is cut": _published_cut,

@@ -78,9 +78,9 @@ def _differs(path: Path, sha256: str, named_by: str) -> Iterator[str]:
 
 
 def _is_on_record(path: Path, old: str, new: str) -> bool:
-    """Whether the ledger says that this ZIP is just being replaced: its entry comes after it."""
-    ledger = path.parent.parent / "ledger.json"
-    events = json.loads(ledger.read_bytes())["replaced"] if ledger.exists() else []
+    """Whether the revisions say that this ZIP is just being replaced: its entry comes after."""
+    revisions = path.parent.parent / "revisions.json"
+    events = json.loads(revisions.read_bytes())["revisions"] if revisions.exists() else []
     return any(
         (event["path"], event["old_sha256"], event["new_sha256"])
         == (f"{path.parent.name}/{path.name}", old, new)

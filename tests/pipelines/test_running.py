@@ -161,22 +161,22 @@ def test_what_is_published_stays_untouched_by_further_runs(history: History) -> 
     assert any("-11-20.zip" in name for name in history.published())
 
 
-def test_windows_that_are_due_are_published_where_nothing_else_is_new(
+def test_bundles_that_are_due_are_published_where_nothing_else_is_new(
     site: Site, make_segments: MakeSegments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_segments(2)
     load(site)
     publish_segments(site, blocks(0, 1))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster_home"))
-    monkeypatch.setenv("STRATA_WINDOW", "2")
+    monkeypatch.setenv("STRATA_BUNDLE", "2")
     places = {"--source": site.settings.source, "--warehouse": site.settings.warehouse}
     asked = [*chain(*places.items()), "--archive", site.settings.archive]
 
     done = CliRunner().invoke(strata, ["run", *asked], standalone_mode=False)
 
     assert done.exception is None, done.output
-    windows = list(Path(site.settings.archive).rglob("*-1-20.zip"))
-    assert len(windows) == len(HISTORY_TABLES)
+    bundles = list(Path(site.settings.archive).rglob("*-1-20.zip"))
+    assert len(bundles) == len(HISTORY_TABLES)
 
 
 def test_a_failing_database_of_dagster_is_named(

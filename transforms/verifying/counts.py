@@ -17,8 +17,8 @@ class Kind(StrEnum):
     ZIPS = "ZIPs"
     CSVS = "CSVs"
     DOCUMENTS = "documents"
-    """Of the log, records, copies of refused files, captures; indexes, shards, ledgers, lists; logs
-    of the lake."""
+    """Of the log, records, copies of refused files, captures; indexes, shards, revisions, lists;
+    logs of the lake."""
     PAGES = "pages"
     HASH_FILES = "hash files"
     LAKE_FILES = "files of the lake"

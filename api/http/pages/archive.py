@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 from exporters.archive.archive import Archive
 from exporters.archive.chain_list import chains
-from exporters.archive.documents import sound_index, sound_ledger
+from exporters.archive.documents import sound_index, sound_revisions
 from exporters.archive.index import ArchiveIndex
-from exporters.archive.ledger import Replacement
 from exporters.archive.page import chain_values
+from exporters.archive.revisions import Revision
 from exporters.archive.sums import completeness
 from exporters.archive.templating import render
 from transforms.blocks import BlockRange
@@ -32,11 +32,11 @@ _SHOWN = 25
 class ArchiveView:
     """What a server has of a chain: published files, and loaded segments in ascending order.
 
-    `replaced` is None where the ledger is damaged.
+    `replaced` is None where the list of revisions is damaged.
     """
 
     index: ArchiveIndex
-    replaced: Sequence[Replacement] | None = ()
+    replaced: Sequence[Revision] | None = ()
     segments: Sequence[LoadedSegment] = ()
 
 
@@ -47,7 +47,7 @@ def view_archive(catalog: Catalog | None, store: Store) -> ArchiveView:
     if not chain_id:
         return ArchiveView(ArchiveIndex(""))
     archive = Archive(store, chain_id)
-    return ArchiveView(sound_index(archive), sound_ledger(archive), segments)
+    return ArchiveView(sound_index(archive), sound_revisions(archive), segments)
 
 
 def archive_page(view: ArchiveView, base: str) -> bytes:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from api.http.pages.archive import ArchiveView, archive_page
 from exporters.archive.entries import Csv, Entry, SegmentSource
 from exporters.archive.index import ArchiveIndex, ShardSummary
-from exporters.archive.ledger import Replacement
+from exporters.archive.revisions import Revision
 from exporters.archive.shards import Shard
 from exporters.zips.runs import Run
 from tests.page_kit import HOSTILE, Page
@@ -34,7 +34,7 @@ def hostile_view() -> ArchiveView:
     source = SegmentSource(_BLOCKS, 1, HOSTILE, HOSTILE, HOSTILE)
     entry = Entry("orders", f"orders/{HOSTILE}", 9, HOSTILE, (source,), (member,))
     index = ArchiveIndex(HOSTILE).including([ShardSummary.of(Shard(HOSTILE, 0, (entry,)), b"")])
-    replaced = Replacement(f"{HOSTILE}/x.zip", HOSTILE, HOSTILE, HOSTILE, _NOON)
+    replaced = Revision(f"{HOSTILE}/x.zip", HOSTILE, HOSTILE, HOSTILE, _NOON)
     return ArchiveView(index, [replaced], [loaded_segment(HOSTILE, _BLOCKS, HOSTILE)])
 
 

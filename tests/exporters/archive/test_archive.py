@@ -13,8 +13,8 @@ from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard
 from exporters.exports.splice import cover
 from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
+from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
 from exporters.publishing.publish import publish_zips
-from exporters.publishing.windows import due_windows, window_request, windows_over
 from exporters.zips.parts import read_parts
 from tests.archive_kit import (
     CHAIN,
@@ -34,13 +34,13 @@ from transforms.verifying.proofs import Proofs
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Segments 1-10, 11-13, 14-20 and 31-40; the first two as a window of orders, too."""
+    """Segments 1-10, 11-13, 14-20 and 31-40; the first two as a bundle of orders, too."""
     folder = tmp_path_factory.mktemp("model")
     archive = Archive(FolderStore(folder / "store"), CHAIN)
     for blocks in ((1, 10), (11, 13), (14, 20), (31, 40)):
         publish_zips(archive, segment_requests(folder, *blocks, THREE))
     publish_zips(
-        archive, [window_request(archive, w, Proofs()) for w in due_windows(archive, "orders", 2)]
+        archive, [bundle_request(archive, w, Proofs()) for w in due_bundles(archive, "orders", 2)]
     )
     return folder / "store"
 
@@ -62,7 +62,7 @@ def test_an_archive_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     assert archive.index().shards == ()
     assert archive.shard(0).entries == ()
     assert list(archive.entries("orders", BlockRange(0, 10**9))) == []
-    assert list(due_windows(archive, "orders", 2)) == []
+    assert list(due_bundles(archive, "orders", 2)) == []
     assert chains(archive.store) == ()
 
 
@@ -95,16 +95,16 @@ def test_the_archive_serves_as_parts_of_any_range(archive: Archive) -> None:
     assert [str(part.blocks) for part in parts] == ["1-13", "14-20"]
 
 
-def test_the_windows_that_a_replacement_makes_stale_are_found(archive: Archive) -> None:
-    (window,) = windows_over(archive, "orders", BlockRange(11, 13))
-    assert [str(entry.blocks) for entry in window] == ["1-10", "11-13"]
-    assert list(windows_over(archive, "orders", BlockRange(14, 20))) == []
-    assert list(windows_over(archive, "trades", BlockRange(11, 13))) == []
+def test_the_bundles_that_a_replacement_makes_stale_are_found(archive: Archive) -> None:
+    (bundle,) = bundles_over(archive, "orders", BlockRange(11, 13))
+    assert [str(entry.blocks) for entry in bundle] == ["1-10", "11-13"]
+    assert list(bundles_over(archive, "orders", BlockRange(14, 20))) == []
+    assert list(bundles_over(archive, "trades", BlockRange(11, 13))) == []
 
 
-def test_a_window_of_one_segment_is_refused(archive: Archive) -> None:
+def test_a_bundle_of_one_segment_is_refused(archive: Archive) -> None:
     with pytest.raises(ConfigError, match="use 2 or more"):
-        list(due_windows(archive, "orders", 1))
+        list(due_bundles(archive, "orders", 1))
 
 
 def test_sha256sum_checks_what_was_published(archive: Archive, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_damaged_document_is_made_again_from_what_is_there(
 
 def entries_of(held: dict[str, bytes]) -> list[Entry]:
     shard = Shard.parse(held[f"{CHAIN}/index/000000000.json"], "")
-    return [entry for entry in shard.entries if not entry.is_window]
+    return [entry for entry in shard.entries if not entry.is_bundle]
 
 
 def test_zips_whose_segments_nobody_knows_wait_until_somebody_does(

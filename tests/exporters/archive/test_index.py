@@ -31,7 +31,7 @@ RUNS = (Run(7, 90, 1), Run(80, 4000, 2))
 
 
 def entry(table: str, *segments: tuple[int, int], rows: int = 5, size: int = 100) -> Entry:
-    """An entry over segments that follow each other; of more than one it is a window."""
+    """An entry over segments that follow each other; of more than one it is a bundle."""
     sources = tuple(segment_source(BlockRange(*blocks)) for blocks in segments)
     blocks = BlockRange(segments[0][0], segments[-1][1])
     name = csv_name(CHAIN, table, 1, blocks)
@@ -94,7 +94,7 @@ SEGMENTS = ((1, 1000), (1001, 1087), (1088, 2000))
             (None, ["1001-2000"], ["1-1000"]),
         ),
         ([entry("orders", (1, 1000))], (None, [], ["1-1000"])),
-        # runs join over the border of two shards, also where a window crosses it
+        # runs join over the border of two shards, also where a bundle crosses it
         (whole_segments((19001, 20000), (20001, 21000)), (21000, ["19001-21000"], [])),
         (
             [e for e in whole_segments((19001, 20000), (20001, 21000)) if e.table != "orders"]
@@ -138,13 +138,13 @@ def test_completeness_agrees_with_counting_every_block(data: st.DataObject) -> N
         assert {b for run in runs for b in range(run.first, run.last + 1)} == blocks
 
 
-def test_windows_are_counted_apart_from_the_rows_they_repeat() -> None:
+def test_bundles_are_counted_apart_from_the_rows_they_repeat() -> None:
     singles = [entry("orders", blocks, rows=7) for blocks in SEGMENTS]
     sums = index_of([*singles, entry("orders", *SEGMENTS[:2], rows=14, size=150)]).tables["orders"]
     assert (sums.zips, sums.rows, sums.bytes) == (3, 21, 300)
-    assert (sums.windows, sums.window_bytes) == (1, 150)
+    assert (sums.bundles, sums.bundle_bytes) == (1, 150)
     assert sums.covered == (BlockRange(1, 2000),)
-    assert sums.windowed == (BlockRange(1, 1087),)
+    assert sums.bundled == (BlockRange(1, 1087),)
 
 
 def test_the_same_zips_give_the_same_bytes_in_any_order() -> None:
@@ -177,8 +177,8 @@ def test_a_shard_reads_back_as_it_was_written() -> None:
         for s in segments
     )
     path = f"orders/{zip_name(CHAIN, 'orders', BlockRange(20001, 22000))}"
-    window = Entry("orders", path, 10, "cd" * 32, segments, members)
-    shard = Shard(CHAIN, 1, (window, *whole_segments((20001, 21000))))
+    bundle = Entry("orders", path, 10, "cd" * 32, segments, members)
+    shard = Shard(CHAIN, 1, (bundle, *whole_segments((20001, 21000))))
     assert Shard.parse(shard.to_bytes(), "here") == shard
 
 

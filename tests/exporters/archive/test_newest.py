@@ -16,8 +16,8 @@ import pytest
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.feed import feed_xml
-from exporters.archive.ledger import Replacement, record
 from exporters.archive.recent import PublishedSegment
+from exporters.archive.revisions import Revision, record
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
 from tests.archive_kit import (
@@ -108,7 +108,7 @@ def test_files_replaced_together_are_one_entry_that_names_them(
     found = [entry.findtext(f"{ATOM}content") or "" for entry in entries_of(feed)[:2]]
     assert titles(feed)[:3] == ["3 files replaced"] * 2 + ["Blocks 20,001 to 21,000 published"]
     named = ", ".join(f"{table}/net-1-{table}-1-1000.zip" for table in THREE)
-    assert f"a <wrong> price & more: {named}. The ledger has the hashes." in found
+    assert f"a <wrong> price & more: {named}. The list of revisions has the hashes." in found
     assert any(text.startswith("a bell\ufffd and a null\ufffd: ") for text in found)
     assert list(verify_archive(archive)) == []
 
@@ -119,7 +119,7 @@ def test_the_feed_is_bounded_and_leaves_out_what_has_no_time() -> None:
         for n in range(150)
     ]
     replaced = [
-        Replacement(f"orders/{n}.zip", "aa", "bb", "why", NOON + timedelta(days=n // 50))
+        Revision(f"orders/{n}.zip", "aa", "bb", "why", NOON + timedelta(days=n // 50))
         for n in range(150)
     ]
     feed = feed_xml(CHAIN, segments, replaced)
@@ -158,11 +158,11 @@ def checked(folder: Path, command: str) -> set[str]:
 
 
 def test_two_commands_check_everything_but_pages(archive: Archive, tmp_path: Path) -> None:
-    record(archive, Replacement("orders/net-1-orders-1-1000.zip", "aa", "bb", "why", NOON))
+    record(archive, Revision("orders/net-1-orders-1-1000.zip", "aa", "bb", "why", NOON))
     refresh(archive, [])
     folder = tmp_path / "store" / CHAIN
     found = checked(folder, "sha256sum -c SHA256SUMS")
-    assert {"index.json", "latest.json", "feed.xml", "schema.json", "ledger.json"} <= found
+    assert {"index.json", "latest.json", "feed.xml", "schema.json", "revisions.json"} <= found
     zips = checked(folder, "cat index/*.sha256 | sha256sum -c")
     held = {key.removeprefix(f"{CHAIN}/") for key in contents(archive.store)}
     left = {path for path in held - found - zips if not path.endswith((".html", ".zip.sha256"))}

@@ -17,8 +17,8 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex, ShardSummary
-from exporters.archive.ledger import Replacement, record
 from exporters.archive.page import chain_page, home_page, shard_page
+from exporters.archive.revisions import Revision, record
 from exporters.archive.shards import Shard
 from exporters.archive.sums import TableSums
 from exporters.archive.templating import render
@@ -52,10 +52,10 @@ def page(archive: Archive, path: str) -> Page:
 
 
 def test_every_link_leads_to_something_that_is_there(archive: Archive) -> None:
-    record(archive, Replacement("orders/net-1-orders-1-1000.zip", "aa", "bb", "why", NOON))
+    record(archive, Revision("orders/net-1-orders-1-1000.zip", "aa", "bb", "why", NOON))
     refresh(archive, [0])
     held = contents(archive.store)
-    assert b"ledger.json" in held[f"{CHAIN}/index.html"]
+    assert b"revisions.json" in held[f"{CHAIN}/index.html"]
     pages = [key for key in held if key.endswith(".html")]
     assert len(pages) == 6
     for key in pages:
@@ -111,8 +111,10 @@ def test_a_long_history_has_a_page_for_every_million_blocks(tmp_path: Path) -> N
     assert "../index/001000000.html" not in earlier.links
 
 
-def test_a_ledger_that_cannot_be_read_is_no_reason_to_write_no_page(archive: Archive) -> None:
-    archive.store.put_if_match(f"{CHAIN}/ledger.json", b"{", None, "")
+def test_a_list_of_revisions_that_cannot_be_read_is_no_reason_to_write_no_page(
+    archive: Archive,
+) -> None:
+    archive.store.put_if_match(f"{CHAIN}/revisions.json", b"{", None, "")
     refresh(archive, [0])
     assert "is damaged and cannot be shown" in page(archive, "index.html").text
 
@@ -153,7 +155,7 @@ def test_everything_is_escaped(archive: Archive) -> None:
     hostile: Entry = replace(entry, table=HOSTILE, path=f"{HOSTILE}/x.zip", sha256=HOSTILE)
     shard = Shard(HOSTILE, 0, (hostile,))
     index = ArchiveIndex(HOSTILE).including([ShardSummary.of(shard, b"")])
-    replaced = Replacement(f"{HOSTILE}/x.zip", HOSTILE, HOSTILE, HOSTILE, NOON)
+    replaced = Revision(f"{HOSTILE}/x.zip", HOSTILE, HOSTILE, HOSTILE, NOON)
     for data in (home_page([index]), chain_page(index, [replaced]), shard_page(shard)):
         parsed = Page(data)
         assert "script" not in parsed.elements

@@ -16,8 +16,8 @@ import pytest
 from exporters.archive.shards import Shard, table_entries
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.names import zip_name
+from exporters.publishing.bundles import bundle_request, due_bundles
 from exporters.publishing.publish import publish_zips
-from exporters.publishing.windows import due_windows, window_request
 from exporters.zips.layout import Layout
 from exporters.zips.staging import PartStage
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
@@ -189,28 +189,28 @@ def test_an_object_that_changes_in_a_bucket_is_replaced_by_the_same_bytes(
 
 
 @pytest.mark.parametrize("prove_bytes", [None, 0])
-def test_a_window_that_is_damaged_is_put_together_from_its_single_zips(
+def test_a_bundle_that_is_damaged_is_put_together_from_its_single_zips(
     asked: Asked, sound: bytes, prove_bytes: int | None
 ) -> None:
     archive = asked.site.archive
-    due = due_windows(archive, "orders", 2)
-    assert publish_zips(archive, [window_request(archive, w, Proofs()) for w in due]).created == 1
-    window = published(asked.site, BlockRange(FIRST.first, SECOND.last))
+    due = due_bundles(archive, "orders", 2)
+    assert publish_zips(archive, [bundle_request(archive, w, Proofs()) for w in due]).created == 1
+    bundle = published(asked.site, BlockRange(FIRST.first, SECOND.last))
     layout = asked.export(prove_bytes).layout
-    assert window.name in {
+    assert bundle.name in {
         chunk.source.name.rpartition("/")[2]
         for chunk in layout.chunks
         if not isinstance(chunk, bytes)
     }
 
-    flip(window)
+    flip(bundle)
 
     assert b"".join(layout.read()) == sound
     assert asked.bytes(prove_bytes) == sound
-    assert all(str(window) in warning for warning in asked.warnings)
+    assert all(str(bundle) in warning for warning in asked.warnings)
 
 
-def test_a_published_part_that_was_waiting_when_it_was_found_is_no_loss(
+def test_a_published_part_that_was_staged_when_it_was_found_is_no_loss(
     asked: Asked, sound: bytes
 ) -> None:
     layout = asked.export().layout

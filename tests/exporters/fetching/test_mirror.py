@@ -16,14 +16,14 @@ from click.testing import CliRunner
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
-from exporters.archive.ledger import replacements
+from exporters.archive.revisions import revisions
 from exporters.exports.copies import DamagedCopyError
 from exporters.fetching.mirror import Mirrored, mirror
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import fetch_range
+from exporters.publishing.bundles import bundle_request, bundles_over
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
-from exporters.publishing.windows import window_request, windows_over
 from exporters.signing import Signer, read_public_key
 from exporters.verifying.signatures import signature_findings
 from pipelines.commands.failures import exit_code
@@ -137,15 +137,15 @@ def test_what_was_lost_or_damaged_in_a_mirror_is_fetched_again(
 
 
 def replace_orders(archive: Archive, folder: Path) -> None:
-    """Put other orders over 11-13 there, and the window that holds them, as the manual says."""
+    """Put other orders over 11-13 there, and the bundle that holds them, as the manual says."""
     corrected = part_request(folder, "orders", 11, 13, salt="corrected")
     report = publish_zips(archive, [corrected], correction=TYPO)
     assert not report.failed
-    windows = [
-        window_request(archive, w, Proofs())
-        for w in windows_over(archive, "orders", BlockRange(11, 13))
+    bundles = [
+        bundle_request(archive, w, Proofs())
+        for w in bundles_over(archive, "orders", BlockRange(11, 13))
     ]
-    publish_zips(archive, windows, correction=TYPO)
+    publish_zips(archive, bundles, correction=TYPO)
 
 
 def test_a_file_that_was_replaced_is_fetched_again_and_said(
@@ -162,7 +162,7 @@ def test_a_file_that_was_replaced_is_fetched_again_and_said(
     ]
     assert {one.event.reason for one in found.replaced if one.event} == {TYPO.reason}
     assert contents(FolderStore(out)) == contents(archive.store)
-    assert len(replacements(Archive(FolderStore(out), CHAIN))) == 2
+    assert len(revisions(Archive(FolderStore(out), CHAIN))) == 2
     assert findings(out) == []
 
 
@@ -250,7 +250,7 @@ def test_a_zip_that_the_archive_has_lost_or_altered_costs_a_mirror_that_zip(
     archive: Archive, out: Path, tmp_path: Path, name: str, damage: str
 ) -> None:
     table = name.partition("-")[0]
-    key = f"{CHAIN}/{table}/{CHAIN}-{name}.zip"  # of orders there is a window over both
+    key = f"{CHAIN}/{table}/{CHAIN}-{name}.zip"  # of orders there is a bundle over both
     place = tmp_path / "source" / key
     whole = place.read_bytes()
     if damage == "lost":

@@ -115,7 +115,7 @@ def test_a_web_server_gives_the_same_bytes_as_the_folder(
     with web_server(model, ranges=ranges) as url:
         found = fetch(url, out)
     assert found.path.read_bytes() == right
-    # The window is taken for two single ZIPs.
+    # The bundle is taken for two single ZIPs.
     assert [one.entry.path.rpartition("orders-")[2] for one in found.zips] == [
         "1-13.zip",
         "14-20.zip",

@@ -206,7 +206,7 @@ def test_newer_current_state_takes_the_place_of_the_older_in_one_version(tmp_pat
     assert [len(_rows(lake, "parties", version)) for version in (1, 2)] == [1, 2]
 
 
-def test_a_correction_replaces_the_file_and_is_in_the_ledger(
+def test_a_correction_replaces_the_file_and_is_in_the_revisions(
     lake: LakeSite, corrected: LakeSite
 ) -> None:
     other = corrected.elsewhere(Path(lake.site.settings.archive), batch=1)
@@ -220,8 +220,8 @@ def test_a_correction_replaces_the_file_and_is_in_the_ledger(
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, True, False, True]
     changed = {table for table, number in lake.versions().items() if number != versions[table]}
     assert changed == {"orders", "receipts"}
-    ledger = json.loads((lake.folder.parent / "ledger.json").read_bytes())["replaced"]
-    of_lake = [row for row in ledger if row["path"].startswith("lake/")]
+    revisions = json.loads((lake.folder.parent / "revisions.json").read_bytes())["revisions"]
+    of_lake = [row for row in revisions if row["path"].startswith("lake/")]
     assert {row["path"].split("/")[1] for row in of_lake} == {"orders", "receipts"}
     assert {row["reason"] for row in of_lake} == {WHY.reason}
     assert f"lake/orders/{before[2]}" in {row["path"] for row in of_lake}
@@ -241,7 +241,7 @@ def test_a_file_that_was_damaged_is_put_back_under_its_name(lake: LakeSite) -> N
 
     assert (report.refused, report.replaced) == ((), 1)
     assert path.read_bytes() == good
-    (row,) = json.loads((lake.folder.parent / "ledger.json").read_bytes())["replaced"]
+    (row,) = json.loads((lake.folder.parent / "revisions.json").read_bytes())["revisions"]
     assert (row["path"], row["reason"]) == (f"lake/trades/{path.name}", WHY.reason)
     lake.check(*ALL)
 

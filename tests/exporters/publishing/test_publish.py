@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
+from exporters.publishing.bundles import bundle_request, due_bundles
 from exporters.publishing.publish import PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest, proven_entry
-from exporters.publishing.windows import due_windows, window_request
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from tests.archive_kit import (
@@ -156,7 +156,7 @@ def test_a_publisher_killed_before_any_write_is_made_good_by_the_next_run(tmp_pa
 def test_a_replacement_killed_before_any_write_is_made_good_by_the_next_run(tmp_path: Path) -> None:
     # So much longer that the page of all chains shows another size, too.
     new = [part_request(tmp_path, "orders", 1, 9, salt="corrected", rows=99)]
-    # refused creation, ledger and copy, ZIP, refused creation and swap of the hash file; as above
+    # refused creation, revisions twice, ZIP, refused creation and swap of the hash file; as above
     assert kills_recovered_from(tmp_path, new, TYPO) == 6 + 3 + 7
 
 
@@ -205,7 +205,7 @@ def test_other_bytes_in_its_place_fail_one_zip_and_change_nothing(
     assert list(verify_archive(archive)) == []
 
 
-def test_a_replacement_goes_through_the_ledger(store: Store, tmp_path: Path) -> None:
+def test_a_replacement_goes_through_the_revisions(store: Store, tmp_path: Path) -> None:
     archive = Archive(store, CHAIN)
     publish_zips(archive, segment_requests(tmp_path, 1, 9, THREE))
     path = "orders/net-1-orders-1-9.zip"
@@ -217,9 +217,9 @@ def test_a_replacement_goes_through_the_ledger(store: Store, tmp_path: Path) -> 
     new = archive.read(path)
     assert old is not None
     assert new is not None
-    ledger = json.loads(archive.read("ledger.json") or b"")
-    assert [event["path"].partition("/")[0] for event in ledger["replaced"]] == list(THREE[1:])
-    assert ledger["replaced"][0] == {
+    revisions = json.loads(archive.read("revisions.json") or b"")
+    assert [event["path"].partition("/")[0] for event in revisions["revisions"]] == list(THREE[1:])
+    assert revisions["revisions"][0] == {
         "path": path,
         "old_sha256": hashlib.sha256(old).hexdigest(),
         "new_sha256": hashlib.sha256(new).hexdigest(),
@@ -444,21 +444,21 @@ def test_others_that_always_win_are_an_error_and_not_a_loop(
         publish_zips(archive, segment_requests(tmp_path / "parts", 1, 9, THREE[:1]))
 
 
-def published_windows(archive: Archive, table: str, size: int) -> list[str]:
+def published_bundles(archive: Archive, table: str, size: int) -> list[str]:
     requests = [
-        window_request(archive, window, Proofs()) for window in due_windows(archive, table, size)
+        bundle_request(archive, bundle, Proofs()) for bundle in due_bundles(archive, table, size)
     ]
     assert publish_zips(archive, requests).created == len(requests)
     return [str(request.blocks) for request in requests]
 
 
-def test_windows_continue_after_the_last_one_and_never_cross_a_gap(tmp_path: Path) -> None:
+def test_bundles_continue_after_the_last_one_and_never_cross_a_gap(tmp_path: Path) -> None:
     archive = archive_in(tmp_path / "store")
 
     def add(*segments: tuple[int, int]) -> list[str]:
         for blocks in segments:
             publish_zips(archive, segment_requests(tmp_path, *blocks, ("orders",)))
-        return published_windows(archive, "orders", 2)
+        return published_bundles(archive, "orders", 2)
 
     assert add((1, 10)) == []
     assert add((11, 13)) == ["1-13"]
@@ -466,12 +466,12 @@ def test_windows_continue_after_the_last_one_and_never_cross_a_gap(tmp_path: Pat
     assert add((31, 40), (41, 50), (51, 60)) == ["31-50"]
     assert add((21, 30)) == ["14-30"]
     assert add((61, 70)) == ["51-70"]
-    assert published_windows(archive, "orders", 2) == []
-    assert published_windows(archive, "trades", 2) == []
+    assert published_bundles(archive, "orders", 2) == []
+    assert published_bundles(archive, "trades", 2) == []
     assert list(verify_archive(archive)) == []
 
 
-def test_no_window_is_made_of_a_damaged_zip_and_the_others_go_on(tmp_path: Path) -> None:
+def test_no_bundle_is_made_of_a_damaged_zip_and_the_others_go_on(tmp_path: Path) -> None:
     archive = archive_in(tmp_path / "store")
     for first in (1, 11, 21, 31):
         publish_zips(archive, segment_requests(tmp_path, first, first + 9, ("orders",)))
@@ -480,8 +480,8 @@ def test_no_window_is_made_of_a_damaged_zip_and_the_others_go_on(tmp_path: Path)
     content[9] ^= 1  # of the local header, which no reader of our own needs
     damaged.write_bytes(content)
 
-    due = due_windows(archive, "orders", 2)
-    report = publish_zips(archive, [window_request(archive, window, Proofs()) for window in due])
+    due = due_bundles(archive, "orders", 2)
+    report = publish_zips(archive, [bundle_request(archive, bundle, Proofs()) for bundle in due])
 
     assert report.created == 1
     (failed,) = report.failed
@@ -490,20 +490,20 @@ def test_no_window_is_made_of_a_damaged_zip_and_the_others_go_on(tmp_path: Path)
     assert "strata publish --replace REASON --table orders --blocks 11-20" in failed.reason
 
 
-def test_a_window_crosses_schemas_and_shards(store: Store, tmp_path: Path) -> None:
+def test_a_bundle_crosses_schemas_and_shards(store: Store, tmp_path: Path) -> None:
     archive = Archive(store, CHAIN)
     publish_zips(archive, [part_request(tmp_path, "orders", 18001, 19000, rows=2)])
     publish_zips(archive, [part_request(tmp_path, "orders", 19001, 20500, rows=0)])
     publish_zips(archive, [part_request(tmp_path, "orders", 20501, 21000, rows=4, version=21)])
-    assert published_windows(archive, "orders", 3) == ["18001-21000"]
-    window = list(archive.entries("orders", archive.index().shards[0].tables["orders"].covered[0]))[
+    assert published_bundles(archive, "orders", 3) == ["18001-21000"]
+    bundle = list(archive.entries("orders", archive.index().shards[0].tables["orders"].covered[0]))[
         1
     ]
-    assert [(m.name, m.version, m.rows) for m in window.members] == [
+    assert [(m.name, m.version, m.rows) for m in bundle.members] == [
         ("net-1-orders-1-18001-20500.csv", 1, 2),
         ("net-1-orders-21-20501-21000.csv", 21, 4),
     ]
-    assert [segment.version for segment in window.segments] == [1, 1, 21]
+    assert [segment.version for segment in bundle.segments] == [1, 1, 21]
     assert list(verify_archive(archive)) == []
 
 

@@ -15,9 +15,9 @@ import pytest
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.shards import Shard
+from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
 from exporters.publishing.publish import publish_zips
 from exporters.publishing.replace import Correction
-from exporters.publishing.windows import due_windows, window_request, windows_over
 from tests.archive_kit import (
     CHAIN,
     THREE,
@@ -26,7 +26,7 @@ from tests.archive_kit import (
     segment_requests,
     verify_archive,
 )
-from tests.exporters.archive.test_ledger import NOON
+from tests.exporters.archive.test_revisions import NOON
 from transforms.blocks import BlockRange
 from transforms.stores.folder import FolderStore
 from transforms.verifying.counts import Kind
@@ -45,7 +45,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     publish_zips(archive, segment_requests(folder, 1, 10, THREE, rows=200))
     publish_zips(archive, segment_requests(folder, 11, 13, THREE))
     publish_zips(
-        archive, [window_request(archive, w, Proofs()) for w in due_windows(archive, "orders", 2)]
+        archive, [bundle_request(archive, w, Proofs()) for w in due_bundles(archive, "orders", 2)]
     )
     return folder / "store"
 
@@ -108,10 +108,10 @@ def test_a_truncated_zip_is_altered_and_does_not_unpack(archive: Archive, size: 
     assert found(archive) == [(Problem.ALTERED, key), (Problem.BAD_ZIP, key)]
 
 
-def test_a_damaged_single_also_spoils_the_proof_of_its_window(archive: Archive) -> None:
+def test_a_damaged_single_also_spoils_the_proof_of_its_bundle(archive: Archive) -> None:
     file(archive, ORDERS).write_bytes(b"")
-    window = f"{CHAIN}/orders/net-1-orders-1-13.zip"
-    assert (Problem.BAD_WINDOW, window) in found(archive)
+    bundle = f"{CHAIN}/orders/net-1-orders-1-13.zip"
+    assert (Problem.BAD_BUNDLE, bundle) in found(archive)
 
 
 def test_runs_that_are_not_those_of_the_zip_are_found(archive: Archive) -> None:
@@ -167,17 +167,17 @@ def test_rows_are_counted_outside_quotes(
     assert found(archive) == []
 
 
-def test_a_window_that_is_not_its_segments_joined_is_found_and_replaced(
+def test_a_bundle_that_is_not_its_segments_joined_is_found_and_replaced(
     archive: Archive, tmp_path: Path
 ) -> None:
     typo = Correction("a typo", NOON)
     right = part_request(tmp_path, "orders", 11, 13, salt="right")
     publish_zips(archive, [right], correction=typo)
-    window = f"{CHAIN}/orders/net-1-orders-1-13.zip"
-    assert found(archive) == [(Problem.BAD_WINDOW, window)]
-    stale = windows_over(archive, "orders", BlockRange(11, 13))
+    bundle = f"{CHAIN}/orders/net-1-orders-1-13.zip"
+    assert found(archive) == [(Problem.BAD_BUNDLE, bundle)]
+    stale = bundles_over(archive, "orders", BlockRange(11, 13))
     report = publish_zips(
-        archive, [window_request(archive, w, Proofs()) for w in stale], correction=typo
+        archive, [bundle_request(archive, w, Proofs()) for w in stale], correction=typo
     )
     assert report.replaced == 1
     assert found(archive) == []

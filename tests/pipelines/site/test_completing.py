@@ -18,7 +18,7 @@ from pipelines.commands.group import strata
 from pipelines.settings import Settings
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.journal import journaled
-from pipelines.site.publishing import publish_segments, publish_windows
+from pipelines.site.publishing import publish_bundles, publish_segments
 from pipelines.site.site import Site
 from tests.archive_kit import contents, resealed
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
@@ -27,20 +27,20 @@ from tests.segments_kit import KIT_CHAIN, table_rows
 ALL = blocks(0, 1, 2)
 SHARD = f"{KIT_CHAIN}/index/000000000.json"
 ORDERS = f"{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-11-20.zip"
-WINDOW = f"{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-1-20.zip"
+BUNDLE = f"{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-1-20.zip"
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Three published segments, and a window over the first two of each table."""
+    """Three published segments, and a bundle over the first two of each table."""
     settings = site_settings(tmp_path_factory.mktemp("published"))
     for number in range(len(ALL)):
         rows = table_rows("orders", {}, {}, {}, first=number * 10 + 1)
         make_segment(settings, number, tables={"orders": rows})
-    site = Site(replace(settings, window=2))
+    site = Site(replace(settings, bundle=2))
     load(site)
     publish_segments(site, ALL)
-    publish_windows(site)
+    publish_bundles(site)
     return site.settings
 
 
@@ -80,7 +80,7 @@ def test_every_object_that_is_taken_away_comes_back(site: Site) -> None:
     before = contents(site.store)
     assert len(before) == 2 * 60 + 13
     others = [key for key in before if "/index" in key or key.count("/") < 2]
-    for key in (*others, ORDERS, f"{ORDERS}.sha256", WINDOW, f"{WINDOW}.sha256"):
+    for key in (*others, ORDERS, f"{ORDERS}.sha256", BUNDLE, f"{BUNDLE}.sha256"):
         site.store.delete(key)
         found = complete(site, whole=False)
         assert not found.is_nothing, key
@@ -98,7 +98,7 @@ def test_everything_but_the_zips_may_be_lost_at_once(site: Site) -> None:
     assert contents(site.store) == before
 
 
-def test_a_window_is_not_taken_for_a_segment_where_its_own_are_gone(site: Site) -> None:
+def test_a_bundle_is_not_taken_for_a_segment_where_its_own_are_gone(site: Site) -> None:
     before = contents(site.store)
     for key in (ORDERS, SHARD):
         site.store.delete(key)
@@ -199,7 +199,7 @@ def run(site: Site, *arguments: str) -> tuple[int, str]:
         "STRATA_WAREHOUSE": site.settings.warehouse,
         "STRATA_ARCHIVE": site.settings.archive,
         "STRATA_SOURCE": site.settings.source,
-        "STRATA_WINDOW": "2",
+        "STRATA_BUNDLE": "2",
         "STRATA_LAKE": "0",
     }
     done = CliRunner().invoke(strata, list(arguments), env=places, standalone_mode=False)

@@ -1,4 +1,4 @@
-"""Waiting parts that another machine published."""
+"""Staged ZIPs that another machine published."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def machines(settings: Settings, tmp_path: Path, make_segments: MakeSegments) ->
 
 
 def waiting(site: Site) -> set[tuple[str, str]]:
-    return {(table, str(held)) for table, held in site.stage.waiting(KIT_CHAIN)}
+    return {(table, str(held)) for table, held in site.stage.parts(KIT_CHAIN)}
 
 
 def of_segment(segment: str, parts: set[tuple[str, str]]) -> Iterator[str]:

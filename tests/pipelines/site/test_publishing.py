@@ -15,8 +15,8 @@ from pipelines.settings import Settings
 from pipelines.site.journal import journaled
 from pipelines.site.publishing import (
     finish_interrupted,
+    publish_bundles,
     publish_segments,
-    publish_windows,
     published_tables,
 )
 from pipelines.site.site import Site
@@ -223,13 +223,13 @@ def test_the_journal_of_a_publisher_at_work_is_left_alone(site: Site) -> None:
         assert finish_interrupted(site) == 0
 
 
-def test_windows_are_published_where_the_setting_asks_for_them(site: Site, loaded: Loaded) -> None:
+def test_bundles_are_published_where_the_setting_asks_for_them(site: Site, loaded: Loaded) -> None:
     publish_segments(site, ALL, FEW)
-    wide = Site(replace(site.settings, window=2))
+    wide = Site(replace(site.settings, bundle=2))
 
-    assert publish_windows(site).created == 0
-    assert publish_windows(wide).created == 2 * len(FEW)
-    assert publish_windows(wide).created == 0
+    assert publish_bundles(site).created == 0
+    assert publish_bundles(wide).created == 2 * len(FEW)
+    assert publish_bundles(wide).created == 0
     expected = expected_member(loaded.sources[:2], "blocks")
     assert only_member(archived(site, "blocks", "1-20")) == expected
 
@@ -286,12 +286,12 @@ def test_a_null_string_that_could_be_a_value_is_refused(site: Site, tmp_path: Pa
         exported_with_null(site, "orders", 1, 40, "a,b", tmp_path / "stage")
 
 
-def test_a_window_wider_than_the_range_does_not_hide_what_the_range_needs(
+def test_a_bundle_wider_than_the_range_does_not_hide_what_the_range_needs(
     site: Site, loaded: Loaded, tmp_path: Path
 ) -> None:
-    wide = Site(replace(site.settings, window=4))
+    wide = Site(replace(site.settings, bundle=4))
     publish_segments(wide, ALL, ["blocks"])
-    assert publish_windows(wide).created == 1
+    assert publish_bundles(wide).created == 1
 
     exported(wide, "blocks", 11, 30).write(tmp_path / "range.zip")
 

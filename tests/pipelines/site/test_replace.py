@@ -1,4 +1,4 @@
-"""Replacing published files: on purpose, on the record, wider ZIPs included."""
+"""Replacing published files: on purpose, on the record, bundles included."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from exporters.publishing.replace import Correction
 from pipelines.commands.group import strata
 from pipelines.settings import Settings
-from pipelines.site.publishing import publish_segments, publish_windows, replace_published
+from pipelines.site.publishing import publish_bundles, publish_segments, replace_published
 from pipelines.site.site import Site
 from tests.pipelines.kit import blocks, damages, load, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, table_rows
@@ -31,15 +31,15 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         rows = table_rows("orders", {}, {}, {}, first=first)
         make_segment(settings, number, tables={"orders": rows})
     load(Site(settings))
-    return replace(settings, window=2)
+    return replace(settings, bundle=2)
 
 
 @pytest.fixture
 def site(loaded: Settings, tmp_path: Path) -> Site:
-    """Two published segments and the window over both."""
+    """Two published segments and the bundle over both."""
     made = Site(replace(loaded, archive=str(tmp_path / "archive")))
     publish_segments(made, ALL)
-    publish_windows(made)
+    publish_bundles(made)
     return made
 
 
@@ -57,13 +57,13 @@ def damage(path: Path) -> bytes:
     return good
 
 
-def ledger(site: Site) -> list[dict[str, str]]:
-    path = Path(site.settings.archive, KIT_CHAIN, "ledger.json")
-    replaced: list[dict[str, str]] = json.loads(path.read_bytes())["replaced"]
+def revisions(site: Site) -> list[dict[str, str]]:
+    path = Path(site.settings.archive, KIT_CHAIN, "revisions.json")
+    replaced: list[dict[str, str]] = json.loads(path.read_bytes())["revisions"]
     return replaced
 
 
-def test_a_damaged_file_is_replaced_and_the_ledger_says_why(site: Site) -> None:
+def test_a_damaged_file_is_replaced_and_the_revisions_say_why(site: Site) -> None:
     path = zip_file(site, "11-20")
     good = damage(path)
     assert damages(site) != []
@@ -72,19 +72,19 @@ def test_a_damaged_file_is_replaced_and_the_ledger_says_why(site: Site) -> None:
 
     assert [report.replaced for report in reports] == [1, 0]
     assert path.read_bytes() == good
-    assert [(row["path"].rpartition("/")[2], row["reason"]) for row in ledger(site)] == [
+    assert [(row["path"].rpartition("/")[2], row["reason"]) for row in revisions(site)] == [
         (path.name, WHY.reason)
     ]
     assert damages(site) == []
 
 
-def test_a_window_over_damaged_blocks_is_replaced_too(site: Site) -> None:
+def test_a_bundle_over_damaged_blocks_is_replaced_too(site: Site) -> None:
     good = {span: damage(zip_file(site, span)) for span in ("1-10", "1-20")}
 
     replace_published(site, ALL[:1], ["orders"], WHY)
 
     assert {span: zip_file(site, span).read_bytes() for span in good} == good
-    assert len(ledger(site)) == 2
+    assert len(revisions(site)) == 2
     assert damages(site) == []
 
 
@@ -100,7 +100,7 @@ def test_an_object_that_was_removed_comes_back(site: Site) -> None:
     assert damages(site) == []
 
 
-def test_what_is_right_already_stays_and_is_not_in_the_ledger(site: Site) -> None:
+def test_what_is_right_already_stays_and_is_not_in_the_revisions(site: Site) -> None:
     root = Path(site.settings.archive)
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*.zip")}
 
@@ -108,7 +108,7 @@ def test_what_is_right_already_stays_and_is_not_in_the_ledger(site: Site) -> Non
 
     assert [(report.created, report.replaced) for report in reports] == [(0, 0), (0, 0)]
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*.zip")} == before
-    assert not (root / KIT_CHAIN / "ledger.json").exists()
+    assert not (root / KIT_CHAIN / "revisions.json").exists()
 
 
 def places(site: Site) -> list[str]:
@@ -120,7 +120,7 @@ def test_the_command_replaces_one_table_of_some_blocks(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = {span: damage(zip_file(site, span)) for span in ("1-10", "11-20")}
-    monkeypatch.delenv("STRATA_WINDOW", raising=False)
+    monkeypatch.delenv("STRATA_BUNDLE", raising=False)
 
     asked = ["--replace", "bad disk", "--table", "orders", "--blocks", "11-20", "--json"]
     done = CliRunner().invoke(strata, ["publish", *asked, *places(site)])

@@ -26,14 +26,14 @@ from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Verification
 from transforms.warehouse.document import Document
 
-ZIPS = 3 * 15 + 15  # of three segments, and windows over the first two
+ZIPS = 3 * 15 + 15  # of three segments, and bundles over the first two
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three segments, published, with windows, a refused file, captures, and a ledger."""
+    """Three segments, published, with bundles, a refused file, captures, and a revisions."""
     folder = tmp_path_factory.mktemp("model")
-    settings = replace(site_settings(folder), window=2)
+    settings = replace(site_settings(folder), bundle=2)
     for number in range(3):
         make_segment(settings, number)
         if number != 1:  # the last two become one volume
@@ -58,7 +58,7 @@ def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place
     """A copy of the model, in a folder that is not the present one."""
     folder = tmp_path / "copy"
     folder.mkdir()
-    settings = replace(site_settings(folder / "x"), window=2)
+    settings = replace(site_settings(folder / "x"), bundle=2)
     shutil.rmtree(folder / "x")
     shutil.copytree(model, folder / "x")
     monkeypatch.chdir(tmp_path)
@@ -99,7 +99,7 @@ def test_a_part_is_counted_and_called_as_such(place: Place) -> None:
     code, said = place.verify("--table", "orders", "--blocks", "12-13")
     assert (code, said["checked"]) == (0, "tables orders in blocks 12-13")
     read = said["read"]
-    # Of the segment 11-20: its ZIP, and the window that has it too.
+    # Of the segment 11-20: its ZIP, and the bundle that has it too.
     assert [read[name]["read"] for name in ("segments", "zips", "csvs", "tables")] == [1, 2, 2, 1]
     assert all(one["read"] == one["expected"] for one in read.values())
     assert "Everything" not in place.run("verify", "--blocks", "12-13")[1]
@@ -285,7 +285,7 @@ def _newest_document(place: Place) -> Path:
 
 FILES: dict[str, Callable[[Place], Path]] = {
     "a ZIP": _zip("orders-11-20"),
-    "a window": _zip("orders-1-20"),
+    "a bundle": _zip("orders-1-20"),
     "a hash file": _archived(f"orders/{KIT_CHAIN}-orders-1-10.zip.sha256"),
     "a shard": _archived("index/000000000.json"),
     "a shard's hashes": _archived("index/000000000.sha256"),
@@ -295,8 +295,8 @@ FILES: dict[str, Callable[[Place], Path]] = {
     "the newest": _archived("latest.json"),
     "the feed": _archived("feed.xml"),
     "the hashes": _archived("SHA256SUMS"),
-    "the ledger": _archived("ledger.json"),
-    "the ledger's copy": _archived("ledger.copy.json"),
+    "the list of revisions": _archived("revisions.json"),
+    "the copy of the revisions": _archived("revisions.copy.json"),
     "the list of chains": lambda place: place.archive / "chains.json",
     "the page of chains": lambda place: place.archive / "index.html",
     "a volume": _named(lambda document: document.history()[0].file),
@@ -313,7 +313,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-EMPTIED = ("a ZIP", "a hash file", "the index", "the ledger", "a volume", "a record")
+EMPTIED = ("a ZIP", "a hash file", "the index", "the list of revisions", "a volume", "a record")
 
 
 @pytest.mark.parametrize(
@@ -398,14 +398,14 @@ def test_segments_that_are_only_published_are_found_and_loaded(place: Place) -> 
 
 
 def test_nothing_that_is_damaged_hides_the_rest(place: Place) -> None:
-    paths = [FILES[name](place) for name in FILES if name != "the ledger's copy"]
+    paths = [FILES[name](place) for name in FILES if name != "the copy of the revisions"]
     for path in paths:
         flip(path)
     found = {row["where"] for row in place.verify()[1]["findings"]}
     hidden = {str(path) for path in paths} - found
     # The pages, and ZIPs, of a shard that cannot be read are known by nothing else.
     assert hidden <= {str(FILES[f"a shard's {name}"](place)) for name in ("hashes", "page")} | {
-        str(FILES[name](place)) for name in ("a ZIP", "a window", "a hash file")
+        str(FILES[name](place)) for name in ("a ZIP", "a bundle", "a hash file")
     }
 
 

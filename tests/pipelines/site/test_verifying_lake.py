@@ -192,8 +192,8 @@ def test_other_rows_than_those_published_are_found_and_replaced_on_the_record(
     where = str(path.relative_to(place.lake))
     assert ("bad file of the lake", where) in found(place)
     mended(place, path, *CHECK)
-    ledger = json.loads((place.chain / "ledger.json").read_text())
-    assert f"lake/{where}" in [row["path"] for row in ledger["replaced"]]
+    revisions = json.loads((place.chain / "revisions.json").read_text())
+    assert f"lake/{where}" in [row["path"] for row in revisions["revisions"]]
     assert place.verify()[0] == 0
 
 

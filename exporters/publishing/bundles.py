@@ -23,65 +23,65 @@ from transforms.errors import ConfigError
 from transforms.segments.names import SegmentName
 from transforms.verifying.proofs import Proofs
 
-Window = tuple[Entry, ...]
-"""The entries of the single-segment ZIPs that a window joins, ascending."""
+Bundle = tuple[Entry, ...]
+"""The entries of the single-segment ZIPs that a bundle joins, ascending."""
 
 
-def due_windows(archive: Archive, table: str, size: int) -> Iterator[Window]:
-    """Yield the windows of `size` segments of a table that are not published yet, ascending.
+def due_bundles(archive: Archive, table: str, size: int) -> Iterator[Bundle]:
+    """Yield the bundles of `size` segments of a table that are not published yet, ascending.
 
-    A window's segments follow each other without a gap. It starts right after the window before it,
+    A bundle's segments follow each other without a gap. It starts right after the bundle before it,
     or where a run of segments starts; segments that do not fill one wait for more. The same archive
-    always gives the same windows. Raises `ConfigError` for a size below 2.
+    always gives the same bundles. Raises `ConfigError` for a size below 2.
     """
     if size < 2:
-        raise ConfigError(f"a window of {size} segments is none: use 2 or more, or no windows")
+        raise ConfigError(f"a bundle of {size} segments is none: use 2 or more, or no bundles")
     sums = sound_index(archive).tables[table]
-    for run in difference(sums.covered, sums.windowed):
+    for run in difference(sums.covered, sums.bundled):
         singles = _singles(archive, table, run)
-        while len(window := tuple(islice(singles, size))) == size:
-            yield window
+        while len(bundle := tuple(islice(singles, size))) == size:
+            yield bundle
 
 
-def window_of(archive: Archive, entry: Entry) -> Window:
-    """The single-segment ZIPs that a window joins, as they are published now."""
+def bundle_of(archive: Archive, entry: Entry) -> Bundle:
+    """The single-segment ZIPs that a bundle joins, as they are published now."""
     return tuple(_singles(archive, entry.table, entry.blocks))
 
 
-def windows_over(archive: Archive, table: str, blocks: BlockRange) -> Iterator[Window]:
-    """Yield the published windows that hold any of these blocks: what a replacement makes stale."""
+def bundles_over(archive: Archive, table: str, blocks: BlockRange) -> Iterator[Bundle]:
+    """Yield the published bundles that hold any of these blocks: what a replacement makes stale."""
     for entry in archive.entries(table, blocks):
-        if entry.is_window:
-            yield window_of(archive, entry)
+        if entry.is_bundle:
+            yield bundle_of(archive, entry)
 
 
-def window_request(
-    archive: Archive, window: Sequence[Entry], proofs: Proofs, style: NameStyle = NameStyle.SPEC
+def bundle_request(
+    archive: Archive, bundle: Sequence[Entry], proofs: Proofs, style: NameStyle = NameStyle.SPEC
 ) -> PublishRequest:
-    """The request to publish a window. Of its ZIPs no data is read yet.
+    """The request to publish a bundle. Of its ZIPs no data is read yet.
 
     When it is written each is proven first, unless `proofs` has that already: a bit that flipped in
     one must not go into another ZIP. Raises `NotHeldError` where its segments do not join.
     """
-    plan = _plan(archive, window)
-    parts = [part for entry in window for part in _parts(archive, entry, proofs)]
+    plan = _plan(archive, bundle)
+    parts = [part for entry in bundle for part in _parts(archive, entry, proofs)]
     return PublishRequest(
         plan.table,
         layout_export(plan, parts, style),
-        tuple(segment for entry in window for segment in entry.segments),
+        tuple(segment for entry in bundle for segment in entry.segments),
         tuple(span.schema for span in plan.spans),
-        sum(entry.rows for entry in window),
+        sum(entry.rows for entry in bundle),
     )
 
 
-def spliced_window(archive: Archive, window: Entry) -> Layout:
-    """A published window, laid out again from the single ZIPs that are published now.
+def spliced_bundle(archive: Archive, bundle: Entry) -> Layout:
+    """A published bundle, laid out again from the single ZIPs that are published now.
 
     Raises `NotHeldError` where they are not all there.
     """
-    singles = window_of(archive, window)
-    if list(contiguous_runs(one.blocks for one in singles)) != [window.blocks]:
-        raise NotHeldError(f"not all single-segment ZIPs of {window.table} lie in {window.blocks}")
+    singles = bundle_of(archive, bundle)
+    if list(contiguous_runs(one.blocks for one in singles)) != [bundle.blocks]:
+        raise NotHeldError(f"not all single-segment ZIPs of {bundle.table} lie in {bundle.blocks}")
     parts = (part for entry in singles for part in read_parts(archive.source(entry)))
     return layout_export(_plan(archive, singles), parts)
 
@@ -90,16 +90,16 @@ def _parts(archive: Archive, entry: Entry, proofs: Proofs) -> Sequence[PartRef]:
     return published_parts(entry, published_copy(archive, entry, proofs, no_other_copy))
 
 
-def _plan(archive: Archive, window: Sequence[Entry]) -> ExportPlan:
-    table = window[0].table
+def _plan(archive: Archive, bundle: Sequence[Entry]) -> ExportPlan:
+    table = bundle[0].table
     held = (
         HeldSegment(
             SegmentName(archive.chain_id, entry.segments[0].version, entry.blocks),
             {table: entry.members[0].schema},
         )
-        for entry in window
+        for entry in bundle
     )
-    return plan_export(held, table, BlockRange(window[0].blocks.first, window[-1].blocks.last))
+    return plan_export(held, table, BlockRange(bundle[0].blocks.first, bundle[-1].blocks.last))
 
 
 def _singles(archive: Archive, table: str, run: BlockRange) -> Iterator[Entry]:
@@ -107,5 +107,5 @@ def _singles(archive: Archive, table: str, run: BlockRange) -> Iterator[Entry]:
     for number in range(shard_number(run), run.last // SHARD_BLOCKS + 1):
         for entry in archive.shard(number).entries:
             inside = run.first <= entry.blocks.first and entry.blocks.last <= run.last
-            if entry.table == table and inside and not entry.is_window:
+            if entry.table == table and inside and not entry.is_bundle:
                 yield entry

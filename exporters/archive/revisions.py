@@ -1,10 +1,10 @@
-"""The ledger of replaced files: which, what stood there, what stands there now, why and when.
+"""The revisions: which files were replaced, what stood there, what stands there now, why and when.
 
-`<chain id>/ledger.json`: `format`, `chain_id` and `replaced`, a list in the order of events with
-`path`, `old_sha256`, `new_sha256`, `reason` and `at` (RFC 3339, UTC).
+`<chain id>/revisions.json` has `format`, `chain_id` and `revisions`, a list in the order of events
+with `path`, `old_sha256`, `new_sha256`, `reason` and `at` (RFC 3339, UTC).
 
 An event is written before its object is replaced, so no replacement can go unrecorded. Nothing else
-says what the ledger says, so there is a second copy of it, `ledger.copy.json`, written first: where
+says what the revisions say, so there is a second copy, `revisions.copy.json`, written first: where
 one is lost or damaged, the other one has all that happened.
 """
 
@@ -19,13 +19,13 @@ from exporters.archive.entries import Json
 from exporters.archive.json_text import FORMAT, parsed, written
 from transforms.errors import ConfigError, IntegrityError
 
-LEDGER = "ledger.json"
-LEDGER_COPY = "ledger.copy.json"
+REVISIONS = "revisions.json"
+REVISIONS_COPY = "revisions.copy.json"
 _TYPE = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class Revision:
     """One file that was replaced; hashes are hex SHA-256, `path` is below the chain's folder."""
 
     path: str
@@ -41,37 +41,37 @@ class Replacement:
             raise ConfigError(f"the time at which {self.path} is replaced needs a time zone")
 
 
-def replacements(archive: Archive) -> tuple[Replacement, ...]:
+def revisions(archive: Archive) -> tuple[Revision, ...]:
     """All that was ever replaced in the archive, oldest first.
 
-    Raises `IntegrityError` where neither the ledger nor its copy can be read.
+    Raises `IntegrityError` where neither the revisions nor their copy can be read.
     """
-    return _known(archive, archive.read(LEDGER))
+    return _known(archive, archive.read(REVISIONS))
 
 
-def mend_ledger(archive: Archive) -> int:
-    """Make the ledger and its copy equal where one is lost or damaged; returns how many were made.
+def mend_revisions(archive: Archive) -> int:
+    """Make the revisions and their copy equal where one is damaged; returns how many were made.
 
     Raises `IntegrityError` where neither can be read.
     """
-    if archive.read(LEDGER) is None and archive.read(LEDGER_COPY) is None:
+    if archive.read(REVISIONS) is None and archive.read(REVISIONS_COPY) is None:
         return 0
     return sum(
         update(archive.store, archive.key(name), lambda old: _mended(archive, old), _TYPE)
-        for name in (LEDGER_COPY, LEDGER)
+        for name in (REVISIONS_COPY, REVISIONS)
     )
 
 
-def right_ledger(archive: Archive) -> bytes | None:
-    """The bytes that the ledger and its copy should both have; None where there is neither.
+def right_revisions(archive: Archive) -> bytes | None:
+    """The bytes that the revisions and their copy should both have; None where there is neither.
 
     Raises `IntegrityError` where neither can be read.
     """
-    held = [archive.read(name) for name in (LEDGER, LEDGER_COPY)]
+    held = [archive.read(name) for name in (REVISIONS, REVISIONS_COPY)]
     return None if held == [None, None] else _mended(archive, held[0])
 
 
-def record(archive: Archive, replacement: Replacement) -> None:
+def record(archive: Archive, revision: Revision) -> None:
     """Write down a replacement that is about to happen; the same one again is written once.
 
     An earlier one of the same file that never came to pass (the file still has its old bytes) gives
@@ -80,14 +80,14 @@ def record(archive: Archive, replacement: Replacement) -> None:
 
     def add(before: bytes | None) -> bytes:
         events = list(_known(archive, before))
-        last = max((i for i, e in enumerate(events) if e.path == replacement.path), default=None)
-        if last is not None and events[last].old_sha256 == replacement.old_sha256:
-            if events[last].new_sha256 == replacement.new_sha256:
+        last = max((i for i, e in enumerate(events) if e.path == revision.path), default=None)
+        if last is not None and events[last].old_sha256 == revision.old_sha256:
+            if events[last].new_sha256 == revision.new_sha256:
                 return _written(archive.chain_id, events)
             del events[last]
-        return _written(archive.chain_id, [*events, replacement])
+        return _written(archive.chain_id, [*events, revision])
 
-    for name in (LEDGER_COPY, LEDGER):
+    for name in (REVISIONS_COPY, REVISIONS):
         update(archive.store, archive.key(name), add, _TYPE)
 
 
@@ -95,11 +95,11 @@ def _mended(archive: Archive, before: bytes | None) -> bytes:
     return _written(archive.chain_id, _known(archive, before))
 
 
-def _known(archive: Archive, first: bytes | None) -> tuple[Replacement, ...]:
-    """The events of the ledger, from the bytes of one of its copies or from any that is whole."""
+def _known(archive: Archive, first: bytes | None) -> tuple[Revision, ...]:
+    """The events, from the bytes of one of the copies or from any that is whole."""
     damage: IntegrityError | None = None
-    found: list[tuple[Replacement, ...]] = []
-    for data in (archive.read(LEDGER_COPY), first, archive.read(LEDGER)):
+    found: list[tuple[Revision, ...]] = []
+    for data in (archive.read(REVISIONS_COPY), first, archive.read(REVISIONS)):
         try:
             found.append(_read(data, archive))
         except IntegrityError as error:
@@ -111,25 +111,25 @@ def _known(archive: Archive, first: bytes | None) -> tuple[Replacement, ...]:
     return longest
 
 
-def _read(data: bytes | None, archive: Archive) -> tuple[Replacement, ...]:
-    def read(found: Json) -> tuple[Replacement, ...]:
+def _read(data: bytes | None, archive: Archive) -> tuple[Revision, ...]:
+    def read(found: Json) -> tuple[Revision, ...]:
         if found["chain_id"] != archive.chain_id:
             raise ValueError(f"it is that of chain {found['chain_id']}")
         return tuple(
-            Replacement(
+            Revision(
                 item["path"],
                 item["old_sha256"],
                 item["new_sha256"],
                 item["reason"],
                 datetime.fromisoformat(item["at"]),
             )
-            for item in found["replaced"]
+            for item in found["revisions"]
         )
 
-    return parsed(data, archive.place(LEDGER), read) if data else ()
+    return parsed(data, archive.place(REVISIONS), read) if data else ()
 
 
-def _written(chain_id: str, events: Iterable[Replacement]) -> bytes:
+def _written(chain_id: str, events: Iterable[Revision]) -> bytes:
     rows = [
         {
             "path": event.path,
@@ -140,4 +140,4 @@ def _written(chain_id: str, events: Iterable[Replacement]) -> bytes:
         }
         for event in events
     ]
-    return written({"format": FORMAT, "chain_id": chain_id, "replaced": rows})
+    return written({"format": FORMAT, "chain_id": chain_id, "revisions": rows})

@@ -1,4 +1,4 @@
-"""The ledger of replaced files."""
+"""The list of revisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
-from exporters.archive.ledger import Replacement, mend_ledger, record, replacements
+from exporters.archive.revisions import Revision, mend_revisions, record, revisions
 from tests.archive_kit import CHAIN
 from transforms.errors import ConfigError, IntegrityError
 from transforms.stores.folder import FolderStore
@@ -22,46 +22,46 @@ def archive(tmp_path: Path) -> Archive:
     return Archive(FolderStore(tmp_path), CHAIN)
 
 
-def event(old: str, new: str, path: str = "orders/x.zip", hours: int = 0) -> Replacement:
-    return Replacement(path, old * 32, new * 32, "a typo", NOON + timedelta(hours=hours))
+def event(old: str, new: str, path: str = "orders/x.zip", hours: int = 0) -> Revision:
+    return Revision(path, old * 32, new * 32, "a typo", NOON + timedelta(hours=hours))
 
 
 def test_what_is_recorded_reads_back_in_its_order(archive: Archive) -> None:
     events = [event("aa", "bb"), event("aa", "bb", "trades/y.zip"), event("bb", "cc", hours=1)]
     for one in events:
         record(archive, one)
-    assert list(replacements(archive)) == events
+    assert list(revisions(archive)) == events
 
 
-def test_an_archive_without_replacements_has_an_empty_ledger(archive: Archive) -> None:
-    assert replacements(archive) == ()
-    assert archive.read("ledger.json") is None
+def test_an_archive_without_replacements_has_no_revisions(archive: Archive) -> None:
+    assert revisions(archive) == ()
+    assert archive.read("revisions.json") is None
 
 
 def test_the_same_replacement_again_is_written_once(archive: Archive) -> None:
     record(archive, event("aa", "bb"))
-    before = archive.read("ledger.json")
+    before = archive.read("revisions.json")
     record(archive, event("aa", "bb", hours=5))
-    assert archive.read("ledger.json") == before
+    assert archive.read("revisions.json") == before
 
 
 def test_a_replacement_that_never_came_to_pass_gives_way(archive: Archive) -> None:
     record(archive, event("aa", "bb"))
     record(archive, event("aa", "cc", hours=1))  # the file still had its old bytes
-    assert list(replacements(archive)) == [event("aa", "cc", hours=1)]
+    assert list(revisions(archive)) == [event("aa", "cc", hours=1)]
 
 
 def test_back_and_forth_is_all_on_record(archive: Archive) -> None:
     events = [event("aa", "bb"), event("bb", "aa", hours=1), event("aa", "bb", hours=2)]
     for one in events:
         record(archive, one)
-    assert list(replacements(archive)) == events
+    assert list(revisions(archive)) == events
 
 
 def test_times_are_written_in_utc(archive: Archive) -> None:
     elsewhere = NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))
     record(archive, replace(event("aa", "bb"), at=elsewhere))
-    assert b'"at":"2026-01-31T12:00:00Z"' in (archive.read("ledger.json") or b"")
+    assert b'"at":"2026-01-31T12:00:00Z"' in (archive.read("revisions.json") or b"")
 
 
 @pytest.mark.parametrize(
@@ -73,32 +73,32 @@ def test_a_replacement_says_why_and_when(change: dict[str, object], words: str) 
         replace(event("aa", "bb"), **change)  # type: ignore[arg-type]
 
 
-def test_a_damaged_ledger_stops_a_replacement(archive: Archive) -> None:
-    archive.store.put_if_match(f"{CHAIN}/ledger.json", b"{", None, "")
-    with pytest.raises(IntegrityError, match=r"ledger\.json is no whole document"):
+def test_a_damaged_list_of_revisions_stops_a_replacement(archive: Archive) -> None:
+    archive.store.put_if_match(f"{CHAIN}/revisions.json", b"{", None, "")
+    with pytest.raises(IntegrityError, match=r"revisions\.json is no whole document"):
         record(archive, event("aa", "bb"))
 
 
-@pytest.mark.parametrize("name", ["ledger.json", "ledger.copy.json"])
+@pytest.mark.parametrize("name", ["revisions.json", "revisions.copy.json"])
 @pytest.mark.parametrize("damage", [b"", b"{", None])
-def test_of_ledger_and_copy_one_may_be_lost(
+def test_of_revisions_and_copy_one_may_be_lost(
     archive: Archive, name: str, damage: bytes | None
 ) -> None:
     record(archive, event("aa", "bb"))
-    whole = archive.read("ledger.json")
-    assert whole == archive.read("ledger.copy.json")
+    whole = archive.read("revisions.json")
+    assert whole == archive.read("revisions.copy.json")
     archive.store.delete(f"{CHAIN}/{name}")
     if damage is not None:
         archive.store.put_if_match(f"{CHAIN}/{name}", damage, None, "")
-    assert list(replacements(archive)) == [event("aa", "bb")]
-    assert mend_ledger(archive) == 1
-    assert archive.read("ledger.json") == archive.read("ledger.copy.json") == whole
-    assert mend_ledger(archive) == 0
+    assert list(revisions(archive)) == [event("aa", "bb")]
+    assert mend_revisions(archive) == 1
+    assert archive.read("revisions.json") == archive.read("revisions.copy.json") == whole
+    assert mend_revisions(archive) == 0
 
 
-def test_a_ledger_of_another_chain_is_none(archive: Archive) -> None:
+def test_a_list_of_revisions_of_another_chain_is_none(archive: Archive) -> None:
     record(replace(archive, chain_id="net-2"), event("aa", "bb"))
-    stray = archive.store.read("net-2/ledger.json")
-    archive.store.put_if_match(f"{CHAIN}/ledger.json", stray, None, "")
+    stray = archive.store.read("net-2/revisions.json")
+    archive.store.put_if_match(f"{CHAIN}/revisions.json", stray, None, "")
     with pytest.raises(IntegrityError, match="it is that of chain net-2"):
-        replacements(archive)
+        revisions(archive)

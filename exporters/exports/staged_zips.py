@@ -1,4 +1,4 @@
-"""Local ZIPs of one part, waiting or rendered, held against the part's hash and its receipt."""
+"""Local ZIPs of one part, staged or rendered, held against the part's hash and its receipt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transforms.warehouse.receipts import Receipt
 _REMEDY = "delete it: it is rendered from the warehouse again"
 
 
-def local_part(
+def staged_part(
     stage: PartStage, receipt: Receipt, proofs: Proofs, find_equal: FindEqual
 ) -> PartRef:
     """The part of one table of one segment in a local folder of parts.
