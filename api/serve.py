@@ -56,21 +56,21 @@ def serve(warehouse: str | None, archive: str | None, **listen: str | int | None
     """
     settings = read_settings(warehouse=warehouse, archive=archive, **listen)
     _leave_on_signals()
-    with ExitStack() as held:
+    with ExitStack() as stack:
         where = settings.listen
         listeners = []
-        said = []
+        lines = []
         if where.http:
-            listeners.append(held.enter_context(listening(where, settings.limits.stall_seconds)))
-            said.append(f"Listening on {address(listeners[0])}")
+            listeners.append(stack.enter_context(listening(where, settings.limits.stall_seconds)))
+            lines.append(f"Listening on {address(listeners[0])}")
         if where.grpc:
-            port = held.enter_context(reserved(where.host, where.grpc_port))
+            port = stack.enter_context(reserved(where.host, where.grpc_port))
             settings = replace(settings, listen=replace(where, grpc_port=port))
-            said.append(f"Listening on {grpc_address(where.host, port)} for gRPC")
-        said += _absent(settings.locations)
+            lines.append(f"Listening on {grpc_address(where.host, port)} for gRPC")
+        lines += _absent(settings.locations)
         if not where.is_loopback and not settings.access.tokens:
-            said.append("Anyone who reaches this address may read: see STRATA_API_TOKENS.")
-        _serve(settings, listeners, "\n".join(said))
+            lines.append("Anyone who reaches this address may read: see STRATA_API_TOKENS.")
+        _serve(settings, listeners, "\n".join(lines))
 
 
 def _absent(places: Locations) -> Iterator[str]:
@@ -116,7 +116,7 @@ class _Processes(Multiprocess):
             self.handle_signals()
             if self.should_exit.is_set():
                 return
-            waiting = [one for one in waiting if not one.wait_until_ready(_POLL_SECONDS)]
+            waiting = [worker for worker in waiting if not worker.wait_until_ready(_POLL_SECONDS)]
         if not waiting:
             click.echo(self._greeting)
 

@@ -36,7 +36,7 @@ Seconds = Annotated[
 ]
 Switch = Annotated[
     bool,
-    BeforeValidator(lambda given: {"0": False, "1": True}.get(given, given)),
+    BeforeValidator(lambda flag: {"0": False, "1": True}.get(flag, flag)),
     Field(strict=True, description="1 (on) or 0 (off)"),
 ]
 _STYLES = ", ".join(style.value for style in NameStyle)
@@ -80,43 +80,43 @@ def read_group(
     prefix: str,
     environment: Mapping[str, str] | None = None,
     *,
-    given: Mapping[str, Any] = _NOTHING,
+    overrides: Mapping[str, Any] = _NOTHING,
     defaults: Mapping[str, Any] = _NOTHING,
 ) -> _Group:
-    """A group of settings: `given` beats the environment, `defaults` are used instead of its own.
+    """A group of settings: `overrides` beat the environment, `defaults` replace its own.
 
-    What is None in `given` was not given. Raises `ConfigError` naming the variable that cannot be
+    A None in `overrides` was not given. Raises `ConfigError` naming the variable that cannot be
     used.
     """
-    read = os.environ if environment is None else environment
+    environ = os.environ if environment is None else environment
     variables = {field.name: f"{prefix}{field.name.upper()}" for field in fields(group)}  # type: ignore[arg-type]
-    texts = {name: read.get(variable, "").strip() for name, variable in variables.items()}
+    texts = {name: environ.get(variable, "").strip() for name, variable in variables.items()}
     values = {
         **defaults,
         **{name: text for name, text in texts.items() if text},
-        **{name: value for name, value in given.items() if value is not None},
+        **{name: value for name, value in overrides.items() if value is not None},
     }
     try:
         return TypeAdapter(group).validate_python(values)
     except ValidationError as error:
         wrong = error.errors()[0]
         name = str(wrong["loc"][0])
-        wanted = TypeAdapter(group).json_schema()["properties"][name]["description"]
-        raise ConfigError(f"{variables[name]} is {wrong['input']!r}: give {wanted}") from None
+        description = TypeAdapter(group).json_schema()["properties"][name]["description"]
+        raise ConfigError(f"{variables[name]} is {wrong['input']!r}: give {description}") from None
 
 
 def read_locations(
-    group: type[_Located], environment: Mapping[str, str] | None = None, **given: str | None
+    group: type[_Located], environment: Mapping[str, str] | None = None, **overrides: str | None
 ) -> _Located:
     """Locations, with what else the group has, from `STRATA_*` variables; see `read_group`.
 
-    An empty text in `given` was not given.
+    An empty text in `overrides` was not given.
     """
-    chosen = {name: place or None for name, place in given.items()}
-    source = read_group(Locations, "STRATA_", environment, given=chosen).source
+    chosen = {name: place or None for name, place in overrides.items()}
+    source = read_group(Locations, "STRATA_", environment, overrides=chosen).source
     data = data_folder(source)
     defaults = {"warehouse": str(data / "warehouse"), "archive": str(data / "archive")}
-    return read_group(group, "STRATA_", environment, given=chosen, defaults=defaults)
+    return read_group(group, "STRATA_", environment, overrides=chosen, defaults=defaults)
 
 
 def data_folder(source: str) -> Path:
@@ -134,8 +134,8 @@ def data_folder(source: str) -> Path:
 
 def dagster_home(environment: Mapping[str, str] | None = None) -> Path:
     """Dagster's folder: `DAGSTER_HOME`, or `dagster_home` where we are."""
-    read = os.environ if environment is None else environment
-    return Path(read.get("DAGSTER_HOME") or "dagster_home").expanduser().absolute()
+    environ = os.environ if environment is None else environment
+    return Path(environ.get("DAGSTER_HOME") or "dagster_home").expanduser().absolute()
 
 
 def signing_password(environment: Mapping[str, str] | None = None) -> str:
@@ -143,8 +143,8 @@ def signing_password(environment: Mapping[str, str] | None = None) -> str:
 
     It is no setting, as settings are shown in Dagster's web interface.
     """
-    read = os.environ if environment is None else environment
-    return read.get("STRATA_SIGNING_PASSWORD", "")
+    environ = os.environ if environment is None else environment
+    return environ.get("STRATA_SIGNING_PASSWORD", "")
 
 
 def set_for_library(variable: str, value: str, *, unless_set: bool = False) -> None:

@@ -71,21 +71,21 @@ class Signer:
         return True
 
 
-def read_public_key(given: str) -> PublicKey:
+def read_public_key(source: str) -> PublicKey:
     """The public key in a file of minisign's, or the key itself as text (`RW...`).
 
     Raises `ConfigError` where it is neither.
     """
-    path = Path(given).expanduser()
+    path = Path(source).expanduser()
     try:
-        return PublicKey.from_base64(_last_line(path.read_text() if path.is_file() else given))
+        return PublicKey.from_base64(_last_line(path.read_text() if path.is_file() else source))
     except ParseError as error:
         raise ConfigError(
-            f"{given} is no public key of minisign: give the file that minisign -G made, or the "
+            f"{source} is no public key of minisign: give the file that minisign -G made, or the "
             "line in it that begins with RW"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the public key {given} cannot be read: {error}") from error
+        raise ConfigError(f"the public key {source} cannot be read: {error}") from error
 
 
 def check_signature(

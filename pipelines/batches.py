@@ -34,7 +34,7 @@ class Batch:
 
 
 def plan_batches(
-    wanted: Iterable[BlockRange], partitions: Sequence[str], most: int
+    segments: Iterable[BlockRange], partitions: Sequence[str], most: int
 ) -> Iterator[Batch]:
     """Cut the wanted segments into batches of at most `most`, ascending.
 
@@ -43,7 +43,7 @@ def plan_batches(
     """
     places = {key: place for place, key in enumerate(partitions)}
     batch: list[BlockRange] = []
-    for blocks in sorted(wanted):
+    for blocks in sorted(segments):
         if batch:
             adjoining = batch[-1].joins(blocks) and (
                 places[blocks.key] == places[batch[-1].key] + 1
@@ -62,9 +62,9 @@ def segments_of_run(partitions: Iterable[str]) -> tuple[BlockRange, ...]:
     Raises `RangeError` where two of them overlap: the partitions belong to different chains.
     """
     segments = tuple(sorted(BlockRange.from_key(key) for key in partitions))
-    for one, other in pairwise(segments):
-        if one.overlaps(other):
+    for low, high in pairwise(segments):
+        if low.overlaps(high):
             raise RangeError(
-                f"the partitions {one.key} and {other.key} overlap: a Dagster home serves one chain"
+                f"the partitions {low.key} and {high.key} overlap: a Dagster home serves one chain"
             )
     return segments

@@ -48,8 +48,8 @@ def publication_gate() -> dg.AssetChecksDefinition:
         context: dg.AssetCheckExecutionContext, site: dg.ResourceParam[Site]
     ) -> Iterator[dg.AssetCheckResult]:
         keys = partitions_of_run(context)
-        wanted = frozenset(map(BlockRange.from_key, keys)) if keys else None
-        with retried_if_transient(context.retry_number), gather(site, wanted) as evidence:
+        segments = frozenset(map(BlockRange.from_key, keys)) if keys else None
+        with retried_if_transient(context.retry_number), gather(site, segments) as evidence:
             for key in sorted(context.selected_asset_check_keys):
                 check = _BY_NAME[key.name]
                 problems = found_by(evidence, check, key.asset_key.path[-1])
@@ -110,8 +110,8 @@ def _ids(status: SiteStatus) -> dg.AssetCheckEvaluation:
     ids = status.ids
     findings = list(ids.findings())
     unbroken = ", ".join(str(run.blocks) for run in ids.chain.runs[:_SHOWN])
-    found = {"unbroken": unbroken or "none", **dict(findings[:_SHOWN])}
-    return _warning(IDS, not findings, {"contradictions": len(findings), **found})
+    details = {"unbroken": unbroken or "none", **dict(findings[:_SHOWN])}
+    return _warning(IDS, not findings, {"contradictions": len(findings), **details})
 
 
 def _warning(name: str, passed: bool, metadata: Mapping[str, int | str]) -> dg.AssetCheckEvaluation:
@@ -132,6 +132,6 @@ def _result(
         check_name=key.name,
         passed=not problems,
         severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
-        description="; ".join(one.what for one in problems[:_SHOWN]) or None,
+        description="; ".join(problem.what for problem in problems[:_SHOWN]) or None,
         metadata={"segments": segments, "problems": len(problems)},
     )

@@ -9,12 +9,12 @@ from pipelines.stopping import stopping_on_signals
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code (`pipelines.commands.failures`)."""
-    given = sys.argv[1:] if arguments is None else arguments
+    argv = sys.argv[1:] if arguments is None else arguments
     with stopping_on_signals(last=arguments is None):
-        sys.exit(_run(given))
+        sys.exit(_run(argv))
 
 
-def _run(given: list[str]) -> int:
+def _run(arguments: list[str]) -> int:
     # Imported here, so that Ctrl-C ends a command with one line from its first moment.
     import click
 
@@ -24,14 +24,14 @@ def _run(given: list[str]) -> int:
 
     raise_open_files_limit()
     try:
-        code = strata.main(given, prog_name="strata", standalone_mode=False)
+        code = strata.main(arguments, prog_name="strata", standalone_mode=False)
     except click.Abort:
         code = INTERRUPTED
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except known_errors() as error:
-        if "--debug" in given:
+        if "--debug" in arguments:
             raise
         click.echo(f"strata: {sentence(error)}", err=True)
         code = exit_code(error)

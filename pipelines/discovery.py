@@ -47,11 +47,11 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
         status = site_status(site)
         site.warehouse.record_refusals(status.survey)
         before, now = _Seen.read(context.cursor), _Seen.of(status)
-        order, fresh = _partitions(context.instance, status, is_new=before.known != now.known)
+        order, fresh = _partitions(context.instance, status, is_new=before.segments != now.segments)
         batches = plan_batches(status.to_do, order, settings.batch)
         tags = warehouse_tags(site) if status.to_do else {}
         requests = list(run_requests(context.instance, batches, datetime.now(UTC), tags))
-        is_same = replace(before, known=now.known) == now
+        is_same = replace(before, segments=now.segments) == now
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else _skip_reason(status),
@@ -67,9 +67,9 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
 
 
 def _skip_reason(status: SiteStatus) -> str:
-    done, known, waiting = len(status.published), len(status.known), len(status.to_do)
+    published, total, waiting = len(status.published), len(status.known), len(status.to_do)
     return (
-        f"{done} of {known} segments are published; {waiting} are in runs or wait to be tried "
+        f"{published} of {total} segments are published; {waiting} are in runs or wait to be tried "
         f"again; {len(status.refused)} files cannot be used"
     )
 
@@ -80,7 +80,7 @@ class _Seen:
 
     behind: str = ""
     refused: str = ""
-    known: str = ""
+    segments: str = ""
 
     @classmethod
     def read(cls, cursor: str | None) -> _Seen:
@@ -98,7 +98,7 @@ class _Seen:
         )
 
     def __str__(self) -> str:
-        return f"{self.behind} {self.refused} {self.known}"
+        return f"{self.behind} {self.refused} {self.segments}"
 
 
 def _digest(what: bytes) -> str:

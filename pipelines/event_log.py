@@ -88,16 +88,16 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
 
     def store_event_batch(self, events: Sequence[dg.EventLogEntry]) -> None:
         """Store events of one run; where this raises, Dagster stores them one by one instead."""
-        batch = [_shortened(one) for one in events if one.dagster_event_type in ASSET_EVENTS]
+        batch = [_shortened(event) for event in events if event.dagster_event_type in ASSET_EVENTS]
         super().store_event_batch(
-            [one for one in events if one.dagster_event_type not in ASSET_EVENTS]
+            [event for event in events if event.dagster_event_type not in ASSET_EVENTS]
         )
         if not batch:
             return
-        of_run = [self._event_to_row(one) for one in _one_for_each_asset(batch)]
+        of_run = [self._event_to_row(event) for event in _one_for_each_asset(batch)]
         with self.run_connection(batch[0].run_id) as connection:
             connection.execute(SqlEventLogStorageTable.insert(), of_run)
-        rows = [self._event_to_row(one) for one in batch]
+        rows = [self._event_to_row(event) for event in batch]
         # The index file has the asset events of all runs; its row ids are the events' ids.
         insert = SqlEventLogStorageTable.insert().returning(
             SqlEventLogStorageTable.c.id, sort_by_parameter_order=True
@@ -180,26 +180,26 @@ def _do_not_wait_for_the_disk(connection: sqlite3.Connection, _record: object) -
 
 def _shortened(event: dg.EventLogEntry) -> dg.EventLogEntry:
     """An asset's event without what it says twice: nothing reads the second one."""
-    told = event.dagster_event
-    if told is None or event.dagster_event_type not in _SHORTENED:
+    dagster_event = event.dagster_event
+    if dagster_event is None or event.dagster_event_type not in _SHORTENED:
         return event
     return event._replace(
         user_message="",  # Dagster shows the event's own message
-        dagster_event=told._replace(logging_tags={}, step_handle=None, node_handle=None),
+        dagster_event=dagster_event._replace(logging_tags={}, step_handle=None, node_handle=None),
     )
 
 
 def _one_for_each_asset(batch: Sequence[dg.EventLogEntry]) -> Iterator[dg.EventLogEntry]:
     """The last event of each kind and asset; its message says of how many partitions it tells."""
     groups: dict[object, list[dg.EventLogEntry]] = {}
-    for one in batch:
-        told = one.get_dagster_event()
-        groups.setdefault((told.event_type_value, told.asset_key), []).append(one)
+    for entry in batch:
+        event = entry.get_dagster_event()
+        groups.setdefault((event.event_type_value, event.asset_key), []).append(entry)
     for group in groups.values():
-        told = group[-1].get_dagster_event()
+        event = group[-1].get_dagster_event()
         if len(group) > 1:
-            told = told._replace(
-                message=f"{told.message} This line stands for {len(group)} partitions; each has "
+            event = event._replace(
+                message=f"{event.message} This line stands for {len(group)} partitions; each has "
                 "its own on the asset's page."
             )
-        yield group[-1]._replace(dagster_event=told)
+        yield group[-1]._replace(dagster_event=event)

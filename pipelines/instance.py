@@ -72,8 +72,8 @@ def only_command_line(
     Raises `BusyError` where another one is still at work after `wait_seconds`.
     """
     with exclusive(home / "strata-run.lock", wait_seconds=wait_seconds):
-        left = dg.RunsFilter(statuses=_UNFINISHED, tags=COMMAND_LINE_TAG)
-        for run in instance.get_runs(left):
+        runs_filter = dg.RunsFilter(statuses=_UNFINISHED, tags=COMMAND_LINE_TAG)
+        for run in instance.get_runs(runs_filter):
             instance.report_run_canceled(run, "its process was killed")
         yield
 
@@ -84,10 +84,10 @@ def end_killed_runs(instance: dg.DagsterInstance, home: Path) -> None:
         pass
 
 
-def add_partitions(instance: dg.DagsterInstance, known: Iterable[BlockRange]) -> list[str]:
+def add_partitions(instance: dg.DagsterInstance, segments: Iterable[BlockRange]) -> list[str]:
     """Add the segments that have no partition yet; returns all keys in the order of adding."""
     present = instance.get_dynamic_partitions(str(SEGMENTS.name))
-    fresh = missing_partitions(present, known)
+    fresh = missing_partitions(present, segments)
     for at in range(0, len(fresh), ADDED_AT_ONCE):
         instance.add_dynamic_partitions(str(SEGMENTS.name), fresh[at : at + ADDED_AT_ONCE])
     return [*present, *fresh]

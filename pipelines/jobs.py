@@ -93,8 +93,8 @@ def write_export(
         warnings.append(text)
 
     with retried_if_transient(context.retry_number):
-        asked = (config.table, config.from_block, config.to_block)
-        layout = site.export(*asked, None, warn).layout
+        request = (config.table, config.from_block, config.to_block)
+        layout = site.export(*request, None, warn).layout
         path = Path(config.out) / layout.name
         sha256 = write_hashed(layout, path)
     context.add_output_metadata(
@@ -160,8 +160,8 @@ def prove_everything(
     metadata = _metadata(check, findings, count)
     context.log.info(summary(check, count))
     if count:
-        named = "; ".join(map(str, findings[:_NAMED_FINDINGS]))
-        raise dg.Failure(f"{count} findings: {named}", metadata, allow_retries=False)
+        examples = "; ".join(map(str, findings[:_NAMED_FINDINGS]))
+        raise dg.Failure(f"{count} findings: {examples}", metadata, allow_retries=False)
     context.add_output_metadata(metadata)
 
 
@@ -176,7 +176,10 @@ def _metadata(
         "read": _table(columns, rows),
         "findings": _table(
             ("problem", "where", "what", "what to do"),
-            ((one.problem.value, one.place, one.what, str(one.remedy)) for one in findings),
+            (
+                (finding.problem.value, finding.place, finding.what, str(finding.remedy))
+                for finding in findings
+            ),
         ),
     }
 
@@ -204,21 +207,23 @@ def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]
         context.log.info("Nothing is loaded yet.")
         return
     with retried_if_transient(context.retry_number):
-        found = complete_archive(site, site.archive(catalog.chain_id))
+        completion = complete_archive(site, site.archive(catalog.chain_id))
     context.add_output_metadata(
         {
-            "looked_at": found.looked_at,
-            "zips_made_again": found.zips,
-            "hash_files_made_again": found.hash_files,
-            "zips_named_again": found.named,
-            "shards_made_again": found.shards,
-            "documents_made_again": found.documents,
+            "looked_at": completion.looked_at,
+            "zips_made_again": completion.zips,
+            "hash_files_made_again": completion.hash_files,
+            "zips_named_again": completion.named,
+            "shards_made_again": completion.shards,
+            "documents_made_again": completion.documents,
         }
     )
-    if found.failed:
-        reasons = "; ".join(f"{one.name}: {one.reason}" for one in found.failed[:_NAMED_FINDINGS])
+    if completion.failed:
+        reasons = "; ".join(
+            f"{failure.name}: {failure.reason}" for failure in completion.failed[:_NAMED_FINDINGS]
+        )
         raise dg.Failure(
-            f"{len(found.failed)} ZIPs of the archive are missing or altered. {reasons}",
+            f"{len(completion.failed)} ZIPs of the archive are missing or altered. {reasons}",
             allow_retries=False,
         )
 
@@ -233,7 +238,7 @@ def sweep_lake(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> 
         report = sweep(site)
     context.add_output_metadata({"removed": len(report.removed)})
     if report.refused:
-        reasons = "; ".join(f"{one.table}: {one.reason}" for one in report.refused)
+        reasons = "; ".join(f"{refusal.table}: {refusal.reason}" for refusal in report.refused)
         raise dg.Failure(f"tables of the lake were not swept. {reasons}", allow_retries=False)
 
 

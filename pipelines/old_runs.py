@@ -66,15 +66,15 @@ def _old_runs(
     instance: dg.DagsterInstance, ended_before: datetime, newest_kept: int
 ) -> Iterator[str]:
     """The ids of runs to remove, the oldest first; each must be gone before the next is asked."""
-    kept = frozenset(instance.get_run_ids(limit=newest_kept) if newest_kept else ())
+    newest = frozenset(instance.get_run_ids(limit=newest_kept) if newest_kept else ())
     old = dg.RunsFilter(statuses=_ENDED, updated_before=ended_before)
     while True:
         records = instance.get_run_records(old, limit=_AT_ONCE, ascending=True)
         ids = [record.dagster_run.run_id for record in records]
-        wanted = [run_id for run_id in ids if run_id not in kept]
-        if not wanted:
+        expired = [run_id for run_id in ids if run_id not in newest]
+        if not expired:
             return
-        yield from wanted
+        yield from expired
 
 
 def _remove_run(instance: dg.DagsterInstance, storage: SqlEventLogStorage, run_id: str) -> None:
@@ -105,10 +105,10 @@ def _remove_events(storage: SqlEventLogStorage, run_id: str) -> None:
 def _is_needless() -> ColumnElement[bool]:
     """Whether an event is not the newest materialization of its asset and partition."""
     events, later = SqlEventLogStorageTable, SqlEventLogStorageTable.alias()
-    made = DagsterEventType.ASSET_MATERIALIZATION.value
+    materialization = DagsterEventType.ASSET_MATERIALIZATION.value
     again = (
         later.c.asset_key == events.c.asset_key,
-        later.c.dagster_event_type == made,
+        later.c.dagster_event_type == materialization,
         later.c.id > events.c.id,
     )
     # Two questions, as no index of PostgreSQL answers the one whether both are null or equal.
@@ -119,7 +119,7 @@ def _is_needless() -> ColumnElement[bool]:
     # SQLite would give the greatest id again, and what reads on from an id would miss that event.
     newest = select(func.max(later.c.id)).scalar_subquery()
     kind = events.c.dagster_event_type
-    return and_(or_(kind.is_(None), kind != made, made_again), events.c.id < newest)
+    return and_(or_(kind.is_(None), kind != materialization, made_again), events.c.id < newest)
 
 
 def _remove_file(storage: SqliteEventLogStorage, run_id: str) -> None:

@@ -44,24 +44,24 @@ class SegmentPartitions(dg.DynamicPartitionsDefinition):
         with dg.partition_loading_context(current_time, dynamic_partitions_store) as context:
             newest = self.get_last_partition_key()
             store = context.dynamic_partitions_store
-            known = _known_keys.get(store, ())
-            if not known or known[-1] != newest:
-                known = super().get_partition_keys()
+            keys = _known_keys.get(store, ())
+            if not keys or keys[-1] != newest:
+                keys = super().get_partition_keys()
                 if store is not None:
-                    _known_keys[store] = known
-            return known
+                    _known_keys[store] = keys
+            return keys
 
     def get_partition_keys_in_range(
         self, partition_key_range: dg.PartitionKeyRange
     ) -> Sequence[str]:
         """The keys from the range's start to its end, in the order they were added."""
         with dg.partition_loading_context() as context:
-            known = _known_ranges.setdefault(context.dynamic_partitions_store, {})
-            if partition_key_range not in known:
-                known[partition_key_range] = super().get_partition_keys_in_range(
+            keys_by_range = _known_ranges.setdefault(context.dynamic_partitions_store, {})
+            if partition_key_range not in keys_by_range:
+                keys_by_range[partition_key_range] = super().get_partition_keys_in_range(
                     partition_key_range
                 )
-            return known[partition_key_range]
+            return keys_by_range[partition_key_range]
 
     def get_last_partition_key(self) -> str | None:
         """The key that was added last; asking for it does not read the others."""
@@ -88,24 +88,24 @@ def newest_of(*assets: dg.AssetKey) -> list[dg.AssetDep]:
     return [dg.AssetDep(asset, partition_mapping=newest) for asset in assets]
 
 
-def missing_partitions(known: Collection[str], blocks: Iterable[BlockRange]) -> list[str]:
+def missing_partitions(keys: Collection[str], blocks: Iterable[BlockRange]) -> list[str]:
     """The keys of segments that have no partition yet, ascending."""
-    present = frozenset(known)
-    return sorted({key for key in (one.key for one in blocks) if key not in present})
+    present = frozenset(keys)
+    return sorted({key for key in (segment.key for segment in blocks) if key not in present})
 
 
-def partitions_from(instance: dg.DagsterInstance, wanted: Collection[str]) -> Sequence[str]:
-    """Partitions in the order in which they were added: `wanted`, where they are some, and others.
+def partitions_from(instance: dg.DagsterInstance, keys: Collection[str]) -> Sequence[str]:
+    """Partitions in the order in which they were added: `keys`, where they are some, and others.
 
     What is new was added last, so where little is wanted the newest ones do; else it is all.
     """
-    if not wanted:
+    if not keys:
         return ()
-    if len(wanted) <= _NEWEST:
+    if len(keys) <= _NEWEST:
         page = instance.get_paginated_dynamic_partitions(
             str(SEGMENTS.name), limit=_NEWEST, ascending=False
         )
-        if frozenset(wanted).issubset(page.results):
+        if frozenset(keys).issubset(page.results):
             return page.results[::-1]
     return instance.get_dynamic_partitions(str(SEGMENTS.name))
 
@@ -131,16 +131,16 @@ def range_tags(first: BlockRange, last: BlockRange) -> dict[str, str]:
 
 def range_of_tags(tags: Mapping[str, str]) -> dg.PartitionKeyRange | None:
     """The partitions that a run's tags name; None where it is about none."""
-    one = tags.get(PARTITION_NAME_TAG, "")
-    start = tags.get(ASSET_PARTITION_RANGE_START_TAG, one)
-    end = tags.get(ASSET_PARTITION_RANGE_END_TAG, one)
+    partition = tags.get(PARTITION_NAME_TAG, "")
+    start = tags.get(ASSET_PARTITION_RANGE_START_TAG, partition)
+    end = tags.get(ASSET_PARTITION_RANGE_END_TAG, partition)
     return dg.PartitionKeyRange(start, end) if start and end else None
 
 
 def partitions_of_run(context: RunContext) -> Sequence[str]:
     """The partition keys of a run, in the order they were added; none for a run without."""
-    wanted = range_of_tags(context.run.tags)
-    if wanted is None:
+    key_range = range_of_tags(context.run.tags)
+    if key_range is None:
         return ()
     with dg.partition_loading_context(dynamic_partitions_store=context.instance):
-        return SEGMENTS.get_partition_keys_in_range(wanted)
+        return SEGMENTS.get_partition_keys_in_range(key_range)

@@ -54,7 +54,7 @@ def run_requests(
     waiting = deque(batches)
     while waiting and free > 0:
         batch = waiting.popleft()
-        if any(batch.blocks.overlaps(taken) for taken in busy):
+        if any(batch.blocks.overlaps(blocks) for blocks in busy):
             continue
         earlier = _earlier_runs(instance, batch)
         if earlier and now < _last_end(earlier) + _pause(len(earlier)):

@@ -82,10 +82,10 @@ def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch
     What only the lake refuses it refuses in halves, too.
     """
     status = site_status(site, LISTED_SECONDS)
-    left = frozenset(status.to_do) & frozenset(batch.segments)
-    if len(left) == len(batch.segments):
-        return batch.halves() if left & status.unarchived else ()
-    return list(plan_batches(left, partitions, len(batch.segments)))
+    rest = frozenset(status.to_do) & frozenset(batch.segments)
+    if len(rest) == len(batch.segments):
+        return batch.halves() if rest & status.unarchived else ()
+    return list(plan_batches(rest, partitions, len(batch.segments)))
 
 
 @dataclass(frozen=True, slots=True)

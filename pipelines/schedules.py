@@ -52,5 +52,5 @@ def _schedule(
     )
 
 
-def _check(**asked: object) -> dict[str, object]:
-    return {"ops": {jobs.prove_everything.name: {"config": asked}}}
+def _check(**config: object) -> dict[str, object]:
+    return {"ops": {jobs.prove_everything.name: {"config": config}}}

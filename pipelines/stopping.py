@@ -28,7 +28,7 @@ _SIGNAL_CODES = 128
 
 _before: dict[int, Any] = {}  # the handlers of those who called
 _left_alone = threading.Event()
-_said = threading.Lock()
+_message_lock = threading.Lock()
 
 
 @contextmanager
@@ -97,9 +97,9 @@ def _raise(number: int, _frame: FrameType | None) -> None:
 def _listen(hearing: int) -> None:
     """Wait for signals; the numbers of those that Python has a handler for come as bytes."""
     try:
-        while told := os.read(hearing, 1):
-            if not _left_alone.is_set() and told[0] in SIGNALS:
-                _stop(hearing, told[0])
+        while data := os.read(hearing, 1):
+            if not _left_alone.is_set() and data[0] in SIGNALS:
+                _stop(hearing, data[0])
     finally:
         os.close(hearing)
 
@@ -129,7 +129,7 @@ def _ignore(_problem: object) -> None:
 
 def _leave(number: int) -> None:
     """Say so, once, and end the process without waiting for threads or connections."""
-    if _said.acquire(blocking=False):
+    if _message_lock.acquire(blocking=False):
         line = f"strata: {SIGNALS[signal.Signals(number)]}: run it again to go on\n"
         os.write(2, line.encode())
         os._exit(_SIGNAL_CODES + number)

@@ -43,9 +43,9 @@ class Export(Rows):
     """The rows of a published ZIP in their order; its CSVs lie in a temporary folder meanwhile."""
 
     def __init__(
-        self, con: duckdb.DuckDBPyConnection, query: str, table: str, kept: ExitStack
+        self, con: duckdb.DuckDBPyConnection, query: str, table: str, stack: ExitStack
     ) -> None:
-        """`kept` is closed with it."""
+        """`stack` is closed with it."""
 
         def cursor() -> duckdb.DuckDBPyConnection:
             other = con.cursor()
@@ -54,11 +54,11 @@ class Export(Rows):
 
         super().__init__(con, cursor, query)
         self.table = table
-        self._kept = kept
+        self._stack = stack
 
     def close(self) -> None:
         """Remove the temporary folder; rows that were not taken cannot be taken any more."""
-        self._kept.close()
+        self._stack.close()
 
     def __enter__(self) -> Export:
         return self
@@ -74,15 +74,15 @@ class Export(Rows):
 
 def open_export(place: str | Path) -> Export:
     """See `strata.read_export`."""
-    with ExitStack() as kept:
-        folder = kept.enter_context(temporary_folder(prefix="strata-export-"))
+    with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder(prefix="strata-export-"))
         with _local(str(place), folder) as path:
             csvs = list(_extracted(path, str(place), folder))
         if not csvs:
             raise ConfigError(f"{place} holds no CSV: give a published ZIP")
         threads = os.cpu_count() or 1
-        con = kept.enter_context(working_connection(folder, threads=threads, memory_limit=_MEMORY))
-        return Export(con, _union(csvs), csvs[0].schema.table, kept.pop_all())
+        con = stack.enter_context(working_connection(folder, threads=threads, memory_limit=_MEMORY))
+        return Export(con, _union(csvs), csvs[0].schema.table, stack.pop_all())
 
 
 @contextmanager
@@ -129,21 +129,19 @@ def _union(csvs: Sequence[_Csv]) -> str:
     """SQL for the rows of all CSVs, with the columns of all, the newest ones first."""
     columns = {column.name: None for csv in reversed(csvs) for column in csv.schema.columns}
     kinds = {name: {_type(csv, name) for csv in csvs} - {""} for name in columns}
-    parts = [_rows(csv, {name for name, held in kinds.items() if len(held) > 1}) for csv in csvs]
+    parts = [_rows(csv, {name for name, types in kinds.items() if len(types) > 1}) for csv in csvs]
     listed = ", ".join(f'"{name}"' for name in (*columns, "_raw"))
     return f"select {listed} from ({' union all by name '.join(parts)})"  # noqa: S608
 
 
 def _type(csv: _Csv, name: str) -> str:
     """The type that a CSV's column has here; nothing where it lacks it."""
-    found = (conversion(csv.schema.table, c).type for c in csv.schema.columns if c.name == name)
-    return next(found, "")
+    types = (conversion(csv.schema.table, c).type for c in csv.schema.columns if c.name == name)
+    return next(types, "")
 
 
 def _rows(csv: _Csv, as_text: set[str]) -> str:
     """SQL for the typed rows of a CSV; what other CSVs hold in another type stays text."""
-    columns = [
-        Column(one.name, _TEXT) if one.name in as_text else one for one in csv.schema.columns
-    ]
+    columns = [Column(c.name, _TEXT) if c.name in as_text else c for c in csv.schema.columns]
     texts = read_sql([csv.path], csv.schema.names, csv.longest)
     return f"({typed_rows(csv.schema.table, columns, texts, exact=True)})"

@@ -34,5 +34,5 @@ def fetch_table(
 def fetch_all(archive: str, out: Path, chain: str | None) -> list[Mirrored]:
     """Mirror one chain, or all; returns what came of each."""
     with opened_archive(archive) as store:
-        wanted = chains(store) if chain is None else (chain,)
-        return [mirror(choose_chain(store, one), out) for one in wanted]
+        chain_ids = chains(store) if chain is None else (chain,)
+        return [mirror(choose_chain(store, chain_id), out) for chain_id in chain_ids]

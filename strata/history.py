@@ -27,22 +27,22 @@ _BLOCKS = "select min(vega_time), max(vega_time), min(_segment), max(_segment) f
 
 def open_history(warehouse: str | Path | None) -> History:
     """See `strata.open`."""
-    given = None if warehouse is None else str(warehouse)
-    places = read_locations(Locations, warehouse=given)
+    location = None if warehouse is None else str(warehouse)
+    places = read_locations(Locations, warehouse=location)
     options = {"cache_bytes": places.cache_bytes, "options": places.store_options}
-    found = open_warehouse(places.warehouse, places.cache, **options)  # type: ignore[arg-type]
-    with ExitStack() as kept:
-        con = kept.enter_context(found.connect())
-        return History(con, kept.pop_all())
+    source = open_warehouse(places.warehouse, places.cache, **options)  # type: ignore[arg-type]
+    with ExitStack() as stack:
+        con = stack.enter_context(source.connect())
+        return History(con, stack.pop_all())
 
 
 class History:
     """The newest generation of a warehouse when it was opened, read-only, in UTC."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, kept: ExitStack) -> None:
-        """`kept` is closed with it."""
+    def __init__(self, con: duckdb.DuckDBPyConnection, stack: ExitStack) -> None:
+        """`stack` is closed with it."""
         self._con = con
-        self._kept = kept
+        self._stack = stack
 
     @property
     def con(self) -> duckdb.DuckDBPyConnection:
@@ -52,11 +52,11 @@ class History:
     @property
     def tables(self) -> list[str]:
         """The tables that there are, sorted."""
-        found = self._cursor().sql(
+        views = self._cursor().sql(
             "select view_name from duckdb_views() "
             "where schema_name = 'main' and database_name = 'current' and not internal order by 1"
         )
-        return [name for (name,) in found.fetchall()]
+        return [name for (name,) in views.fetchall()]
 
     def sql(self, query: str) -> Rows:
         """The rows of any query."""
@@ -76,7 +76,7 @@ class History:
 
     def close(self) -> None:
         """Close the connection; rows that were not taken yet cannot be taken any more."""
-        self._kept.close()
+        self._stack.close()
 
     def __enter__(self) -> History:
         return self
@@ -107,7 +107,7 @@ class History:
         if lower is None:
             raise RangeError(f"the warehouse holds no block of {first} to {last}")
         # Segments are what volumes can be skipped by; the times are those of the very blocks.
-        times = (f"timestamptz {quote_text(one.isoformat())}" for one in (begin, end))
+        times = (f"timestamptz {quote_text(moment.isoformat())}" for moment in (begin, end))
         return [
             f"_segment between {lower} and {upper}",
             f"vega_time between {' and '.join(times)}",
@@ -123,12 +123,12 @@ class History:
                 "('2023-06-01', '2023-06-02')"
             )
         self._check_history(name)
-        times = (f"timestamptz '{rfc3339(one)}'" for one in (first.micros, last.micros))
+        times = (f"timestamptz '{rfc3339(micros)}'" for micros in (first.micros, last.micros))
         return [f"vega_time between {' and '.join(times)}"]
 
     def _check_history(self, name: str) -> None:
-        known = known_table(name, _NEWEST)
-        is_history = known is None or known.kind == "history"
+        table_info = known_table(name, _NEWEST)
+        is_history = table_info is None or table_info.kind == "history"
         if not is_history or "vega_time" not in self.table(name).columns:
             raise RangeError(
                 f"{name} is not a history but how things stand now, so it has no blocks and days: "

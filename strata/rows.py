@@ -83,8 +83,8 @@ class Rows:
         _batch_rows: int | None,
     ) -> Iterator[pl.DataFrame]:
         """What Polars asks for: some columns of some rows, as they come."""
-        wanted = ", ".join(map(quote_name, self.columns if columns is None else columns))
-        relation = self._cursor().sql(self._query).project(wanted)
+        projection = ", ".join(map(quote_name, self.columns if columns is None else columns))
+        relation = self._cursor().sql(self._query).project(projection)
         for batch in (relation if rows is None else relation.limit(rows)).to_arrow_reader():
             frame = _frame(pa.Table.from_batches([batch]))
             yield frame if predicate is None else frame.filter(predicate)

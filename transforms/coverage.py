@@ -37,35 +37,35 @@ def union(ranges: Iterable[BlockRange]) -> Coverage:
     return tuple(merged)
 
 
-def intersection(one: Coverage, other: Coverage) -> Coverage:
+def intersection(coverage: Coverage, other: Coverage) -> Coverage:
     """The blocks that lie in both."""
     common: list[BlockRange] = []
     i = j = 0
-    while i < len(one) and j < len(other):
-        first, last = max(one[i].first, other[j].first), min(one[i].last, other[j].last)
+    while i < len(coverage) and j < len(other):
+        first, last = max(coverage[i].first, other[j].first), min(coverage[i].last, other[j].last)
         if first <= last:
             common.append(BlockRange(first, last))
-        if one[i].last < other[j].last:
+        if coverage[i].last < other[j].last:
             i += 1
         else:
             j += 1
     return tuple(common)
 
 
-def difference(one: Coverage, other: Coverage) -> Coverage:
-    """The blocks of `one` that do not lie in `other`."""
-    left: list[BlockRange] = []
+def difference(coverage: Coverage, other: Coverage) -> Coverage:
+    """The blocks of `coverage` that do not lie in `other`."""
+    remainder: list[BlockRange] = []
     j = 0
-    for blocks in one:
+    for blocks in coverage:
         first = blocks.first
         while j < len(other) and other[j].last < first:
             j += 1
         k = j
         while k < len(other) and other[k].first <= blocks.last:
             if first < other[k].first:
-                left.append(BlockRange(first, other[k].first - 1))
+                remainder.append(BlockRange(first, other[k].first - 1))
             first = other[k].last + 1
             k += 1
         if first <= blocks.last:
-            left.append(BlockRange(first, blocks.last))
-    return tuple(left)
+            remainder.append(BlockRange(first, blocks.last))
+    return tuple(remainder)

@@ -93,10 +93,10 @@ def plain_errors(scratch: Path | None = None) -> Iterator[None]:
         if "Could not set lock on file" in str(error):
             reason = str(error).splitlines()[0].partition(": ")[2]
             raise BusyError(f"another program has it open to write: {reason}") from error
-        found = machine_error(error, scratch)
-        if found is None:
+        fault = machine_error(error, scratch)
+        if fault is None:
             raise
-        raise found from error
+        raise fault from error
 
 
 @contextmanager

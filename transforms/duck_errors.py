@@ -39,11 +39,11 @@ def machine_error(error: duckdb.Error | OSError, scratch: Path | None = None) ->
         return _out_of_memory(text, scratch)
     if "fsync failed!" in text:  # it names neither file nor reason
         return OSError(errno.EIO, os.strerror(errno.EIO), str(scratch) if scratch else None)
-    for found in _FILE.finditer(text):
-        reason = found["reason"].strip().rstrip(".")
+    for match in _FILE.finditer(text):
+        reason = match["reason"].strip().rstrip(".")
         if reason in _NUMBERS:
             # Of several names in quotes the last one is the file's.
-            return OSError(_NUMBERS[reason], reason, found["path"].rpartition('file "')[2])
+            return OSError(_NUMBERS[reason], reason, match["path"].rpartition('file "')[2])
     return None
 
 
@@ -54,11 +54,11 @@ def reason(error: duckdb.Error) -> str:
 
 def _unwrapped(text: str) -> str:
     """The message inside of one that quotes another as JSON."""
-    found = _WRAPPED.search(text)
-    if found is None:
+    match = _WRAPPED.search(text)
+    if match is None:
         return text
     try:
-        return str(json.loads(found[0])["exception_message"])
+        return str(json.loads(match[0])["exception_message"])
     except (ValueError, LookupError, TypeError):
         return text
 

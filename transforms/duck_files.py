@@ -38,6 +38,6 @@ def remove_spills(path: Path, older_than: float) -> None:
     """
     folder = path.with_name(f"{path.name}.tmp")
     with suppress(OSError):  # it is not there, or somebody else's
-        used = max(one.stat().st_mtime for one in (folder, *folder.iterdir()))
+        used = max(entry.stat().st_mtime for entry in (folder, *folder.iterdir()))
         if used < file_clock(path.parent) - older_than:
             shutil.rmtree(folder)

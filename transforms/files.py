@@ -71,9 +71,9 @@ def file_clock(folder: Path) -> float:
         raise
 
 
-def file_version(found: os.stat_result) -> str:
+def file_version(stats: os.stat_result) -> str:
     """Text that changes when a file is written or replaced: its time, its size, its inode."""
-    return f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
+    return f"{stats.st_mtime_ns}-{stats.st_size}-{stats.st_ino}"
 
 
 def check_version(descriptor: int, version: str, place: str) -> None:

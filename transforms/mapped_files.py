@@ -122,7 +122,7 @@ class Mapped:
         )
 
 
-def packed(said: object, sections: Mapping[str, bytes]) -> bytes:
+def packed(metadata: object, sections: Mapping[str, bytes]) -> bytes:
     """The bytes of a mapped file."""
     places: dict[str, tuple[int, int]] = {}
     body: list[bytes] = []
@@ -131,7 +131,7 @@ def packed(said: object, sections: Mapping[str, bytes]) -> bytes:
         places[name] = (start, len(data))
         body += (data, bytes(_aligned(len(data)) - len(data)))
         start += _aligned(len(data))
-    header = orjson.dumps({"said": said, "places": places})
+    header = orjson.dumps({"said": metadata, "places": places})
     size = len(header).to_bytes(4, sys.byteorder)
     rest = b"".join((size, header.ljust(_aligned(_START + len(header)) - _START), *body))
     return _MAGIC + isal_zlib.crc32(rest).to_bytes(4, sys.byteorder) + rest

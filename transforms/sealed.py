@@ -38,11 +38,11 @@ def unseal(data: bytes, place: str) -> dict[str, Any]:
 def unseal_text(data: bytes, place: str) -> bytes:
     """The text of a sealed document, without its hash. Raises `IntegrityError` naming `place`."""
     # A search from the start would try every comma of a large document.
-    found = _SEAL.search(data, max(len(data) - _MOST_SEAL_BYTES, 0))
-    if found is None:
+    seal = _SEAL.search(data, max(len(data) - _MOST_SEAL_BYTES, 0))
+    if seal is None:
         raise IntegrityError(f"{place} is no whole document: it does not end with its hash")
-    body = data[: found.start()]
-    if hashlib.sha256(body).hexdigest() != found[1].decode():
+    body = data[: seal.start()]
+    if hashlib.sha256(body).hexdigest() != seal[1].decode():
         raise IntegrityError(f"{place} is damaged: it does not hash to the SHA-256 at its end")
     return body + _END
 

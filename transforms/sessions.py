@@ -89,7 +89,7 @@ class SessionPool:
         self._lock = Lock()
         self._numbers = count()
         self._files: dict[Path, _File] = {}
-        self._named: dict[str, _File] = {}
+        self._files_by_alias: dict[str, _File] = {}
         self._idle: list[Session] = []
         self._lent = 0
         self._closed = False
@@ -105,19 +105,19 @@ class SessionPool:
             if file is None or not _is_there(file):
                 descriptor = os.open(path, os.O_RDONLY)
                 file = _File(path, f"f{next(self._numbers)}", descriptor)
-                self._files[path] = self._named[file.alias] = file
+                self._files[path] = self._files_by_alias[file.alias] = file
             file.users += 1
             return file.alias
 
     def release(self, alias: str) -> None:
         """Count one user less, and let go of the file after the last one."""
         with self._lock:
-            if self._closed and alias not in self._named:
+            if self._closed and alias not in self._files_by_alias:
                 return
-            file = self._named[alias]
+            file = self._files_by_alias[alias]
             file.users -= 1
             if not file.users:
-                del self._named[alias]
+                del self._files_by_alias[alias]
                 if self._files.get(file.path) is file:
                     del self._files[file.path]
                 os.close(file.descriptor)
@@ -128,31 +128,31 @@ class SessionPool:
         """Detach what no statement has named for a while: each attached file takes memory."""
         before = monotonic() - idle_seconds
         with self._lock:
-            for file in self._named.values():
+            for file in self._files_by_alias.values():
                 if not file.busy and file.last_used <= before and not self._closed:
                     self._detach(file)
 
     @property
     def attached(self) -> int:
         """How many files are attached."""
-        return sum(file.attached for file in self._named.values())
+        return sum(file.attached for file in self._files_by_alias.values())
 
     def take(self, aliases: Iterable[str]) -> list[_File]:
         """Attach the files that a statement names, unless they are, and keep them until `give`."""
-        taken: list[_File] = []
+        files: list[_File] = []
         try:
             for alias in aliases:
                 with self._lock:  # of hundreds, others need not wait for all
-                    file = self._named.get(alias)
+                    file = self._files_by_alias.get(alias)
                     if file is not None:
                         if not file.attached:
                             self._attach(file)
                         file.busy += 1
-                        taken.append(file)
+                        files.append(file)
         except BaseException:
-            self.give(taken)
+            self.give(files)
             raise
-        return taken
+        return files
 
     def give(self, files: Iterable[_File]) -> None:
         """The statement is over."""
@@ -204,10 +204,10 @@ class SessionPool:
             # Closing the first connection closes those of all sessions.
             if self._closed and not self._lent:
                 self._closing.close()
-                for file in self._named.values():
+                for file in self._files_by_alias.values():
                     os.close(file.descriptor)
                 self._files.clear()
-                self._named.clear()
+                self._files_by_alias.clear()
 
 
 class Session:

@@ -9,10 +9,10 @@ from collections.abc import Collection
 class Addresses:
     """Addresses and networks; `*` is every one."""
 
-    def __init__(self, given: Collection[str]) -> None:
-        self._all = "*" in given
+    def __init__(self, addresses: Collection[str]) -> None:
+        self._all = "*" in addresses
         self._networks = []
-        for each in given:
+        for each in addresses:
             try:
                 self._networks.append(ipaddress.ip_network(each))
             except ValueError:

@@ -64,7 +64,7 @@ class Connections:
         self._of_client: defaultdict[str, set[object]] = defaultdict(set)
         # With their deadlines, in the order in which they began to wait.
         self._waiting: dict[Connection, float] = {}
-        self._told: dict[Connection, float] = {}
+        self._refusals: dict[Connection, float] = {}
         self._unlogged: Counter[str] = Counter()
 
     def admit(self, connection: Connection, host: str | None) -> Closing | None:
@@ -97,7 +97,7 @@ class Connections:
     def gone(self, connection: Connection) -> None:
         """Forget one that was admitted or refused."""
         self._waiting.pop(connection, None)
-        self._told.pop(connection, None)
+        self._refusals.pop(connection, None)
         self.leave(connection)
 
     def waits(self, connection: Connection, seconds: float) -> None:
@@ -115,9 +115,9 @@ class Connections:
         if connection in self._open:
             self.waits(connection, seconds)
             return True
-        if len(self._told) >= _MOST_TOLD:
+        if len(self._refusals) >= _MOST_TOLD:
             return False
-        self._told[connection] = monotonic() + seconds
+        self._refusals[connection] = monotonic() + seconds
         return True
 
     def closes(self, why: Closing) -> None:
@@ -142,7 +142,7 @@ class Connections:
             self._log()
 
     def _close_overdue(self, now: float) -> None:
-        for waiting in (self._waiting, self._told):
+        for waiting in (self._waiting, self._refusals):
             for connection in [each for each, end in waiting.items() if end <= now]:
                 waiting.pop(connection, None)
                 connection.overdue()

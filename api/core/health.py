@@ -78,15 +78,15 @@ class Health:
 
     async def follow_generations(self, changed: Callable[[], Awaitable[bool]]) -> None:
         """Go over to every new generation, awaiting `changed` after each until it succeeds."""
-        told = True
+        is_notified = True
         while True:
             self._count()
             await asyncio.sleep(self._limits.poll_seconds)
             refreshed = asyncio.to_thread(self._snapshots.refresh)
             if await self._attempt("opening the newest generation", refreshed):
-                told = False
-            if not told:
-                told = bool(await self._attempt("notifying the streams' readers", changed()))
+                is_notified = False
+            if not is_notified:
+                is_notified = bool(await self._attempt("notifying the streams' readers", changed()))
 
     async def follow_places(self) -> None:
         """Look, now and then, for the warehouse's files and for what the source has beyond it."""

@@ -19,9 +19,9 @@ class Keyring:
         """Whether whoever gives this token may come in; compared in constant time."""
         if not self._tokens:
             return True
-        given = _digest(token)
+        digest = _digest(token)
         # All are compared, and digests have one length: the time taken says nothing.
-        return sum(hmac.compare_digest(given, known) for known in self._tokens) > 0
+        return sum(hmac.compare_digest(digest, token_digest) for token_digest in self._tokens) > 0
 
 
 def bearer_token(authorization: str) -> str:

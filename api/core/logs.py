@@ -20,12 +20,12 @@ access_log = logging.getLogger("strata.access")
 log = logging.getLogger("strata.api")
 
 
-def request_id(given: str) -> str:
+def request_id(candidate: str) -> str:
     """The id that a proxy in front gave a request, or a new one where it gave none, or an odd one.
 
     The present task's log is about that request from now on.
     """
-    chosen = given if _PLAIN.fullmatch(given) else secrets.token_hex(8)
+    chosen = candidate if _PLAIN.fullmatch(candidate) else secrets.token_hex(8)
     REQUEST_ID.set(chosen)
     return chosen
 

@@ -60,7 +60,9 @@ class LostFiles:
         before = _versions(paths)
         doubtful = {path for path, _ in before - self._sound}
         files = [
-            one for one in catalog.document.attachable() if catalog.files.path(one) in doubtful
+            stored_file
+            for stored_file in catalog.document.attachable()
+            if catalog.files.path(stored_file) in doubtful
         ]
         losses = self._found(unreadable_files(self._store, catalog.files, files, recheck=True))
         after = _versions(paths)

@@ -25,13 +25,13 @@ class PageRun:
 
     def cut(self, count: int, *, descending: bool) -> PageRun:
         """At most `count` of the pages: the first, or descending the last ones."""
-        kept = self.pages[-count:] if descending else self.pages[:count]
-        return PageRun(self.file, self.index, kept)
+        pages = self.pages[-count:] if descending else self.pages[:count]
+        return PageRun(self.file, self.index, pages)
 
     def rest(self, count: int, *, descending: bool) -> PageRun:
         """The pages without those of `cut`."""
-        kept = self.pages[:-count] if descending else self.pages[count:]
-        return PageRun(self.file, self.index, kept)
+        pages = self.pages[:-count] if descending else self.pages[count:]
+        return PageRun(self.file, self.index, pages)
 
 
 def read_runs(reading: Reading, runs: Sequence[PageRun]) -> list[list[list[Any]]]:
@@ -39,17 +39,17 @@ def read_runs(reading: Reading, runs: Sequence[PageRun]) -> list[list[list[Any]]
 
     They are lists: to make rows of all would cost more than to look for those that are wanted.
     """
-    asked = [_run_sql(number, run) for number, run in enumerate(runs) if run.pages]
-    found: list[list[list[Any]]] = [[] for _ in runs]
-    if asked:
-        for number, _, body in sorted(reading.rows(" union all ".join(asked))):
-            found[number] += page_rows(body)
-    return found
+    queries = [_run_sql(number, run) for number, run in enumerate(runs) if run.pages]
+    rows_by_run: list[list[list[Any]]] = [[] for _ in runs]
+    if queries:
+        for number, _, body in sorted(reading.rows(" union all ".join(queries))):
+            rows_by_run[number] += page_rows(body)
+    return rows_by_run
 
 
 def _run_sql(number: int, run: PageRun) -> str:
     first, last = run.pages[0], run.pages[-1]
     # One page by equality: the primary key then leads to its row.
-    wanted = f"= {first}" if first == last else f"between {first} and {last}"
+    condition = f"= {first}" if first == last else f"between {first} and {last}"
     table = f"{run.file}.strata.{run.index.name}"
-    return f"select {number}, page, body from {table} where page {wanted}"  # noqa: S608 - ours
+    return f"select {number}, page, body from {table} where page {condition}"  # noqa: S608 - ours

@@ -20,15 +20,15 @@ _IPV6_NETWORK = 64
 
 @dataclass(slots=True)
 class _Bucket:
-    left: float
+    tokens: float
     at: float
 
     def take(self, rate: float, burst: int, now: float) -> bool:
-        self.left = min(burst, self.left + (now - self.at) * rate)
+        self.tokens = min(burst, self.tokens + (now - self.at) * rate)
         self.at = now
-        if self.left < 1:
+        if self.tokens < 1:
             return False
-        self.left -= 1
+        self.tokens -= 1
         return True
 
 
@@ -88,7 +88,7 @@ class RateLimiter:
         if now < client.banned_until:
             return self._admission(403, key, 0, client.banned_until - now)
         if client.requests.take(self._rate, self._burst, now):
-            return self._admission(200, key, int(client.requests.left))
+            return self._admission(200, key, int(client.requests.tokens))
         if client.refusals.take(self._rate, self._burst, now):
             return self._admission(429, key, 0)
         client.banned_until = now + _BAN_SECONDS
@@ -104,10 +104,10 @@ class RateLimiter:
         self._clients.move_to_end(key)
         return client
 
-    def _admission(self, status: int, key: str, left: int, retry: float = 0.0) -> Admission:
+    def _admission(self, status: int, key: str, remaining: int, retry: float = 0.0) -> Admission:
         headers = [
             ("ratelimit-limit", str(round(self._rate))),
-            ("ratelimit-remaining", str(left)),
+            ("ratelimit-remaining", str(remaining)),
             ("ratelimit-request-remote-addr", key),
             ("ratelimit-reset", "1"),
         ]

@@ -83,8 +83,8 @@ def message_class(name: str) -> type[Wire]:
 
 def service(name: str) -> ServiceDescriptor:
     """A service, by its full name."""
-    found: ServiceDescriptor = POOL.FindServiceByName(name)
-    return found
+    descriptor: ServiceDescriptor = POOL.FindServiceByName(name)
+    return descriptor
 
 
 @cache

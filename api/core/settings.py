@@ -32,11 +32,11 @@ from transforms.open_files import open_files_limit
 _PREFIX = "STRATA_API_"
 
 
-def _split(given: object) -> object:
+def _split(value: object) -> object:
     """The items of a text with commas between them."""
-    if not isinstance(given, str):
-        return given
-    items = (item.strip() for item in given.split(","))
+    if not isinstance(value, str):
+        return value
+    items = (item.strip() for item in value.split(","))
     return tuple(item for item in items if item)
 
 
@@ -183,7 +183,7 @@ def read_settings(
 
     Raises `ConfigError` naming the variable that cannot be used.
     """
-    address = read_group(Listen, _PREFIX, environment, given=listen)
+    address = read_group(Listen, _PREFIX, environment, overrides=listen)
     if not (address.http or address.grpc):
         raise ConfigError("HTTP and gRPC are both switched off: leave one of them on")
     # On one's own machine a limit only hinders; on a network it is on unless it is set to 0.

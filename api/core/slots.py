@@ -23,17 +23,17 @@ class Slots:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._taken: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
 
     @contextmanager
     def taken(self, client: str) -> Iterator[None]:
         """Count one more for the length of a block. Raises `TooManyStreamsError`."""
-        if self._taken[client] >= self._most:
+        if self._counts[client] >= self._most:
             raise TooManyStreamsError
-        self._taken[client] += 1
+        self._counts[client] += 1
         try:
             yield
         finally:
-            self._taken[client] -= 1
-            if not self._taken[client]:
-                del self._taken[client]
+            self._counts[client] -= 1
+            if not self._counts[client]:
+                del self._counts[client]

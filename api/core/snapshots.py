@@ -54,10 +54,10 @@ class Snapshot:
 
     `files` and `aliases` are the volumes' names in SQL and those of all files that may be asked,
     which `lease` keeps on this machine; `lost` are files that are not among them: with any, no rows
-    may be asked. `lookups` say by such a name where in a volume rows can be. `held` are the
-    segments of each volume, by its key, None where their records are lost; `newest` is None where
-    no block is loaded; `captures` names the file of spam captures; `kept` is where a machine keeps
-    what was found of generations; `tables` are those that were asked for, by file.
+    may be asked. `lookups` say by such a name where in a volume rows can be. `segment_lists` are
+    the segments of each volume, by its key, None where their records are lost; `newest` is None
+    where no block is loaded; `captures` names the file of spam captures; `folder` is where this
+    machine keeps what was learned of generations; `tables` are those that were asked for, by file.
     """
 
     catalog: Catalog
@@ -66,10 +66,10 @@ class Snapshot:
     lease: ExitStack
     lost: Losses = field(default_factory=dict)
     lookups: Mapping[str, Lookups | None] = field(default_factory=dict)
-    held: Mapping[str, SegmentList] | None = None
+    segment_lists: Mapping[str, SegmentList] | None = None
     newest: Block | None = None
     captures: str | None = None
-    kept: MappedFolder | None = None
+    folder: MappedFolder | None = None
     tables: dict[tuple[str, str], HeldTable] = field(default_factory=dict)
     users: int = 0
     retired: bool = False
@@ -81,12 +81,12 @@ class Snapshot:
     @property
     def segments(self) -> int | None:
         """How many there are; None where their records cannot be read."""
-        return None if self.held is None else sum(map(len, self.held.values()))
+        return None if self.segment_lists is None else sum(map(len, self.segment_lists.values()))
 
     @property
     def known_segments(self) -> Mapping[str, SegmentList]:
         """The segments of each volume, by its key; none where their records are lost."""
-        return self.held or {}
+        return self.segment_lists or {}
 
     def is_of(self, catalog: Catalog | None) -> bool:
         """Whether it is this generation."""
@@ -102,8 +102,8 @@ class Snapshot:
 
     def state(self, table: str) -> HeldTable | None:
         """The table's newest whole copy, unless the newest schema version has none."""
-        held = self._held(f"state of {table}", table, lambda: self.catalog.states()[-1:])
-        return held[0] if held else None
+        tables = self._held(f"state of {table}", table, lambda: self.catalog.states()[-1:])
+        return tables[0] if tables else None
 
     def once(self, name: Hashable, build: Callable[[Snapshot], _Built]) -> _Built:
         """What `build` makes of this snapshot, kept as long as it: SQL texts, for instance.
@@ -123,17 +123,17 @@ class Snapshot:
         self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
     ) -> Sequence[HeldTable]:
         def find(snapshot: Snapshot) -> Sequence[HeldTable]:
-            found = []
+            tables = []
             for volume in volumes():
                 if table in volume.shapes:
                     file = snapshot.files[volume.key]
-                    held = snapshot.tables.get((file, table))
-                    if held is None:
+                    held_table = snapshot.tables.get((file, table))
+                    if held_table is None:
                         shape, lookups = volume.shapes[table], snapshot.lookups.get(file)
-                        held = HeldTable(file, table, volume.blocks, shape, lookups)
-                        snapshot.tables[file, table] = held
-                    found.append(held)
-            return [held for held in found if held.is_usable]
+                        held_table = HeldTable(file, table, volume.blocks, shape, lookups)
+                        snapshot.tables[file, table] = held_table
+                    tables.append(held_table)
+            return [held_table for held_table in tables if held_table.is_usable]
 
         return self.once(name, find)
 
@@ -188,7 +188,7 @@ class Snapshots:
         self._current: Snapshot | None = None
         self._damage: Damage | None = None
         self._lost = LostFiles(warehouse)
-        self._held = HeldFiles(warehouse.cache)
+        self._held_files = HeldFiles(warehouse.cache)
 
     @classmethod
     @contextmanager
@@ -283,10 +283,10 @@ class Snapshots:
         try:
             return self._warehouse.catalog()
         except ConnectionError:
-            seen = self._warehouse.last_seen() if self._current is None else None
-            if seen is None:
+            catalog = self._warehouse.last_seen() if self._current is None else None
+            if catalog is None:
                 raise
-            return seen
+            return catalog
 
     def _losses(self, catalog: Catalog) -> Losses:
         """The lost files; with the bucket away at the start nothing counts as lost."""
@@ -303,7 +303,7 @@ class Snapshots:
         if former is not None:
             self._retire(former)
         if not following.lost:
-            self._held.tidy(following.catalog)
+            self._held_files.tidy(following.catalog)
 
     @contextmanager
     def reading(self, *, needs_rows: bool = True) -> Iterator[Reading]:
@@ -341,10 +341,10 @@ class Snapshots:
         """
         with self._examining:
             if self._damage is None:
-                found = self._lost.examine(catalog, paths)
-                if found.losses:
-                    self._damage = self._lost.damage(self._lost.error(found.losses))
-                elif found.has_new_copies:
+                examination = self._lost.examine(catalog, paths)
+                if examination.losses:
+                    self._damage = self._lost.damage(self._lost.error(examination.losses))
+                elif examination.has_new_copies:
                     self._damage = Damage(_NEW_COPIES)
             return UnavailableError(self._damage.sentence) if self._damage else None
 
@@ -366,12 +366,12 @@ class Snapshots:
             try:
                 return self._open(catalog, lost)
             except UnreadableFilesError as error:
-                found, cause = self._lost.examine(catalog, error.paths), error.__cause__ or error
+                result, cause = self._lost.examine(catalog, error.paths), error.__cause__ or error
             except (IntegrityError, FileNotFoundError) as error:
-                found, cause = self._lost.examine_all(catalog), error
-            if not (found.losses or found.has_new_copies):
+                result, cause = self._lost.examine_all(catalog), error
+            if not (result.losses or result.has_new_copies):
                 raise cause
-            lost = {**lost, **found.losses}
+            lost = {**lost, **result.losses}
 
     def _open(self, catalog: Catalog, lost: Losses) -> Snapshot:
         check_open_files(len(catalog.volumes), _FILES)
@@ -383,9 +383,13 @@ class Snapshots:
             for file in there:
                 aliases[file] = self._pool.attach(catalog.files.path(file))
                 undo.callback(self._pool.release, aliases[file])
-            files = {one.key: aliases[one.file] for one in catalog.volumes if one.file in aliases}
+            files = {
+                volume.key: aliases[volume.file]
+                for volume in catalog.volumes
+                if volume.file in aliases
+            }
             snapshot = Snapshot(catalog, files, tuple(aliases.values()), lease, lost)
-            snapshot.held = self._segments(snapshot)
+            snapshot.segment_lists = self._segments(snapshot)
             if not lost:
                 self._complete(snapshot, aliases)
             undo.pop_all()
@@ -398,13 +402,13 @@ class Snapshots:
         snapshot.captures = aliases[captures] if captures is not None else None
         if current is not None:  # what cannot be read is found before it is served
             self._pool.give(self._pool.take({*files.values()} - {*current.files.values()}))
-        lookups = self._held.lookups(catalog)
+        lookups = self._held_files.lookups(catalog)
         snapshot.lookups = {files[key]: of for key, of in lookups.items()}
-        snapshot.kept = self._held.folder
+        snapshot.folder = self._held_files.folder
         if current is not None:
-            kept = {*files.values()}
-            known = [*current.tables.items()]  # requests add to them
-            snapshot.tables = {at: table for at, table in known if at[0] in kept}
+            open_files = {*files.values()}
+            entries = [*current.tables.items()]  # requests add to them
+            snapshot.tables = {at: table for at, table in entries if at[0] in open_files}
         with self._pool.session() as session:
             snapshot.newest = _newest(session, snapshot)
             if self._prepare is not None:
@@ -417,7 +421,7 @@ class Snapshots:
         if not snapshot.lost.keys().isdisjoint(records):
             return None
         snapshot.lease.enter_context(catalog.files.hold(records))
-        return self._held.segments(catalog)
+        return self._held_files.segments(catalog)
 
 
 def _newest(session: Session, snapshot: Snapshot) -> Block | None:

@@ -40,23 +40,23 @@ class SharedPort(socket.socket):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
             port = probe.getsockname()[1]
-        held = cls._bound(family, host, port, stall_seconds)
+        shared_port = cls._bound(family, host, port, stall_seconds)
         # Taken where connections of before end on the port; from now on for others to see.
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-        return held
+        shared_port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        return shared_port
 
     @classmethod
     def _bound(cls, family: int, host: str, port: int, stall_seconds: float | None) -> SharedPort:
-        held = cls(family)
-        held.stall_seconds = stall_seconds
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        shared_port = cls(family)
+        shared_port.stall_seconds = stall_seconds
+        shared_port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        shared_port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if stall_seconds is not None:
-            _watch(held, stall_seconds)
+            _watch(shared_port, stall_seconds)
             if family == socket.AF_INET6:  # as for a socket that one process listens on
-                held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        held.bind((host, port))
-        return held
+                shared_port.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        shared_port.bind((host, port))
+        return shared_port
 
     def __reduce__(self) -> tuple[object, ...]:
         host, port = self.getsockname()[:2]

@@ -59,11 +59,11 @@ class ArchiveFiles:
             await method_not_allowed()(scope, receive, send)
             return
         key = scope["path_params"]["key"]
-        found = await self.workers.run(lambda _: self._head(key), departure=departure(receive))
-        if found is None:
+        info = await self.workers.run(lambda _: self._head(key), departure=departure(receive))
+        if info is None:
             await not_found()(scope, receive, send)
             return
-        await self.sender.send(_content(self.store, found), scope, receive, send)
+        await self.sender.send(_content(self.store, info), scope, receive, send)
 
     def _head(self, key: str) -> ObjectInfo | None:
         """The object of a key; of a folder's, which ends with a slash, its page."""
@@ -71,10 +71,10 @@ class ArchiveFiles:
         if any(name.startswith(".") for name in key.split("/")):
             return None
         try:
-            found = self.store.head(key)
+            info = self.store.head(key)
         except ConfigError:
             return None
-        return found if found and _is_inside(self.store, key) else None
+        return info if info and _is_inside(self.store, key) else None
 
 
 def _is_inside(store: Store, key: str) -> bool:
@@ -97,14 +97,14 @@ def _guarded(send: Send) -> Send:
     return guarded
 
 
-def _content(store: Store, found: ObjectInfo) -> FileContent:
+def _content(store: Store, info: ObjectInfo) -> FileContent:
     def read(start: int, stop: int) -> bytes:
-        block = store.read(found.key, start, stop - start)
+        block = store.read(info.key, start, stop - start)
         if len(block) != stop - start:
-            raise IntegrityError(f"{store.describe(found.key)} was cut short while served")
+            raise IntegrityError(f"{store.describe(info.key)} was cut short while served")
         return block
 
-    tag = hashlib.sha256(found.version.encode()).hexdigest()[:32]
-    name = found.key.rpartition("/")[2]
+    tag = hashlib.sha256(info.version.encode()).hexdigest()[:32]
+    name = info.key.rpartition("/")[2]
     kind = _TYPES.get(name.rpartition(".")[2], _UNKNOWN_TYPE)
-    return FileContent(found.size, f'"{tag}"', kind, read)
+    return FileContent(info.size, f'"{tag}"', kind, read)

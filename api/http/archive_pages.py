@@ -35,7 +35,7 @@ class ArchivePages:
 
     def _page(self, base: str) -> bytes:
         snapshot = self._snapshots.current
-        if snapshot is not None and snapshot.held is None:
+        if snapshot is not None and snapshot.segment_lists is None:
             self._snapshots.check_rows()
         catalog = snapshot.catalog if snapshot else None
         return archive_page(view_archive(catalog, self._store), base)

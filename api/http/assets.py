@@ -29,7 +29,7 @@ class Asset:
         self._tag = f'W/"{tag}"'
         headers = ((b"etag", self._tag.encode()), (b"cache-control", b"no-cache"))
         self._whole = Answer(200, body, content_type, (*headers, *PAGE_HEADERS))
-        self._known = Answer(304, b"", content_type, headers)
+        self._not_modified = Answer(304, b"", content_type, headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer GET and HEAD."""
@@ -37,19 +37,19 @@ class Asset:
         if scope["method"] not in ("GET", "HEAD"):
             await method_not_allowed()(scope, receive, send)
             return
-        known = self._tag in Headers(scope=scope).get("if-none-match", "")
-        await (self._known if known else self._whole)(scope, receive, send)
+        is_cached = self._tag in Headers(scope=scope).get("if-none-match", "")
+        await (self._not_modified if is_cached else self._whole)(scope, receive, send)
 
 
 def assets() -> Mapping[str, ASGIApp]:
     """Every asset by its path."""
     folder = files("api.http")
-    found: dict[str, ASGIApp] = {
+    apps: dict[str, ASGIApp] = {
         f"/static/{file.name}": Asset(file.read_bytes(), _TYPES[file.name.rpartition(".")[2]])
         for file in folder.joinpath("static").iterdir()
     }
     style = files("exporters.archive").joinpath("templates", "style.css").read_bytes()
-    found["/static/style.css"] = Asset(style, _TYPES["css"])
-    found["/docs"] = Asset(render("api.http", "docs.html", base="."), HTML)
-    found["/openapi.json"] = Asset(document(), JSON)
-    return found
+    apps["/static/style.css"] = Asset(style, _TYPES["css"])
+    apps["/docs"] = Asset(render("api.http", "docs.html", base="."), HTML)
+    apps["/openapi.json"] = Asset(document(), JSON)
+    return apps

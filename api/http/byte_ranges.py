@@ -29,10 +29,10 @@ def select(method: str, headers: Headers, size: int, etag: str) -> Selection:
     200: all of it, 206: a range, 304: the client has it, 412: it is not what the client expects,
     416: no such range.
     """
-    expected, known = headers.get("if-match"), headers.get("if-none-match")
+    expected, client_tags = headers.get("if-match"), headers.get("if-none-match")
     if expected is not None and not _strongly_matches(expected, etag):
         return Selection(412)
-    if known is not None and _weakly_matches(known, etag):
+    if client_tags is not None and _weakly_matches(client_tags, etag):
         return Selection(304)
     # Ranges are defined for GET only. A date in If-Range never matches, for we give none.
     if method != "GET" or headers.get("if-range", etag).strip() != etag:

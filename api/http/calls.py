@@ -115,5 +115,5 @@ def _block_headers(newest: Block | None) -> RawHeaders:
 
 
 def _indented(body: bytes) -> bytes:
-    found: Any = json.loads(body)
-    return json.dumps(found, indent=1, ensure_ascii=False).encode()
+    value: Any = json.loads(body)
+    return json.dumps(value, indent=1, ensure_ascii=False).encode()

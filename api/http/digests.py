@@ -32,15 +32,15 @@ class Digests:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, bytes] = OrderedDict()
+        self._digests: OrderedDict[str, bytes] = OrderedDict()
 
     def header(self, layout: Layout) -> tuple[tuple[bytes, bytes], ...]:
         """The header of an answer; nothing where the hash is not known yet."""
         with self._lock:
-            digest = self._known.get(layout.etag)
+            digest = self._digests.get(layout.etag)
             if digest is None:
                 return ()
-            self._known.move_to_end(layout.etag)
+            self._digests.move_to_end(layout.etag)
         return ((b"repr-digest", b"sha-256=:" + b64encode(digest) + b":"),)
 
     def reader(self, layout: Layout) -> Read:
@@ -79,9 +79,9 @@ class Digests:
 
     def _keep(self, etag: str, digest: bytes) -> None:
         with self._lock:
-            self._known[etag] = digest
-            while len(self._known) > _MOST:
-                self._known.popitem(last=False)
+            self._digests[etag] = digest
+            while len(self._digests) > _MOST:
+                self._digests.popitem(last=False)
 
 
 def is_wanted(field: str | None) -> bool:

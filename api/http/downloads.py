@@ -47,8 +47,8 @@ class Download:
             with self._slots.taken(client_key(scope)):
                 query = self._exports.of(request)
                 layout, _ = await self._runner.run(query, self._runner.seconds, departure(receive))
-                asked = Headers(scope=scope).get("want-repr-digest")
-                if scope["method"] == "HEAD" and is_wanted(asked):
+                preference = Headers(scope=scope).get("want-repr-digest")
+                if scope["method"] == "HEAD" and is_wanted(preference):
                     await self._digests.find(layout, self._sender.workers, receive)
                 await self._sender.send(self._content(layout), scope, receive, send)
         except IntegrityError:
@@ -62,7 +62,7 @@ class Download:
             await envelope(error)(scope, receive, send)
 
     def _content(self, layout: Layout) -> FileContent:
-        named = (b"content-disposition", f"attachment;filename={layout.name}".encode())
-        headers = (named, *self._digests.header(layout))
+        disposition = (b"content-disposition", f"attachment;filename={layout.name}".encode())
+        headers = (disposition, *self._digests.header(layout))
         read = self._digests.reader(layout)
         return FileContent(layout.size, layout.etag, "application/zip", read, headers)

@@ -55,10 +55,10 @@ def read_seconds(scope: Scope, most: float) -> float:
 
     Raises `MalformedParameterError`.
     """
-    given = Headers(scope=scope).get("grpc-timeout")
-    if given is None:
+    timeout = Headers(scope=scope).get("grpc-timeout")
+    if timeout is None:
         return most
-    match = _TIMEOUT.fullmatch(given)
+    match = _TIMEOUT.fullmatch(timeout)
     if match is None:
-        raise MalformedParameterError(f"invalid grpc-timeout: {given}")
+        raise MalformedParameterError(f"invalid grpc-timeout: {timeout}")
     return min(most, int(match[1]) * _UNITS[match[2]])

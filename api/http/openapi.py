@@ -142,9 +142,9 @@ def _lists() -> Schema:
     )  # fmt: skip
     return {
         path: get(
-            name, title, (*given, *PAGINATION), success(an_object({key: page_schema(message)}))
+            name, title, (*parameters, *PAGINATION), success(an_object({key: page_schema(message)}))
         )
-        for path, name, key, message, title, given in lists
+        for path, name, key, message, title, parameters in lists
     }
 
 

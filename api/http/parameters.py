@@ -77,42 +77,44 @@ def read_parameters(query: Iterable[tuple[str, str]], fields: Fields) -> dict[st
     texts: dict[str, list[str]] = {}
     for name, value in query:
         texts.setdefault(name, []).append(value)
-    read: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for name, values in texts.items():
         bracketed = _BRACKETS.fullmatch(name)
         if bracketed is not None:
-            _read_one(read, fields, bracketed[1].split("."), [bracketed[2], *values])
+            _read_one(parameters, fields, bracketed[1].split("."), [bracketed[2], *values])
         else:
-            _read_one(read, fields, name.split("."), values)
-    return read
+            _read_one(parameters, fields, name.split("."), values)
+    return parameters
 
 
-def _read_one(read: dict[str, Any], fields: Fields, path: Iterable[str], values: list[str]) -> None:
+def _read_one(
+    parameters: dict[str, Any], fields: Fields, path: Iterable[str], values: list[str]
+) -> None:
     """Read one parameter: descend its path, then take its only value."""
     *above, leaf = path
     for part in above:
-        found = _find(fields, part)
-        if found is None:
+        match = _find(fields, part)
+        if match is None:
             return
-        name, field = found
+        name, field = match
         if not isinstance(field, Group):
             raise MalformedParameterError(f'invalid path: "{part}" is not a message')
-        read, fields = read.setdefault(name, {}), field.fields
-    found = _find(fields, leaf)
-    if found is None:
+        parameters, fields = parameters.setdefault(name, {}), field.fields
+    match = _find(fields, leaf)
+    if match is None:
         return
-    name, field = found
+    name, field = match
     if len(values) > 1:
         listed = ", ".join(values)
         raise MalformedParameterError(f'too many values for field "{name}": {listed}')
     if isinstance(field, Group):
         kind = f'unsupported message type: "{field.title}"'
         raise MalformedParameterError(f'parsing field "{name}": {kind}')
-    if name in read:
+    if name in parameters:
         # Once with underscores and once in camelCase: nothing says which is meant.
         raise MalformedParameterError(f'field already set for oneof "_{name}"')
     try:
-        read[name] = _read_value(field, values[0])
+        parameters[name] = _read_value(field, values[0])
     except ValueError as error:
         raise MalformedParameterError(f'parsing field "{name}": {error}') from None
 

@@ -52,34 +52,34 @@ def read_order_versions(order_id: str, query: QueryPairs) -> ListOrderVersions:
 
 def read_withdrawals(query: QueryPairs) -> ListWithdrawals:
     """Read a request."""
-    read = read_parameters(query, _WITHDRAWALS)
-    times = read.get("date_range", {})
+    values = read_parameters(query, _WITHDRAWALS)
+    times = values.get("date_range", {})
     return ListWithdrawals(
-        read.get("party_id", ""),
+        values.get("party_id", ""),
         times.get("start_timestamp"),
         times.get("end_timestamp"),
-        _pagination(read),
+        _pagination(values),
     )
 
 
 def read_oracle_data(query: QueryPairs) -> ListOracleData:
     """Read a request."""
-    read = read_parameters(query, _ORACLE_DATA)
-    return ListOracleData(read.get("oracle_spec_id", ""), _pagination(read))
+    values = read_parameters(query, _ORACLE_DATA)
+    return ListOracleData(values.get("oracle_spec_id", ""), _pagination(values))
 
 
 def read_node_signatures(query: QueryPairs) -> ListNodeSignatures:
     """Read a request."""
-    read = read_parameters(query, _SIGNATURES)
-    return ListNodeSignatures(read.get("id", ""), _pagination(read))
+    values = read_parameters(query, _SIGNATURES)
+    return ListNodeSignatures(values.get("id", ""), _pagination(values))
 
 
 def read_liquidity_provisions(query: QueryPairs) -> ListLiquidityProvisions:
     """Read a request."""
-    read = read_parameters(query, _PROVISIONS)
-    pagination = _pagination(read)
-    given = {name: read[name] for name in _PROVISIONS if name in read and name != "pagination"}
-    return ListLiquidityProvisions(**given, pagination=pagination)
+    values = read_parameters(query, _PROVISIONS)
+    pagination = _pagination(values)
+    fields = {name: values[name] for name in _PROVISIONS if name in values and name != "pagination"}
+    return ListLiquidityProvisions(**fields, pagination=pagination)
 
 
 def read_observed_provisions(query: QueryPairs) -> ObserveLiquidityProvisions:
@@ -94,15 +94,15 @@ def read_segments(query: QueryPairs) -> ListSegments:
 
 def read_export(query: QueryPairs) -> ExportNetworkHistory:
     """Read a request. Raises `MalformedParameterError`."""
-    read = read_parameters(query, _EXPORT)
+    values = read_parameters(query, _EXPORT)
     return ExportNetworkHistory(
-        read.get("from_block", 0),
-        read.get("to_block", 0),
-        read.get("table", 0),
-        read.get("from", ""),
-        read.get("to", ""),
+        values.get("from_block", 0),
+        values.get("to_block", 0),
+        values.get("table", 0),
+        values.get("from", ""),
+        values.get("to", ""),
     )
 
 
-def _pagination(read: Mapping[str, Any]) -> Pagination:
-    return Pagination(**read.get("pagination", {}))
+def _pagination(values: Mapping[str, Any]) -> Pagination:
+    return Pagination(**values.get("pagination", {}))

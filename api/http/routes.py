@@ -61,15 +61,15 @@ def _list(
 
 
 def _withdrawal(reading: Reading, request: GetWithdrawal) -> bytes:
-    found = record_json(WITHDRAWAL, get_withdrawal(reading, request))
-    return f'{{"withdrawal":{found}}}'.encode()
+    record = record_json(WITHDRAWAL, get_withdrawal(reading, request))
+    return f'{{"withdrawal":{record}}}'.encode()
 
 
 def _spam(path: str) -> Operation[GetSpamStatistics]:
     return Operation(
         "spam_statistics",
         path,
-        lambda given, _: GetSpamStatistics(given.get("partyId", "")),
+        lambda parameters, _: GetSpamStatistics(parameters.get("partyId", "")),
         lambda reading, request: record_json(
             SPAM_RESPONSE, get_spam_statistics(reading, request)
         ).encode(),
@@ -80,7 +80,9 @@ def _segments(reading: Reading, request: ListSegments) -> bytes:
     if request != ListSegments():
         return _segments_json(reading.snapshot, request)
     # What most ask for are megabytes: written once for each generation.
-    return reading.snapshot.once("segments answer", lambda held: _segments_json(held, request))
+    return reading.snapshot.once(
+        "segments answer", lambda snapshot: _segments_json(snapshot, request)
+    )
 
 
 def _segments_json(snapshot: Snapshot, request: ListSegments) -> bytes:

@@ -56,14 +56,14 @@ class ProvisionStream:
     async def _over_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             request = _request(scope)
-            wanted = ProvisionFilter.of(request)
+            criteria = ProvisionFilter.of(request)
             self._feed.check_rows()
             with self._slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
                 await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
                 # Sent at once: a reader should know that it is connected before anything happens.
                 await send({"type": "http.response.body", "body": b"", "more_body": True})
-                lines = self._lines(wanted, snapshot=request.snapshot)
+                lines = self._lines(criteria, snapshot=request.snapshot)
                 if await self._pump(lines, _body, receive, send):
                     await send({"type": "http.response.body"})
         except MalformedParameterError as error:
@@ -76,19 +76,19 @@ class ProvisionStream:
         await send({"type": "websocket.accept", "subprotocol": protocol})
         try:
             request = _request(scope)
-            wanted = ProvisionFilter.of(request)
+            criteria = ProvisionFilter.of(request)
             with self._slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
-                lines = self._lines(wanted, snapshot=request.snapshot)
+                lines = self._lines(criteria, snapshot=request.snapshot)
                 if not await self._pump(lines, _frame, receive, send):
                     return
         except ApiError as error:
             await send(_frame(_error_line(error)))
         await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER})
 
-    async def _lines(self, wanted: ProvisionFilter, *, snapshot: bool) -> AsyncGenerator[bytes]:
+    async def _lines(self, criteria: ProvisionFilter, *, snapshot: bool) -> AsyncGenerator[bytes]:
         """Yield the lines for one reader; the last one says why it must go."""
-        async with aclosing(self._feed.batches(wanted, _json, snapshot=snapshot)) as batches:
+        async with aclosing(self._feed.batches(criteria, _json, snapshot=snapshot)) as batches:
             try:
                 async for batch in batches:
                     yield b'{"result":{"liquidityProvisions":[%b]}}\n' % b",".join(batch)

@@ -116,30 +116,30 @@ class CursorFormat:
 
     def encode(self, values: Values) -> str:
         """The cursor of a row with these values: all of them, or the first `main`."""
-        given = [give(value) for give, value in zip(self._give, values, strict=False)]
-        text = orjson.dumps(dict(zip(self._names, given, strict=False)))
+        cells = [give(value) for give, value in zip(self._give, values, strict=False)]
+        text = orjson.dumps(dict(zip(self._names, cells, strict=False)))
         return b2a_base64(text, newline=False).decode()
 
     def encode_main(self, rows: Sequence[Values]) -> list[str]:
         """The cursors of rows that begin with these values, of the first `main` of them."""
         columns = zip(self._give[: self.main], zip(*rows, strict=False), strict=False)
-        given = [map(give, values) for give, values in columns]
-        named = map(dict, map(zip, repeat(self._names), zip(*given, strict=True)))
-        return [b2a_base64(text, newline=False).decode() for text in map(orjson.dumps, named)]
+        cells = [map(give, values) for give, values in columns]
+        objects = map(dict, map(zip, repeat(self._names), zip(*cells, strict=True)))
+        return [b2a_base64(text, newline=False).decode() for text in map(orjson.dumps, objects)]
 
     def decode(self, text: str) -> Values:
         """The values of a cursor: all, the first `main`, or none where it stands nowhere.
 
         Raises `CursorError` for any other text, a cursor of another listing included.
         """
-        given = _parse(text)
-        if not given:
+        cursor = _parse(text)
+        if not cursor:
             return ()
         names = self._names
-        if given.keys() not in ({*names}, {*names[: self.main]}):
-            raise CursorError(f"it has the keys {', '.join(given)}, not {', '.join(names)}"[:200])
+        if cursor.keys() not in ({*names}, {*names[: self.main]}):
+            raise CursorError(f"it has the keys {', '.join(cursor)}, not {', '.join(names)}"[:200])
         try:
-            return tuple(form.take(given[name]) for name, form in self._fields if name in given)
+            return tuple(form.take(cursor[name]) for name, form in self._fields if name in cursor)
         except ValueError as error:
             raise CursorError(f"parsing cursor: {error}") from error
 
@@ -152,12 +152,12 @@ def _parse(text: str) -> dict[str, object]:
             f"failed to decode cursor: illegal base64 data at input byte {_illegal(text)}"
         ) from None
     try:
-        given = json.loads(data.decode())
+        cursor = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise CursorError(f"parsing cursor: {error}") from None
-    if not isinstance(given, dict):
+    if not isinstance(cursor, dict):
         raise CursorError("parsing cursor: it is not an object")
-    return given
+    return cursor
 
 
 def _illegal(text: str) -> int:

@@ -30,17 +30,17 @@ def converter(message: Message, name: Names, kinds: Kinds) -> Converter:
     names = [name(field) for field in message.fields]
     optional = [name(field) for field in message.fields if field.optional]
     changes = [_change(field, name, kinds) for field in message.fields]
-    wanted = [change for change in changes if change is not None]
+    conversions = [change for change in changes if change is not None]
 
     def convert(records: Sequence[Record]) -> list[Dictionary]:
-        made = [*map(dict, map(zip, repeat(names), records))]
+        entries = [*map(dict, map(zip, repeat(names), records))]
         for key in optional:
-            for one in made:
-                if one[key] is None:
-                    del one[key]
-        for change in wanted:
-            change(made)
-        return made
+            for entry in entries:
+                if entry[key] is None:
+                    del entry[key]
+        for change in conversions:
+            change(entries)
+        return entries
 
     return convert
 
@@ -59,20 +59,20 @@ def _change(field: Field, name: Names, kinds: Kinds) -> _Change | None:
     return partial(_change_lists if field.repeated else _change_set, key, convert)
 
 
-def _change_all(key: str, change: Callable[[Any], Any], made: list[Dictionary]) -> None:
-    for one in made:
-        one[key] = change(one[key])
+def _change_all(key: str, change: Callable[[Any], Any], entries: list[Dictionary]) -> None:
+    for entry in entries:
+        entry[key] = change(entry[key])
 
 
-def _change_set(key: str, convert: _Convert, made: list[Dictionary]) -> None:
+def _change_set(key: str, convert: _Convert, entries: list[Dictionary]) -> None:
     """Convert the values that are there, together."""
-    having = [one for one in made if one.get(key) is not None]
-    for one, value in zip(having, convert([one[key] for one in having]), strict=True):
-        one[key] = value
+    having = [entry for entry in entries if entry.get(key) is not None]
+    for entry, value in zip(having, convert([entry[key] for entry in having]), strict=True):
+        entry[key] = value
 
 
-def _change_lists(key: str, convert: _Convert, made: list[Dictionary]) -> None:
+def _change_lists(key: str, convert: _Convert, entries: list[Dictionary]) -> None:
     """Convert the items of all lists together."""
-    items = iter(convert([*chain.from_iterable([one[key] for one in made])]))
-    for one in made:
-        one[key] = [*islice(items, len(one[key]))]
+    items = iter(convert([*chain.from_iterable([entry[key] for entry in entries])]))
+    for entry in entries:
+        entry[key] = [*islice(items, len(entry[key]))]

@@ -51,8 +51,8 @@ class SnapshotHoldings:
         if file is None:
             record = CatalogHoldings(snapshot.catalog.of_volumes([volume]))
             return record.receipts(table, blocks)
-        asked = receipts_sql(f"{file}.strata.receipts")
-        rows = self.reading.rows(asked, [table, blocks.first, blocks.last])
+        sql = receipts_sql(f"{file}.strata.receipts")
+        rows = self.reading.rows(sql, [table, blocks.first, blocks.last])
         return table_receipts(table, rows)
 
     def segments(self) -> list[SegmentName]:

@@ -19,9 +19,9 @@ class IdError(ValueError):
 
 def parse_id(text: str) -> str:
     """Read an id of any length, or the name of one. Raises `IdError`."""
-    known = HEX_OF.get(text)
-    if known is not None:
-        return known
+    hex_id = HEX_OF.get(text)
+    if hex_id is not None:
+        return hex_id
     if not _HEX.fullmatch(text):
         raise IdError(f"decoding '{text}': not a valid hex id (or well known exception)")
     return text.lower()

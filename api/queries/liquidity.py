@@ -53,8 +53,8 @@ def list_liquidity_provisions(reading: Reading, request: ListLiquidityProvisions
     listing = _live(reading, filters) if request.live else _of_history(reading, filters)
     if listing is None:
         return Page()
-    found = cut(listing, window)
-    return page(found, found.cursors(_CURSORS), liquidity_provision)
+    section = cut(listing, window)
+    return page(section, section.cursors(_CURSORS), liquidity_provision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +138,17 @@ def _inner(request: ListLiquidityProvisions, why: str) -> str:
 
 
 def _live(reading: Reading, filters: Mapping[str, str]) -> Listing | None:
-    held = reading.snapshot.state("live_liquidity_provisions")
-    return None if held is None else _table_listing(reading, held, filters)
+    table = reading.snapshot.state("live_liquidity_provisions")
+    return None if table is None else _table_listing(reading, table, filters)
 
 
 def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
     """The rows of all volumes; by party if that is given, as it has fewer than a market."""
     spans = reading.snapshot.once(
         "provisions by time",
-        lambda held: spans_of((table, _times(reading, table)) for table in held.history(_TABLE)),
+        lambda snapshot: spans_of(
+            (table, _times(reading, table)) for table in snapshot.history(_TABLE)
+        ),
     )
     first = "party_id" if "party_id" in filters else "market_id"
     others = [(_PLACES[name], value) for name, value in filters.items() if name != first]
@@ -157,7 +159,7 @@ def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
         key=itemgetter(_PLACES[first], _TIME, _ID),
         order=itemgetter(_TIME, _ID),
         table=lambda table: _table_listing(reading, table, filters),
-        wanted=lambda row: all(row[place] == value for place, value in others),
+        predicate=lambda row: all(row[place] == value for place, value in others),
     )
     return SpanListing(reading, spans, source)
 
@@ -174,8 +176,8 @@ def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
 
 def _table_listing(reading: Reading, table: HeldTable, filters: Mapping[str, str]) -> Listing:
     """The rows of a volume that has no lookups, or of the current state."""
-    wanted = " and ".join(f"{column} = ${i}" for i, column in enumerate(filters, start=1))
-    sql = f"{_rows_sql(table)} where {LISTED_PROVISIONS} and {wanted} qualify {_NEWEST}"
+    condition = " and ".join(f"{column} = ${i}" for i, column in enumerate(filters, start=1))
+    sql = f"{_rows_sql(table)} where {LISTED_PROVISIONS} and {condition} qualify {_NEWEST}"
     relation = Relation(sql, ("vega_time", "id"), PROVISION.shown, len(filters))
     return QueryListing(reading, relation, tuple(filters.values()))
 
@@ -187,29 +189,31 @@ def _rows_sql(table: HeldTable, more: str = "") -> str:
 
 def _fresh_segments(now: Known, before: Known) -> list[int]:
     """The first blocks of the segments that were not there before; only new volumes are read."""
-    gone = {blocks for key, held in before.items() if key not in now for blocks in held.blocks()}
-    new = (held for key, held in now.items() if key not in before)
-    return [blocks.first for held in new for blocks in held.blocks() if blocks not in gone]
+    gone = {
+        blocks for key, segments in before.items() if key not in now for blocks in segments.blocks()
+    }
+    new = (segments for key, segments in now.items() if key not in before)
+    return [blocks.first for segments in new for blocks in segments.blocks() if blocks not in gone]
 
 
 def _fresh(snapshot: Snapshot, before: Known, fresh: Sequence[int]) -> str:
     """SQL that finds rows from outside of some segments: other segments', or state's from later."""
-    last = max((held.lasts[-1] for held in before.values() if len(held)), default=-1)
-    known = [table for table in snapshot.history("blocks") if table.blocks.first <= last]
-    if not known:
+    last = max((segments.lasts[-1] for segments in before.values() if len(segments)), default=-1)
+    tables = [table for table in snapshot.history("blocks") if table.blocks.first <= last]
+    if not tables:
         return "true"
-    then = f"select max(vega_time) from {known[-1].source} where height <= {last}"  # noqa: S608
+    then = f"select max(vega_time) from {tables[-1].source} where height <= {last}"  # noqa: S608
     later = f"_segment = {_NO_SEGMENT} and vega_time > ({then})"
     return f"_segment in ({', '.join(map(str, fresh))}) or ({later})"
 
 
-def _current_sql(snapshot: Snapshot, wanted: str) -> str | None:
-    """SQL for the last row of every provision, of those that hold `wanted`.
+def _current_sql(snapshot: Snapshot, condition: str) -> str | None:
+    """SQL for the last row of every provision, of those for which `condition` holds.
 
     What was provided before the first loaded segment is in the current state only.
     """
     rows = [
-        _rows_sql(held, ", _segment, _row") for held in snapshot.history("liquidity_provisions")
+        _rows_sql(table, ", _segment, _row") for table in snapshot.history("liquidity_provisions")
     ]
     live = snapshot.state("live_liquidity_provisions")
     if live:
@@ -218,6 +222,6 @@ def _current_sql(snapshot: Snapshot, wanted: str) -> str | None:
         return None
     return (
         f"select {PROVISION.shown} from ("  # noqa: S608 - ours
-        f"select * from ({' union all '.join(rows)}) qualify {_LAST}) where {wanted} "
+        f"select * from ({' union all '.join(rows)}) qualify {_LAST}) where {condition} "
         "order by vega_time, id"
     )

@@ -36,8 +36,8 @@ def older_segments(snapshot: Snapshot, request: ListSegments) -> int | None:
     runs, are_all = _newest(snapshot, request)
     if are_all or not runs:
         return None
-    held, places = runs[-1]
-    return held.firsts[places[0]] - 1
+    segments, places = runs[-1]
+    return segments.firsts[places[0]] - 1
 
 
 def vega_time(snapshot: Snapshot) -> Record:
@@ -53,22 +53,24 @@ def info(commit: str = "") -> Record:
 
 
 def _ascending(snapshot: Snapshot) -> Sequence[SegmentList]:
-    return snapshot.once("segments", lambda held: in_order(held.known_segments.values()))
+    return snapshot.once(
+        "segments", lambda generation: in_order(generation.known_segments.values())
+    )
 
 
 def _newest(snapshot: Snapshot, request: ListSegments) -> tuple[list[_Run], bool]:
     """Where the segments of a page are, newest first; whether there are no older ones."""
-    left = MOST_SEGMENTS
+    room = MOST_SEGMENTS
     runs: list[_Run] = []
-    for held in reversed(_ascending(snapshot)):
+    for segments in reversed(_ascending(snapshot)):
         last = request.to_block
-        end = len(held) if last is None else bisect_right(held.lasts, last)
-        if end and not left:
+        end = len(segments) if last is None else bisect_right(segments.lasts, last)
+        if end and not room:
             return runs, False
         if end:
-            begin = max(0, end - left)
-            runs.append((held, range(begin, end)))
-            left -= end - begin
+            begin = max(0, end - room)
+            runs.append((segments, range(begin, end)))
+            room -= end - begin
             if begin:
                 return runs, False
     return runs, True
@@ -77,18 +79,20 @@ def _newest(snapshot: Snapshot, request: ListSegments) -> tuple[list[_Run], bool
 def _records(snapshot: Snapshot, runs: Sequence[_Run]) -> Iterator[Record]:
     lists = _ascending(snapshot)
     number = (
-        bisect_left(lists, runs[0][0].firsts[0], key=lambda held: held.firsts[0]) if runs else 0
+        bisect_left(lists, runs[0][0].firsts[0], key=lambda segments: segments.firsts[0])
+        if runs
+        else 0
     )
-    for held, places in runs:
+    for segments, places in runs:
         for at in reversed(places):
-            first = held.firsts[at]
+            first = segments.firsts[at]
             yield (
                 first,
-                held.lasts[at],
-                held.ids[at],
-                held.previous[at] or _id_before(lists, number, at, first),
-                held.versions[at],
-                held.chains[at],
+                segments.lasts[at],
+                segments.ids[at],
+                segments.previous[at] or _id_before(lists, number, at, first),
+                segments.versions[at],
+                segments.chains[at],
             )
         number -= 1
 
@@ -99,5 +103,5 @@ def _id_before(lists: Sequence[SegmentList], number: int, at: int, first: int) -
         if not number:
             return ""
         number, at = number - 1, len(lists[number - 1])
-    held = lists[number]
-    return held.ids[at - 1] if held.lasts[at - 1] == first - 1 else ""
+    segments = lists[number]
+    return segments.ids[at - 1] if segments.lasts[at - 1] == first - 1 else ""

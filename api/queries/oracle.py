@@ -71,11 +71,11 @@ def list_oracle_data(reading: Reading, request: ListOracleData) -> Page:
         inner = f"scany: query multiple result rows: {error}"
         raise InvalidArgumentError(Reason.ORACLE_DATA, inner) from None
     name = "oracle data of a spec" if spec else "oracle data"
-    relation = reading.snapshot.once(name, lambda held: _relation(held, of_spec=bool(spec)))
+    relation = reading.snapshot.once(name, lambda snapshot: _relation(snapshot, of_spec=bool(spec)))
     if relation is None:
         return Page()
-    found = cut(QueryListing(reading, relation, (spec,) if spec else ()), window)
-    return page(found, found.cursors(_CURSORS), oracle_data)
+    section = cut(QueryListing(reading, relation, (spec,) if spec else ()), window)
+    return page(section, section.cursors(_CURSORS), oracle_data)
 
 
 def _relation(snapshot: Snapshot, *, of_spec: bool) -> Relation | None:
@@ -105,23 +105,23 @@ def _tables(snapshot: Snapshot) -> list[HeldTable]:
     if not history:
         newest = snapshot.state(_DATA)
         return [newest] if newest else []
-    held = (
-        one.firsts[at]
-        for one in snapshot.known_segments.values()
-        for at in islice((at for at, of in enumerate(one.versions) if _is_history(of)), 1)
+    starts = (
+        segments.firsts[at]
+        for segments in snapshot.known_segments.values()
+        for at in islice((at for at, of in enumerate(segments.versions) if _is_history(of)), 1)
     )
-    first = min(held, default=history[0].blocks.first)
+    first = min(starts, default=history[0].blocks.first)
     older = [copy for copy in snapshot.states(_DATA) if copy.blocks.last < first]
     return [*older[-1:], *history]
 
 
 @cache
 def _is_history(version: int) -> bool:
-    known = known_table(_DATA, version)
-    return known is not None and known.kind == "history"
+    table = known_table(_DATA, version)
+    return table is not None and table.kind == "history"
 
 
-def _rows_sql(table: HeldTable, specs: HeldTable | None, wanted: str | None) -> str:
+def _rows_sql(table: HeldTable, specs: HeldTable | None, spec: str | None) -> str:
     """SQL for the rows of one file, of one spec if it is wanted, with the specs they matched."""
     columns = (
         f"_segment, _row, vega_time, {_SIGNERS} as signers, seq_num, "
@@ -129,20 +129,20 @@ def _rows_sql(table: HeldTable, specs: HeldTable | None, wanted: str | None) -> 
     )
     broadcast = f"{table.columns.time('broadcast_at')} as broadcast_at"
     if table.columns.has("matched_spec_ids") or specs is None:
-        named = table.columns.value("matched_spec_ids")
-        matches = f"""where contains({named}::varchar, '"\\\\x' || {wanted} || '"')"""
+        spec_ids = table.columns.value("matched_spec_ids")
+        matches = f"""where contains({spec_ids}::varchar, '"\\\\x' || {spec} || '"')"""
         return (
-            f"select {columns}, {named}::varchar as spec_ids, {broadcast} "  # noqa: S608 - ours
-            f"from {table.source} {matches if wanted else ''}"
+            f"select {columns}, {spec_ids}::varchar as spec_ids, {broadcast} "  # noqa: S608 - ours
+            f"from {table.source} {matches if spec else ''}"
         )
     element = """'"\\\\x' || spec_id || '"'"""
     key = "_segment, vega_time, seq_num"
-    matches = f"({key}) in (select ({key}) from {specs.source} where spec_id = {wanted})"  # noqa: S608
+    matches = f"({key}) in (select ({key}) from {specs.source} where spec_id = {spec})"  # noqa: S608
     grouped = (
         f"select {key}, '{{' || string_agg({element}, ',' order by spec_id) || '}}' as spec_ids "  # noqa: S608
-        f"from {specs.source} {f'where {matches}' if wanted else ''} group by all"
+        f"from {specs.source} {f'where {matches}' if spec else ''} group by all"
     )
-    join = "join" if wanted else "left join"
+    join = "join" if spec else "left join"
     return (
         f"select {columns}, coalesce(spec_ids, '{{}}') as spec_ids, {broadcast} "  # noqa: S608
         f"from {table.source} {join} ({grouped}) using ({key})"

@@ -40,26 +40,28 @@ def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
     few = _few_rows(reading, order_id)
     if few is not None:
         return _page_of_few(_versions(few), window)
-    many = reading.snapshot.once("orders of many rows", lambda held: _many(held.history("orders")))
+    many = reading.snapshot.once(
+        "orders of many rows", lambda snapshot: _many(snapshot.history("orders"))
+    )
     return _page_of_many(QueryListing(reading, many, (order_id,)), window)
 
 
 def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
     """Cut a page out of an order's versions, all of which are here, ascending."""
     place = _place_among(versions, window)
-    found = cut(MemoryListing(versions, _key), window, place, _own(window))
+    section = cut(MemoryListing(versions, _key), window, place, _own(window))
     times = [row[:_VERSION] for row in versions]
     if len({*times}) == len(times):
-        return page(found, _CURSORS.encode_main(found.rows), order)
+        return page(section, _CURSORS.encode_main(section.rows), order)
     # The network's own keys do, unless several versions were written last in one block.
-    keys = (row[:_VERSION] if times.count(row[:_VERSION]) == 1 else row for row in found.rows)
-    return page(found, [_CURSORS.encode(key) for key in keys], order)
+    keys = (row[:_VERSION] if times.count(row[:_VERSION]) == 1 else row for row in section.rows)
+    return page(section, [_CURSORS.encode(key) for key in keys], order)
 
 
 def _page_of_many(listing: QueryListing, window: Window) -> Page:
     """Ask for a page of an order that has too many rows to fetch."""
-    found = cut(listing, window, _place_in(listing, window), _own(window))
-    return page(found, [_CURSORS.encode(row) for row in found.rows], order)
+    section = cut(listing, window, _place_in(listing, window), _own(window))
+    return page(section, [_CURSORS.encode(row) for row in section.rows], order)
 
 
 def _order_id(text: str) -> str:
@@ -75,7 +77,7 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
     """All rows of an order; None where there may be more than a few."""
     runs, ranges = _places(reading.snapshot.history("orders"), order_id)
     paged = zip(runs, read_runs(reading, [*runs.values()]), strict=True)
-    found: list[tuple[int, Row]] = [
+    matches: list[tuple[int, Row]] = [
         (first, tuple(row)) for first, rows in paged for row in rows if row[_ID] == order_id
     ]
     if ranges:
@@ -84,11 +86,11 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
             f"from {table.source} where id = $1{near})"
             for table, near in ranges
         )
-        asked = f"{' union all '.join(queries)} order by _segment, _row limit $2"
-        rows = reading.rows(asked, [order_id, _FEW_ROWS + 1])
-        found += ((row[-2], row[:-2]) for row in rows)
-    found.sort(key=itemgetter(0))
-    return [row for _, row in found] if len(found) <= _FEW_ROWS else None
+        sql = f"{' union all '.join(queries)} order by _segment, _row limit $2"
+        rows = reading.rows(sql, [order_id, _FEW_ROWS + 1])
+        matches += ((row[-2], row[:-2]) for row in rows)
+    matches.sort(key=itemgetter(0))
+    return [row for _, row in matches] if len(matches) <= _FEW_ROWS else None
 
 
 def _places(
@@ -102,18 +104,18 @@ def _places(
     ranges: list[tuple[HeldTable, str]] = []
     hashes, key = key_hashes(order_id), (prefix(order_id),)
     for table in tables:
-        found = table.lookups
-        if found is None:
+        lookups = table.lookups
+        if lookups is None:
             ranges.append((table, ""))
-        elif found.filters["orders.id"].may_hold(hashes):
-            if ORDERS in found.pages:
-                run = PageRun.between(table.file, found.pages[ORDERS], key, key)
+        elif lookups.filters["orders.id"].may_hold(hashes):
+            if ORDERS in lookups.pages:
+                run = PageRun.between(table.file, lookups.pages[ORDERS], key, key)
                 if len(run.pages) <= _FEW_PAGES:
                     runs[table.blocks.first] = run
                 else:  # of very many rows, or of many orders that begin alike
                     ranges.append((table, ""))
             else:
-                places = found.rows_of_order(order_id)
+                places = lookups.rows_of_order(order_id)
                 near = (f" and rowid between {first} and {last}" for first, last in places)
                 ranges += ((table, text) for text in near)
     return runs, ranges
@@ -148,8 +150,8 @@ def _versions(rows: Sequence[Row]) -> list[Row]:
     Of rows with one time and number the last one here is the newest.
     """
     keyed = [
-        (cursor_time(created), id_, cursor_time(written), version or 0, number or 0, *rest)
-        for created, id_, written, version, number, *rest in rows
+        (cursor_time(created), id_, cursor_time(write_time), version or 0, number or 0, *rest)
+        for created, id_, write_time, version, number, *rest in rows
     ]
     keyed.sort(key=itemgetter(_VERSION, 2, 4))
     return [*{row[_VERSION]: row for row in keyed}.values()]

@@ -161,9 +161,9 @@ def cut(
     return Cut(rows[::-1], beyond, passed)
 
 
-def _passed(found: Sequence[Row], rows: Sequence[Row]) -> Row | None:
+def _passed(candidates: Sequence[Row], rows: Sequence[Row]) -> Row | None:
     """The nearest row before the cursor's place; the search may have met the first one after."""
-    return next((row for row in found if not rows or row != rows[0]), None)
+    return next((row for row in candidates if not rows or row != rows[0]), None)
 
 
 def page(cut: Cut, cursors: Sequence[str], record: Callable[[Row], Record]) -> Page:

@@ -55,9 +55,9 @@ class EncodedChange:
     provisions: Sequence[tuple[Record, bytes]]
     size: int
 
-    def batches(self, wanted: ProvisionFilter) -> Iterator[list[bytes]]:
+    def batches(self, criteria: ProvisionFilter) -> Iterator[list[bytes]]:
         """The provisions that a reader wants, as many at once as go into one message."""
-        matching = (encoded for record, encoded in self.provisions if wanted.matches(record))
+        matching = (encoded for record, encoded in self.provisions if criteria.matches(record))
         while batch := list(islice(matching, BATCH)):
             yield batch
 
@@ -80,12 +80,12 @@ class Present:
 
         return reading.snapshot.once(("present", encode), read)
 
-    def after(self, place: Place, wanted: ProvisionFilter) -> tuple[list[bytes], Place | None]:
+    def after(self, place: Place, criteria: ProvisionFilter) -> tuple[list[bytes], Place | None]:
         """The next message of a reader at a place, and where it is then; None: at the end."""
         batch: list[bytes] = []
         for at in range(bisect_right(self.places, place), len(self.places)):
             record, encoded = self.provisions[at]
-            if wanted.matches(record):
+            if criteria.matches(record):
                 batch.append(encoded)
             if len(batch) == BATCH:
                 return batch, self.places[at]
@@ -120,9 +120,9 @@ class ProvisionFeed:
         self._stopping = False
         self._failures = 0
         current = self._snapshots.current
-        self._known: Known = current.known_segments if current else {}
+        self._segments: Known = current.known_segments if current else {}
         # Of a generation whose records are lost it is not known what the next one changes.
-        is_lost = current is not None and current.held is None
+        is_lost = current is not None and current.segment_lists is None
         self._given_up = current.catalog.generation if current and is_lost else None
 
     def stop(self) -> None:
@@ -153,7 +153,7 @@ class ProvisionFeed:
         return True
 
     async def batches(
-        self, wanted: ProvisionFilter, encode: Encoding, *, snapshot: bool
+        self, criteria: ProvisionFilter, encode: Encoding, *, snapshot: bool
     ) -> AsyncGenerator[list[bytes]]:
         """Yield encoded provisions for one reader, message by message, until it must go.
 
@@ -162,10 +162,10 @@ class ProvisionFeed:
         with self._ending(), self._subscribed(encode) as mailbox:
             self.check_rows()
             if snapshot:
-                async for batch in self._present(wanted, encode):
+                async for batch in self._present(criteria, encode):
                     yield batch
             async for change in mailbox.items():
-                for batch in await self._matching(change, wanted):
+                for batch in await self._matching(change, criteria):
                     yield batch
             raise UnavailableError(STOPPING)
 
@@ -190,12 +190,12 @@ class ProvisionFeed:
             self._metrics.streams_closed.inc()
 
     async def _tell(self) -> None:
-        change, known = await self._read(self._change)
+        change, segments = await self._read(self._change)
         for encode in [*self._readers]:
             encoded = await self._encoded(change, encode)
             for mailbox in self._readers[encode]:
                 mailbox.put(encoded)
-        self._known = known
+        self._segments = segments
 
     # A change may have many provisions: not on the event loop, which others wait for.
 
@@ -203,9 +203,9 @@ class ProvisionFeed:
         return await self._runner.workers.run(lambda _: change.encoded(encode))
 
     async def _matching(
-        self, change: EncodedChange, wanted: ProvisionFilter
+        self, change: EncodedChange, criteria: ProvisionFilter
     ) -> Sequence[list[bytes]]:
-        return await self._runner.workers.run(lambda _: [*change.batches(wanted)])
+        return await self._runner.workers.run(lambda _: [*change.batches(criteria)])
 
     def _give_up(self) -> None:
         current = self._snapshots.current
@@ -215,10 +215,10 @@ class ProvisionFeed:
 
     async def _begin_anew(self) -> None:
         """Take the newest generation for known; whoever came before it has missed what it is."""
-        generation, known = await self._read(_newest)
+        generation, segments = await self._read(_newest)
         if generation != self._given_up:
             self._miss()
-        self._known, self._given_up = known, None
+        self._segments, self._given_up = segments, None
 
     def _miss(self) -> None:
         for mailboxes in self._readers.values():
@@ -238,20 +238,20 @@ class ProvisionFeed:
             mailboxes.remove(mailbox)
 
     async def _present(
-        self, wanted: ProvisionFilter, encode: Encoding
+        self, criteria: ProvisionFilter, encode: Encoding
     ) -> AsyncIterator[list[bytes]]:
         """Yield the provisions that are there, a message at a time."""
         place: Place | None = BEGIN
         while place is not None and not self._stopping:
-            query = partial(_after, place=place, wanted=wanted, encode=encode)
+            query = partial(_after, place=place, criteria=criteria, encode=encode)
             batch, place = await self._read(query)
             if batch:
                 yield batch
 
     def _change(self, reading: Reading, _: Cancellation) -> tuple[Change, Known]:
         """What changed since what is known, and what is known with it."""
-        known = reading.snapshot.known_segments
-        return Change(changed_provisions(reading, self._known)), known
+        segments = reading.snapshot.known_segments
+        return Change(changed_provisions(reading, self._segments)), segments
 
     async def _read(self, query: Query[_Answer]) -> _Answer:
         answer, _ = await self._runner.run(query, self._runner.seconds)
@@ -264,7 +264,7 @@ def _newest(reading: Reading, _: Cancellation) -> tuple[int, Known]:
 
 
 def _after(
-    reading: Reading, _: Cancellation, *, place: Place, wanted: ProvisionFilter, encode: Encoding
+    reading: Reading, _: Cancellation, *, place: Place, criteria: ProvisionFilter, encode: Encoding
 ) -> tuple[list[bytes], Place | None]:
     """The next message of a reader at a place; see `Present.after`."""
-    return Present.of(reading, encode).after(place, wanted)
+    return Present.of(reading, encode).after(place, criteria)

@@ -117,15 +117,15 @@ def oracle_data(row: Row) -> Record:
     Signers and spec ids are PostgreSQL's text of a byte array, of the signers without its end.
     """
     _, signers, _, data, spec_ids, broadcast = row
-    read = _read(data)
-    named = [
+    value = _read(data)
+    properties = [
         (_text(entry.get("Name")), _text(entry.get("Value")))
-        for entry in (read if isinstance(read, list) else ())
+        for entry in (value if isinstance(value, list) else ())
         if isinstance(entry, dict)
     ]
     # Without data the network forgets the specs too.
-    specs = () if read is None or spec_ids is None else elements(spec_ids)
-    return (((_signers(signers), named, specs, nanos(broadcast)),),)
+    specs = () if value is None or spec_ids is None else elements(spec_ids)
+    return (((_signers(signers), properties, specs, nanos(broadcast)),),)
 
 
 @lru_cache(maxsize=1024)  # rows name the same signers and specs over and over
@@ -184,16 +184,16 @@ def _read(cell: str | None) -> object:
 
 def _extension(ext: str | None) -> Record:
     """The foreign chain's part of a withdrawal: with or without an `erc20`."""
-    read = _read(ext)
-    erc20 = read.get("erc20") if isinstance(read, dict) else None
+    value = _read(ext)
+    erc20 = value.get("erc20") if isinstance(value, dict) else None
     if not isinstance(erc20, dict):
         return (None,)
     return ((_text(erc20.get("receiverAddress")),),)
 
 
 def _objects(array: str | None) -> list[dict[str, Any]]:
-    read = _read(array)
-    return [entry for entry in read if isinstance(entry, dict)] if isinstance(read, list) else []
+    value = _read(array)
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _shape_entry(entry: dict[str, Any]) -> Record:

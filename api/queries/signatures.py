@@ -29,8 +29,8 @@ def list_node_signatures(reading: Reading, request: ListNodeSignatures) -> Page:
     relation = reading.snapshot.once("node signatures", _relation)
     if relation is None:
         return Page()
-    found = cut(QueryListing(reading, relation, (resource,)), window)
-    return page(found, found.cursors(_CURSORS), node_signature)
+    section = cut(QueryListing(reading, relation, (resource,)), window)
+    return page(section, section.cursors(_CURSORS), node_signature)
 
 
 def _relation(snapshot: Snapshot) -> Relation | None:

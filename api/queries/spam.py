@@ -64,17 +64,17 @@ def _captured(reading: Reading, party: str) -> _Statistics | None:
         return None
     sql = f"select statistics from {file}.main.captures where party_id = $1"  # noqa: S608 - ours
     for (text,) in reading.rows(sql, [party]):
-        read: _Statistics = json.loads(text)
-        return read
+        statistics: _Statistics = json.loads(text)
+        return statistics
     return None
 
 
 def _epoch(reading: Reading) -> int:
     """The newest epoch of the newest current state."""
-    held = reading.snapshot.state("epochs")
-    if held is None:
+    table = reading.snapshot.state("epochs")
+    if table is None:
         return 0
-    ((epoch,),) = reading.rows(f"select max(id) from {held.source}")  # noqa: S608 - ours
+    ((epoch,),) = reading.rows(f"select max(id) from {table.source}")  # noqa: S608 - ours
     return epoch or 0
 
 
@@ -153,11 +153,11 @@ def _unseen(reading: Reading, epoch: int) -> _Statistics:
 
 def _parameters(reading: Reading) -> Mapping[str, str]:
     """The network's parameters, of each the latest value."""
-    held = reading.snapshot.state("network_parameters")
-    if held is None:
+    table = reading.snapshot.state("network_parameters")
+    if table is None:
         return {}
     rows = reading.rows(
-        f"select key, arg_max(value, vega_time) from {held.source} group by key"  # noqa: S608
+        f"select key, arg_max(value, vega_time) from {table.source} group by key"  # noqa: S608
     )
     return {key: value or "" for key, value in rows}
 

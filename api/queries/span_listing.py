@@ -32,14 +32,14 @@ class Span:
     tables: tuple[HeldTable, ...]
 
 
-def spans_of(held: Iterable[tuple[HeldTable, tuple[int, int] | None]]) -> list[Span]:
+def spans_of(tables: Iterable[tuple[HeldTable, tuple[int, int] | None]]) -> list[Span]:
     """Volumes with the times of their rows, oldest first: nearly always each alone in its span.
 
     Those without rows are left out.
     """
     spans: list[Span] = []
-    known = [(times, table) for table, times in held if times is not None]
-    for (first, last), table in sorted(known, key=lambda one: one[0]):
+    timed_tables = [(times, table) for table, times in tables if times is not None]
+    for (first, last), table in sorted(timed_tables, key=lambda item: item[0]):
         if spans and first <= spans[-1].last:
             former = spans[-1]
             spans[-1] = Span(former.first, max(former.last, last), (*former.tables, table))
@@ -54,7 +54,7 @@ class Source:
 
     `pages` is the kind of the pages to look into; `prefix` are the values with which the keys of
     the rows there begin, by the first of which the `filter` knows volumes without any (empty: none
-    does). `key` gives the whole key of a row, `order` that of the listing, `wanted` says which rows
+    does). `key` gives the whole key of a row, `order` that of the listing, `predicate` says which
     belong to it; `table` gives the rows of a volume without pages.
     """
 
@@ -64,7 +64,7 @@ class Source:
     key: Callable[[Sequence[Any]], Key]
     order: Callable[[Row], Key]
     table: Callable[[HeldTable], Listing]
-    wanted: Callable[[Row], bool] | None = None
+    predicate: Callable[[Row], bool] | None = None
 
     def index(self, table: HeldTable) -> PageIndex | None:
         """The pages of a volume; None where it has none."""
@@ -87,16 +87,16 @@ class SpanListing:
 
     def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
         """See `api.queries.pagination.Listing`."""
-        found: list[Row] = []
+        results: list[Row] = []
         low, high = self._ends(start, descending=descending)
-        asked = self._reached(low, high, descending=descending)
+        spans = self._reached(low, high, descending=descending)
         together = _VOLUMES
-        while len(found) < limit:
-            now = [*_some(asked, together, limit - len(found))]
+        while len(results) < limit:
+            now = [*_some(spans, together, limit - len(results))]
             if not now:
                 break
             together = min(2 * together, _MOST_VOLUMES)
-            paged = self._paged(now, low, high, limit - len(found), descending=descending)
+            paged = self._paged(now, low, high, limit - len(results), descending=descending)
             for span, _ in now:
                 rows: list[Row] = []
                 for table in sorted(
@@ -110,8 +110,8 @@ class SpanListing:
                 if len(span.tables) > 1:
                     rows.sort(key=self.source.order, reverse=descending)
                     rows = self._newest(rows, descending=descending)
-                found += rows[:limit]
-        return found[:limit]
+                results += rows[:limit]
+        return results[:limit]
 
     def _newest(self, rows: Sequence[Row], *, descending: bool) -> list[Row]:
         """Of neighbours with one place the newest: the first descending, otherwise the last."""
@@ -167,20 +167,23 @@ class SpanListing:
     ) -> dict[str, list[Row]]:
         """At least `limit` rows, or all, of each volume that has pages, by its file."""
         runs = [run for _, runs in spans for run in runs]
-        found: dict[str, list[Row]] = {run.file: [] for run in runs}
+        rows_by_file: dict[str, list[Row]] = {run.file: [] for run in runs}
         # One page more, as the first may begin before. More follow where many rows have the
         # cursor's own time, or few of the rows are wanted.
         most = -(-limit // PAGE_ROWS) + 1
         while runs:
             now = [run.cut(most, descending=descending) for run in runs]
             for run, rows in zip(now, read_runs(self.reading, now), strict=True):
-                known = [*found[run.file], *self._between(rows, low, high, descending=descending)]
-                found[run.file] = self._newest(known, descending=descending)
+                candidates = [
+                    *rows_by_file[run.file],
+                    *self._between(rows, low, high, descending=descending),
+                ]
+                rows_by_file[run.file] = self._newest(candidates, descending=descending)
             rest = (run.rest(most, descending=descending) for run in runs)
             # One more than asked for: the last may be written again in the next page.
-            runs = [run for run in rest if run.pages and len(found[run.file]) <= limit]
+            runs = [run for run in rest if run.pages and len(rows_by_file[run.file]) <= limit]
             most = max(most, min(2 * most, _PAGES))
-        return found
+        return rows_by_file
 
     def _between(
         self, rows: Sequence[list[Any]], low: Key, high: Key, *, descending: bool
@@ -190,21 +193,21 @@ class SpanListing:
         low, high = (*source.prefix, *low), (*source.prefix, *high)
         begin = bisect_left(rows, low, key=lambda row: source.key(row)[: len(low)])
         end = bisect_right(rows, high, key=lambda row: source.key(row)[: len(high)])
-        found: list[Row] = [*map(tuple, rows[begin:end])]
-        if source.wanted is not None:
-            found = [row for row in found if source.wanted(row)]
-        return found[::-1] if descending else found
+        matches: list[Row] = [*map(tuple, rows[begin:end])]
+        if source.predicate is not None:
+            matches = [row for row in matches if source.predicate(row)]
+        return matches[::-1] if descending else matches
 
 
 def _some(
-    asked: Iterator[tuple[Span, list[PageRun]]], most: int, limit: int
+    spans: Iterator[tuple[Span, list[PageRun]]], most: int, limit: int
 ) -> Iterator[tuple[Span, list[PageRun]]]:
     """The next spans, until their pages have so many rows, nearly always, or they are enough."""
     for _ in range(most):
-        one = next(asked, None)
-        if one is None:
+        entry = next(spans, None)
+        if entry is None:
             return
-        yield one
-        limit -= sum(max(0, len(run.pages) - 2) * PAGE_ROWS for run in one[1])
+        yield entry
+        limit -= sum(max(0, len(run.pages) - 2) * PAGE_ROWS for run in entry[1])
         if limit <= 0:
             return

@@ -48,8 +48,10 @@ class Period:
     @property
     def filters(self) -> str:
         """SQL over rows, in which `bounds` are bound to `$1`, ...; empty for all rows."""
-        asked = [than for than, time in ((">=", self.start), ("<", self.end)) if time is not None]
-        return " and ".join(f"vega_time {than} ${at}" for at, than in enumerate(asked, 1))
+        operators = [
+            than for than, time in ((">=", self.start), ("<", self.end)) if time is not None
+        ]
+        return " and ".join(f"vega_time {than} ${at}" for at, than in enumerate(operators, 1))
 
     @property
     def bounds(self) -> tuple[Time, ...]:
@@ -88,10 +90,10 @@ def withdrawals_with_id(reading: Reading, id_: str) -> list[Row]:
         elif lookups.filters["withdrawals.id"].may_hold(hashes):
             runs[first] = PageRun.between(table.file, lookups.pages[BY_ID], key, key)
     paged = zip(runs, read_runs(reading, [*runs.values()]), strict=True)
-    found = [(first, tuple(row)) for first, rows in paged for row in rows if row[_ID] == id_]
+    matches = [(first, tuple(row)) for first, rows in paged for row in rows if row[_ID] == id_]
     if queries:
-        found += ((row[-1], row[:-1]) for row in reading.rows(" union all ".join(queries), [id_]))
-    return [row for _, row in sorted(found, key=itemgetter(0))]
+        matches += ((row[-1], row[:-1]) for row in reading.rows(" union all ".join(queries), [id_]))
+    return [row for _, row in sorted(matches, key=itemgetter(0))]
 
 
 def prepare(reading: Reading, before: Snapshot | None) -> None:
@@ -105,7 +107,9 @@ def written_again(reading: Reading, before: Snapshot | None = None) -> Mapping[b
 
     Found once per generation; with the one `before`, only what it did not have is looked for.
     """
-    return reading.snapshot.once(_WRITTEN_AGAIN, lambda held: _written_again(reading, held, before))
+    return reading.snapshot.once(
+        _WRITTEN_AGAIN, lambda snapshot: _written_again(reading, snapshot, before)
+    )
 
 
 _key = itemgetter(_TIME, _ID, _PARTY)
@@ -114,8 +118,8 @@ _key = itemgetter(_TIME, _ID, _PARTY)
 def _spans(reading: Reading) -> Sequence[Span]:
     return reading.snapshot.once(
         "withdrawals by time",
-        lambda held: spans_of(
-            (table, _times(reading, table)) for table in held.history("withdrawals")
+        lambda snapshot: spans_of(
+            (table, _times(reading, table)) for table in snapshot.history("withdrawals")
         ),
     )
 
@@ -132,14 +136,14 @@ def _table_listing(reading: Reading, table: HeldTable, party: str, period: Perio
     """The rows of a volume that has no lookups."""
     filters = period.filters
     bound: tuple[Value, ...] = period.bounds
-    wanted = [filters] if filters else []
+    conditions = [filters] if filters else []
     if party:
-        wanted.append(f"party_id = ${len(bound) + 1}")
+        conditions.append(f"party_id = ${len(bound) + 1}")
         bound = (*bound, party)
     rows = latest_sql(table.source)
     sql = (
         f"select {WITHDRAWAL.inner(table.columns)} from ({rows}) "  # noqa: S608 - ours
-        f"where {' and '.join(wanted) or 'true'}"
+        f"where {' and '.join(conditions) or 'true'}"
     )
     return QueryListing(reading, Relation(sql, _KEYS, WITHDRAWAL.shown, len(bound)), bound)
 
@@ -153,15 +157,15 @@ class _CurrentListing:
 
     def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
         """See `api.queries.pagination.Listing`."""
-        found: list[Row] = []
-        wanted = limit + _SPARE_ROWS
+        results: list[Row] = []
+        size = limit + _SPARE_ROWS
         while True:
-            rows = self.listing.rows(start, wanted, descending=descending)
-            met = found[-1:]
-            found += [row for row in rows if self._is_last(row) and row not in met]
-            if len(found) >= limit or len(rows) < wanted:
-                return found[:limit]
-            start, wanted = _key(rows[-1]), 2 * wanted
+            rows = self.listing.rows(start, size, descending=descending)
+            tail = results[-1:]
+            results += [row for row in rows if self._is_last(row) and row not in tail]
+            if len(results) >= limit or len(rows) < size:
+                return results[:limit]
+            start, size = _key(rows[-1]), 2 * size
 
     def _is_last(self, row: Row) -> bool:
         last = self.written_again.get(_identity(row))
@@ -178,17 +182,17 @@ def _written_again(
 ) -> Mapping[bytes, int]:
     tables = snapshot.history("withdrawals")
     keys = {file: key for key, file in snapshot.files.items()}
-    held = {keys[table.file]: table for table in tables}
+    tables_by_key = {keys[table.file]: table for table in tables}
     past = _past(before) or _kept(snapshot)
-    known, fresh = _known(held, past)
+    past_times, fresh = _known(tables_by_key, past)
     if len(tables) < 2 or not fresh:
-        return known  # with what was found of volumes that are one by now, which is still true
-    identities = {key: _identities(reading, table) for key, table in held.items()}
-    found = repeated([*identities.values()], [identities[key] for key in fresh])
-    found = {**known, **found}
-    if snapshot.kept is not None:
-        snapshot.kept.put(WRITTEN_AGAIN, _packed(held, found))
-    return found
+        return past_times  # with what was found of volumes that are one by now, which is still true
+    identities = {key: _identities(reading, table) for key, table in tables_by_key.items()}
+    times = repeated([*identities.values()], [identities[key] for key in fresh])
+    times = {**past_times, **times}
+    if snapshot.folder is not None:
+        snapshot.folder.put(WRITTEN_AGAIN, _packed(tables_by_key, times))
+    return times
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,27 +204,27 @@ class _Past:
 
 
 def _past(before: Snapshot | None) -> _Past | None:
-    known = None if before is None else before.made(_WRITTEN_AGAIN)
-    if before is None or known is None:
+    times = None if before is None else before.made(_WRITTEN_AGAIN)
+    if before is None or times is None:
         return None
     blocks = {table.file: table.blocks for table in before.history("withdrawals")}
     volumes = {key: blocks[file] for key, file in before.files.items() if file in blocks}
-    return _Past(volumes, known)
+    return _Past(volumes, times)
 
 
 def _kept(snapshot: Snapshot) -> _Past | None:
     """What this machine found last, by whatever process."""
-    held = snapshot.kept.find(WRITTEN_AGAIN) if snapshot.kept is not None else None
-    if held is None:
+    mapped = snapshot.folder.find(WRITTEN_AGAIN) if snapshot.folder is not None else None
+    if mapped is None:
         return None
-    data, written = bytes(held.bytes("identities")), held.numbers("written", "q")
-    again = {data[16 * at : 16 * at + 16]: last for at, last in enumerate(written)}
-    volumes = {key: BlockRange(first, last) for key, first, last in held.said}
+    data, times = bytes(mapped.bytes("identities")), mapped.numbers("written", "q")
+    again = {data[16 * at : 16 * at + 16]: last for at, last in enumerate(times)}
+    volumes = {key: BlockRange(first, last) for key, first, last in mapped.said}
     return _Past(volumes, again)
 
 
-def _packed(held: Mapping[str, HeldTable], again: Mapping[bytes, int]) -> bytes:
-    volumes = [(key, table.blocks.first, table.blocks.last) for key, table in held.items()]
+def _packed(tables: Mapping[str, HeldTable], again: Mapping[bytes, int]) -> bytes:
+    volumes = [(key, table.blocks.first, table.blocks.last) for key, table in tables.items()]
     sections = {
         "identities": b"".join(again),
         "written": numbers_section("q", again.values()),
@@ -229,21 +233,21 @@ def _packed(held: Mapping[str, HeldTable], again: Mapping[bytes, int]) -> bytes:
 
 
 def _known(
-    held: Mapping[str, HeldTable], past: _Past | None
+    tables: Mapping[str, HeldTable], past: _Past | None
 ) -> tuple[Mapping[bytes, int], Sequence[str]]:
     """What was found before, and the volumes of which it was not.
 
     Nothing is known where one of its volumes is gone whose blocks are not in a newer one.
     """
     if past is None:
-        return {}, [*held]
-    fresh = [key for key in held if key not in past.volumes]
+        return {}, [*tables]
+    fresh = [key for key in tables if key not in past.volumes]
     for key, blocks in past.volumes.items():
-        if key not in held and not any(
-            held[new].blocks.first <= blocks.first and blocks.last <= held[new].blocks.last
+        if key not in tables and not any(
+            tables[new].blocks.first <= blocks.first and blocks.last <= tables[new].blocks.last
             for new in fresh
         ):
-            return {}, [*held]
+            return {}, [*tables]
     return past.again, fresh
 
 
@@ -251,9 +255,9 @@ def _identities(reading: Reading, table: HeldTable) -> Identities:
     if table.lookups is not None:
         return table.lookups.identities
     rows = identities_sql(f"({latest_sql(table.source)})")
-    found = reading.rows(f"select identity, written from ({rows}) order by identity")  # noqa: S608
+    pairs = reading.rows(f"select identity, written from ({rows}) order by identity")  # noqa: S608
     return Identities(
-        array("Q", (identity >> 64 for identity, _ in found)),
-        array("Q", (identity & 2**64 - 1 for identity, _ in found)),
-        array("q", (written for _, written in found)),
+        array("Q", (identity >> 64 for identity, _ in pairs)),
+        array("Q", (identity & 2**64 - 1 for identity, _ in pairs)),
+        array("q", (time for _, time in pairs)),
     )

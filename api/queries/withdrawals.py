@@ -20,8 +20,8 @@ def list_withdrawals(reading: Reading, request: ListWithdrawals) -> Page:
     """List the withdrawals of a party or of all. Raises `InvalidArgumentError`."""
     party = _party(request.party_id)
     window = request.pagination.window(_CURSORS)
-    found = cut(current_withdrawals(reading, party, _period(request)), window)
-    return page(found, found.cursors(_CURSORS), withdrawal)
+    section = cut(current_withdrawals(reading, party, _period(request)), window)
+    return page(section, section.cursors(_CURSORS), withdrawal)
 
 
 def get_withdrawal(reading: Reading, request: GetWithdrawal) -> Record:
@@ -32,10 +32,10 @@ def get_withdrawal(reading: Reading, request: GetWithdrawal) -> Record:
         id_ = parse_key(request.id)
     except IdError:
         raise InvalidArgumentError(Reason.INVALID_WITHDRAWAL_ID) from None
-    found = withdrawals_with_id(reading, id_)
-    if not found:
+    rows = withdrawals_with_id(reading, id_)
+    if not rows:
         raise NotFoundError(Reason.WITHDRAWAL, "no resource corresponding to this id")
-    return withdrawal(sorted(found, key=itemgetter(0, 2))[-1])  # of equals the newest
+    return withdrawal(sorted(rows, key=itemgetter(0, 2))[-1])  # of equals the newest
 
 
 def _party(text: str) -> str:

@@ -26,7 +26,7 @@ async def _answer(method: Method[Any], runner: QueryRunner, data: bytes, call: C
     if admission.refusal is not None:
         call.add_headers(block_headers(runner.newest))
         raise admission.refusal
-    request = method.read(parse(method.asked, data), call.given)
+    request = method.read(parse(method.request_type, data), call.given)
     fixed = method.answer
     if isinstance(fixed, bytes):
         call.add_headers(block_headers(runner.newest))

@@ -28,7 +28,7 @@ class Call:
 
     def __init__(self, context: Context, path: str, callers: Callers, unread: Unread) -> None:
         sent = context.invocation_metadata() or ()
-        self._given = {name: value for name, value in sent if isinstance(value, str)}
+        self._metadata = {name: value for name, value in sent if isinstance(value, str)}
         self._context = context
         self._path = path
         self._started = perf_counter()
@@ -47,7 +47,7 @@ class Call:
 
     def given(self, name: str) -> str:
         """The metadata of a name that the client sent, else nothing."""
-        return self._given.get(name, "")
+        return self._metadata.get(name, "")
 
     @property
     def client(self) -> str:
@@ -56,8 +56,8 @@ class Call:
 
     def seconds(self, most: float) -> float:
         """The time limit: `most`, or the client's own deadline where that is nearer."""
-        left = self._left
-        return most if left is None else min(most, left)
+        remaining = self._left
+        return most if remaining is None else min(most, remaining)
 
     def add_headers(self, headers: Iterable[tuple[str, str]]) -> None:
         """Add to the metadata that goes before the first message, or the error."""

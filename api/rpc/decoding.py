@@ -40,53 +40,53 @@ def parse(wire: type[Wire], data: bytes) -> Given:
         raise MalformedParameterError(f"the request is no {name}") from None
 
 
-def order_versions(given: Given) -> ListOrderVersions:
+def order_versions(request: Given) -> ListOrderVersions:
     """Read a request."""
-    return ListOrderVersions(given.order_id, _pagination(given))
+    return ListOrderVersions(request.order_id, _pagination(request))
 
 
-def withdrawals(given: Given) -> ListWithdrawals:
+def withdrawals(request: Given) -> ListWithdrawals:
     """Read a request."""
-    times = given.date_range
+    times = request.date_range
     return ListWithdrawals(
-        given.party_id,
+        request.party_id,
         _optional(times, "start_timestamp"),
         _optional(times, "end_timestamp"),
-        _pagination(given),
+        _pagination(request),
     )
 
 
-def withdrawal(given: Given) -> GetWithdrawal:
+def withdrawal(request: Given) -> GetWithdrawal:
     """Read a request."""
-    return GetWithdrawal(given.id)
+    return GetWithdrawal(request.id)
 
 
-def oracle_data(given: Given) -> ListOracleData:
+def oracle_data(request: Given) -> ListOracleData:
     """Read a request."""
-    return ListOracleData(given.oracle_spec_id, _pagination(given))
+    return ListOracleData(request.oracle_spec_id, _pagination(request))
 
 
-def node_signatures(given: Given) -> ListNodeSignatures:
+def node_signatures(request: Given) -> ListNodeSignatures:
     """Read a request."""
-    return ListNodeSignatures(given.id, _pagination(given))
+    return ListNodeSignatures(request.id, _pagination(request))
 
 
-def liquidity_provisions(given: Given) -> ListLiquidityProvisions:
+def liquidity_provisions(request: Given) -> ListLiquidityProvisions:
     """Read a request."""
     return ListLiquidityProvisions(
-        given.market_id, given.party_id, given.reference, given.live, _pagination(given)
+        request.market_id, request.party_id, request.reference, request.live, _pagination(request)
     )
 
 
-def observed_provisions(given: Given, *, snapshot: bool) -> ObserveLiquidityProvisions:
+def observed_provisions(request: Given, *, snapshot: bool) -> ObserveLiquidityProvisions:
     """Read a request."""
-    market, party = _optional(given, "market_id"), _optional(given, "party_id")
+    market, party = _optional(request, "market_id"), _optional(request, "party_id")
     return ObserveLiquidityProvisions(market, party, snapshot)
 
 
-def spam_statistics(given: Given) -> GetSpamStatistics:
+def spam_statistics(request: Given) -> GetSpamStatistics:
     """Read a request."""
-    return GetSpamStatistics(given.party_id)
+    return GetSpamStatistics(request.party_id)
 
 
 def segments(to_block: str) -> ListSegments:
@@ -98,24 +98,24 @@ def segments(to_block: str) -> ListSegments:
     return ListSegments(int(to_block))
 
 
-def export(given: Given) -> ExportNetworkHistory:
+def export(request: Given) -> ExportNetworkHistory:
     """Read a request. Raises `MalformedParameterError` for a table that there is not."""
-    if not 0 <= given.table < len(TABLES):
-        message = f'parsing field "table": "{given.table}" is not a valid value'
+    if not 0 <= request.table < len(TABLES):
+        message = f'parsing field "table": "{request.table}" is not a valid value'
         raise MalformedParameterError(message)
-    return ExportNetworkHistory(given.from_block, given.to_block, given.table)
+    return ExportNetworkHistory(request.from_block, request.to_block, request.table)
 
 
-def _pagination(given: Given) -> Pagination:
-    asked = given.pagination
+def _pagination(request: Given) -> Pagination:
+    pagination = request.pagination
     return Pagination(
-        _optional(asked, "first"),
-        _optional(asked, "after"),
-        _optional(asked, "last"),
-        _optional(asked, "before"),
-        _optional(asked, "newest_first"),
+        _optional(pagination, "first"),
+        _optional(pagination, "after"),
+        _optional(pagination, "last"),
+        _optional(pagination, "before"),
+        _optional(pagination, "newest_first"),
     )
 
 
-def _optional(given: Given, name: str) -> Any:  # noqa: ANN401 - of the field's type
-    return getattr(given, name) if given.HasField(name) else None
+def _optional(message: Given, name: str) -> Any:  # noqa: ANN401 - of the field's type
+    return getattr(message, name) if message.HasField(name) else None

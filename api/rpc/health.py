@@ -33,28 +33,28 @@ class HealthService:
 
     async def check(self, data: bytes, _call: Call) -> bytes:
         """Answer for now."""
-        asked = parse(HealthCheckRequest, data).service
-        if asked not in _SERVED:
-            raise UnknownServiceError(f"{asked} is not served here")
-        return self._answer(asked)
+        service = parse(HealthCheckRequest, data).service
+        if service not in _SERVED:
+            raise UnknownServiceError(f"{service} is not served here")
+        return self._answer(service)
 
     async def watch(self, data: bytes, call: Call) -> None:
         """Answer now and whenever it changes."""
-        asked = parse(HealthCheckRequest, data).service
+        service = parse(HealthCheckRequest, data).service
         sent = b""
         while not (sent and self._stopping.is_set()):
-            answer = self._answer(asked)
+            answer = self._answer(service)
             if answer != sent:
                 await call.send(answer)
                 sent = answer
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._seconds)
-        await call.send(self._answer(asked))
+        await call.send(self._answer(service))
 
-    def _answer(self, asked: str) -> bytes:
+    def _answer(self, service: str) -> bytes:
         statuses = HealthCheckResponse.ServingStatus
         status = statuses.SERVING if self._health.is_ready else statuses.NOT_SERVING
-        if asked not in _SERVED:
+        if service not in _SERVED:
             status = statuses.SERVICE_UNKNOWN
         answer: bytes = HealthCheckResponse(status=status).SerializeToString()
         return answer

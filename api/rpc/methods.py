@@ -49,7 +49,7 @@ class Method(Generic[_Request]):
 
     name: str
     path: str
-    asked: type[Wire]
+    request_type: type[Wire]
     read: Callable[[Given, Metadata], _Request]
     answer: Callable[[Reading, _Request], bytes] | bytes
     headers: Callable[[Reading, _Request], Headers] = lambda _reading, _request: ()
@@ -62,12 +62,12 @@ def _method(
     arguments: Callable[[Reading, _Request], Arguments],
 ) -> Method[_Request]:
     """A method whose answer is the message of these arguments."""
-    asked, made = _declared(path)
+    request_type, answer_type = _declared(path)
 
     def answer(reading: Reading, request: _Request) -> bytes:
-        return encoded(made, arguments(reading, request))
+        return encoded(answer_type, arguments(reading, request))
 
-    return Method(name, f"/{path}", asked, lambda given, _: read(given), answer)
+    return Method(name, f"/{path}", request_type, lambda message, _: read(message), answer)
 
 
 def _list(
@@ -89,19 +89,21 @@ def _list(
 def _get(name: str, method: str, arguments: Callable[[Snapshot], Arguments]) -> Method[None]:
     """A method without parameters, answered once for each generation."""
     path = f"{TRADING_DATA}/{method}"
-    asked, made = _declared(path)
+    request_type, answer_type = _declared(path)
 
     def answer(reading: Reading, _: None) -> bytes:
-        return reading.snapshot.once(path, lambda held: encoded(made, arguments(held)))
+        return reading.snapshot.once(
+            path, lambda snapshot: encoded(answer_type, arguments(snapshot))
+        )
 
-    return Method(name, f"/{path}", asked, _nothing, answer)
+    return Method(name, f"/{path}", request_type, _nothing, answer)
 
 
 def _fixed(name: str, method: str, arguments: Arguments) -> Method[None]:
     """A method without parameters whose answer is always the same."""
     path = f"{TRADING_DATA}/{method}"
-    asked, made = _declared(path)
-    return Method(name, f"/{path}", asked, _nothing, encoded(made, arguments))
+    request_type, answer_type = _declared(path)
+    return Method(name, f"/{path}", request_type, _nothing, encoded(answer_type, arguments))
 
 
 def _segments() -> Method[ListSegments]:
@@ -110,27 +112,27 @@ def _segments() -> Method[ListSegments]:
     The message that is asked has no field for a page: the metadata says which.
     """
     path = f"{TRADING_DATA}/ListAllNetworkHistorySegments"
-    asked, made = _declared(path)
+    request_type, answer_type = _declared(path)
 
     def message(snapshot: Snapshot, request: ListSegments) -> bytes:
         page = segments_page(snapshot, request)
-        return encoded(made, {"segments": records_arguments(SEGMENT, page)})
+        return encoded(answer_type, {"segments": records_arguments(SEGMENT, page)})
 
     def answer(reading: Reading, request: ListSegments) -> bytes:
         if request != ListSegments():
             return message(reading.snapshot, request)
-        return reading.snapshot.once(path, lambda held: message(held, request))
+        return reading.snapshot.once(path, lambda snapshot: message(snapshot, request))
 
     def following(reading: Reading, request: ListSegments) -> Headers:
         return next_headers(older_segments(reading.snapshot, request))
 
-    def read(_given: Given, metadata: Metadata) -> ListSegments:
+    def read(_request: Given, metadata: Metadata) -> ListSegments:
         return requests.segments(metadata(requests.TO_BLOCK))
 
-    return Method("segments", f"/{path}", asked, read, answer, following)
+    return Method("segments", f"/{path}", request_type, read, answer, following)
 
 
-def _nothing(_given: Given, _metadata: Metadata) -> None:
+def _nothing(_request: Given, _metadata: Metadata) -> None:
     """A request without parameters."""
 
 
@@ -218,7 +220,11 @@ METHODS: Sequence[Method[Any]] = (
     ),
     _fixed("bootstrap_peers", "GetNetworkHistoryBootstrapPeers", {}),
     _fixed("peer_addresses", "GetActiveNetworkHistoryPeerAddresses", {}),
-    _get("vega_time", "GetVegaTime", lambda held: record_arguments(VEGA_TIME, vega_time(held))),
+    _get(
+        "vega_time",
+        "GetVegaTime",
+        lambda snapshot: record_arguments(VEGA_TIME, vega_time(snapshot)),
+    ),
     _fixed("info", "Info", record_arguments(INFO, info())),
     _fixed("ping", "Ping", {}),
 )

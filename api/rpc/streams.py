@@ -80,14 +80,14 @@ class Streams:
     async def observe(self, data: bytes, call: Call) -> None:
         """Send the provisions that are there, then those that change (spec 4.4; decision 24)."""
         self._admit(call)
-        given = requests.parse(_OBSERVE_REQUEST, data)
+        message = requests.parse(_OBSERVE_REQUEST, data)
         snapshot = call.given(_SNAPSHOT) != "false"
-        request = requests.observed_provisions(given, snapshot=snapshot)
-        wanted = ProvisionFilter.of(request)
+        request = requests.observed_provisions(message, snapshot=snapshot)
+        criteria = ProvisionFilter.of(request)
         async with self._slot(call):
             # Sent at once: a reader should know that it is connected before anything happens.
             await call.send_headers()
-            feed = self._service.feed.batches(wanted, _observed, snapshot=request.snapshot)
+            feed = self._service.feed.batches(criteria, _observed, snapshot=request.snapshot)
             async with aclosing(feed) as batches:
                 async for batch in batches:
                     # Messages one after the other are one message with the lists of all.
@@ -118,8 +118,8 @@ class Streams:
                 await call.send(message)
         except TimeoutError:
             log.warning("a client took nothing for %g seconds", self._stall_seconds)
-            taken = f"nothing was taken for {self._stall_seconds:g} seconds"
-            raise StalledError(f"{taken}: connect again") from None
+            reason = f"nothing was taken for {self._stall_seconds:g} seconds"
+            raise StalledError(f"{reason}: connect again") from None
 
 
 def _body(block: bytes | None) -> bytes:

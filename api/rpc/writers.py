@@ -95,8 +95,8 @@ def _enum_number(field: FieldDescriptor, value: str | int) -> int:
     """The number of an enum's value; 0 for a name that the enum does not know."""
     if isinstance(value, int):
         return _wrapped(value, 32, signed=True)
-    known = field.enum_type.values_by_name.get(value)
-    return 0 if known is None else known.number
+    member = field.enum_type.values_by_name.get(value)
+    return 0 if member is None else member.number
 
 
 def _wrapped(value: int, bits: int, signed: bool) -> int:

@@ -116,8 +116,8 @@ class Archive:
         Shards that are damaged are passed over; `unreadable` gets their blocks and the error.
         """
         numbers = range(blocks.first // SHARD_BLOCKS, blocks.last // SHARD_BLOCKS + 1)
-        read = partial(self._table_entries, table, unreadable)
-        for entries in self._read_several(read, numbers):
+        read_shard = partial(self._table_entries, table, unreadable)
+        for entries in self._read_several(read_shard, numbers):
             for entry in entries:
                 inside = entry.blocks
                 if blocks.first <= inside.first and inside.last <= blocks.last:
@@ -139,14 +139,14 @@ class Archive:
             return ()
 
     def _read_several(
-        self, read: Callable[[int], tuple[Entry, ...]], numbers: Sequence[int]
+        self, read_shard: Callable[[int], tuple[Entry, ...]], numbers: Sequence[int]
     ) -> Iterator[tuple[Entry, ...]]:
         """Read shards in order; those of a distant store several at a time."""
         if self.store.path(self.key("index")) is not None or len(numbers) == 1:
-            yield from map(read, numbers)
+            yield from map(read_shard, numbers)
             return
         with ThreadPoolExecutor(_READERS) as pool:
-            yield from pool.map(read, numbers)
+            yield from pool.map(read_shard, numbers)
 
     def source(self, entry: Entry, state: str | None = None) -> ByteSource:
         """The bytes of a published ZIP; their version is their SHA-256, whatever the store.
@@ -185,13 +185,13 @@ def update(
     """
     for attempt in range(_ATTEMPTS):
         # The version first: bytes newer than it only make the swap fail.
-        held = store.head(key)
-        before = read_small(store, key) if held else None
+        info = store.head(key)
+        before = read_small(store, key) if info else None
         after = change(before)
         if after == before:
             return False
         try:
-            store.put_if_match(key, after, held.version if held else None, content_type)
+            store.put_if_match(key, after, info.version if info else None, content_type)
         except LostRaceError:
             time.sleep(random.uniform(0, min(0.01 * attempt, _LONGEST_PAUSE_SECONDS)))
         else:

@@ -21,7 +21,7 @@ def chains(store: Store) -> tuple[str, ...]:
 def parse_chains(data: bytes | None, store: Store) -> tuple[str, ...]:
     """The list from its bytes (None: there is none)."""
 
-    def read(found: Json) -> tuple[str, ...]:
-        return tuple(item["chain_id"] for item in found["chains"])
+    def read(document: Json) -> tuple[str, ...]:
+        return tuple(item["chain_id"] for item in document["chains"])
 
     return parsed(data, store.describe(CHAINS), read) if data else ()

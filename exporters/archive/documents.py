@@ -64,8 +64,8 @@ def refresh(archive: Archive, numbers: Iterable[int]) -> int:
 def stored_shards(archive: Archive) -> list[int]:
     """The numbers of the shards that are there, ascending, whatever the index says."""
     start = len(archive.key(""))
-    found = (shard_at(info.key[start:]) for info in archive.store.list(archive.key("index/")))
-    return sorted(number for number in found if number is not None)
+    numbers = (shard_at(info.key[start:]) for info in archive.store.list(archive.key("index/")))
+    return sorted(number for number in numbers if number is not None)
 
 
 def sound_index(archive: Archive) -> ArchiveIndex:
@@ -193,9 +193,9 @@ def _left(old: bytes, name: str, error: IntegrityError) -> bytes:
 
 
 def _sums(archive: Archive) -> bytes:
-    named = (INDEX, SCHEMA, LATEST, FEED, REVISIONS, REVISIONS_COPY)
-    found = ((name, archive.read(name)) for name in named)
-    return sums_text(archive.index(), {name: data for name, data in found if data is not None})
+    names = (INDEX, SCHEMA, LATEST, FEED, REVISIONS, REVISIONS_COPY)
+    contents = ((name, archive.read(name)) for name in names)
+    return sums_text(archive.index(), {name: data for name, data in contents if data is not None})
 
 
 def _chain_page(archive: Archive) -> bytes:
@@ -204,13 +204,13 @@ def _chain_page(archive: Archive) -> bytes:
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:
     try:
-        known = set(parse_chains(old, archive.store)) if old else _listed(archive.store)
+        chain_ids = set(parse_chains(old, archive.store)) if old else _listed(archive.store)
     except IntegrityError as error:
         _log.warning("%s; it is made again from what lies there", error)
-        known = _listed(archive.store)
+        chain_ids = _listed(archive.store)
     rows = [
         {"chain_id": chain, "index": f"{chain}/{INDEX}"}
-        for chain in sorted({archive.chain_id, *known})
+        for chain in sorted({archive.chain_id, *chain_ids})
     ]
     return written({"format": FORMAT, "chains": rows})
 

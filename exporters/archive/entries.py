@@ -78,8 +78,8 @@ class Entry:
     @property
     def times(self) -> tuple[str, str] | None:
         """When its first and last block were made, where its CSVs say so: those of `blocks`."""
-        known = [member.times for member in self.members if member.times is not None]
-        return (known[0][0], known[-1][1]) if known else None
+        times = [member.times for member in self.members if member.times is not None]
+        return (times[0][0], times[-1][1]) if times else None
 
     @property
     def is_bundle(self) -> bool:
@@ -92,9 +92,9 @@ def range_json(blocks: BlockRange) -> Json:
     return {"from": blocks.first, "to": blocks.last}
 
 
-def range_of(found: Json) -> BlockRange:
+def range_of(item: Json) -> BlockRange:
     """The range that `range_json` wrote."""
-    return BlockRange(found["from"], found["to"])
+    return BlockRange(item["from"], item["to"])
 
 
 def entry_json(entry: Entry) -> Json:
@@ -112,7 +112,7 @@ def entry_json(entry: Entry) -> Json:
     }
 
 
-def entry_of(found: Json, columns: Mapping[str, tuple[Column, ...]]) -> Entry:
+def entry_of(entry: Json, columns: Mapping[str, tuple[Column, ...]]) -> Entry:
     """The entry that `entry_json` wrote; `columns` by fingerprint."""
     segments = (
         SegmentSource(
@@ -122,10 +122,10 @@ def entry_of(found: Json, columns: Mapping[str, tuple[Column, ...]]) -> Entry:
             item["sha256"],
             item["previous_id"],
         )
-        for item in found["segments"]
+        for item in entry["segments"]
     )
-    members = (_csv_of(item, found["table"], columns) for item in found["members"])
-    identity = (found["table"], found["path"], found["bytes"], found["sha256"])
+    members = (_csv_of(item, entry["table"], columns) for item in entry["members"])
+    identity = (entry["table"], entry["path"], entry["bytes"], entry["sha256"])
     return Entry(*identity, tuple(segments), tuple(members))
 
 
@@ -142,20 +142,20 @@ def schemas_json(entries: Iterable[Entry]) -> Json:
     }
 
 
-def columns_of(found: Json) -> dict[str, tuple[Column, ...]]:
+def columns_of(schemas: Json) -> dict[str, tuple[Column, ...]]:
     """The columns that `schemas_json` wrote, by fingerprint."""
     return {
         fingerprint: tuple(Column(column["name"], column["type"]) for column in columns)
-        for fingerprint, columns in found.items()
+        for fingerprint, columns in schemas.items()
     }
 
 
-def _csv_of(found: Json, table: str, columns: Mapping[str, tuple[Column, ...]]) -> Csv:
-    schema = TableSchema(table, columns[found["schema"]])
-    facts = (found["rows"], found["bytes"], found["sha256"])
-    runs = (Run(*found["runs"]["header"]), Run(*found["runs"]["body"]))
-    name, version = found["name"], found["schema_version"]
-    return Csv(name, version, range_of(found), *facts, schema, runs, times_of(found))
+def _csv_of(member: Json, table: str, columns: Mapping[str, tuple[Column, ...]]) -> Csv:
+    schema = TableSchema(table, columns[member["schema"]])
+    facts = (member["rows"], member["bytes"], member["sha256"])
+    runs = (Run(*member["runs"]["header"]), Run(*member["runs"]["body"]))
+    name, version = member["name"], member["schema_version"]
+    return Csv(name, version, range_of(member), *facts, schema, runs, times_of(member))
 
 
 def times_json(times: tuple[str, str] | None) -> Json:
@@ -163,9 +163,9 @@ def times_json(times: tuple[str, str] | None) -> Json:
     return {} if times is None else {"first_time": times[0], "last_time": times[1]}
 
 
-def times_of(found: Json) -> tuple[str, str] | None:
+def times_of(item: Json) -> tuple[str, str] | None:
     """The times that `times_json` wrote."""
-    return (found["first_time"], found["last_time"]) if "first_time" in found else None
+    return (item["first_time"], item["last_time"]) if "first_time" in item else None
 
 
 def _segment_json(segment: SegmentSource) -> Json:

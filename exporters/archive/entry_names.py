@@ -14,8 +14,8 @@ def check_entry(entry: Entry, chain_id: str, place: str) -> None:
     `place` is the document that has the entry.
     """
     folder, _, name = entry.path.partition("/")
-    named = folder == entry.table and _is_zip_of(name, chain_id, entry)
-    if not named or not all(_is_csv_of(csv, chain_id, entry.table) for csv in entry.members):
+    is_named = folder == entry.table and _is_zip_of(name, chain_id, entry)
+    if not is_named or not all(_is_csv_of(csv, chain_id, entry.table) for csv in entry.members):
         raise _contradiction(entry, place, f"is not named as one of chain {chain_id} is")
     for ranges in (
         [segment.blocks for segment in entry.segments],

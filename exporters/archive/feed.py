@@ -62,18 +62,18 @@ def feed_xml(
 
 
 def _published(chain_id: str, segments: Iterable[PublishedSegment]) -> Iterator[FeedEntry]:
-    for one in segments:
-        if one.times is None:
+    for item in segments:
+        if item.times is None:
             continue
-        first, last = one.times
+        first, last = item.times
         yield FeedEntry(
-            _urn(chain_id, f"published {one.blocks}"),
+            _urn(chain_id, f"published {item.blocks}"),
             last,
-            f"Blocks {blocks_text(one.blocks)} published",
-            f"{one.zips} ZIPs with {one.rows:,} rows, {size_text(one.bytes)}, of blocks from "
+            f"Blocks {blocks_text(item.blocks)} published",
+            f"{item.zips} ZIPs with {item.rows:,} rows, {size_text(item.bytes)}, of blocks from "
             f"{first} to {last}. The time of this entry is that of the last block.",
-            one.shard.replace(".json", ".html"),
-            (one.shard,),
+            item.shard.replace(".json", ".html"),
+            (item.shard,),
         )
 
 

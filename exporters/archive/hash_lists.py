@@ -23,8 +23,8 @@ SUMS = "SHA256SUMS"
 
 def sums_text(index: ArchiveIndex, documents: Mapping[str, bytes]) -> bytes:
     """The list over an index and the documents beside it, by path."""
-    named = ((path, hashlib.sha256(data).hexdigest()) for path, data in documents.items())
-    return "".join(f"{sha256}  {path}\n" for path, sha256 in (*named, *_shards(index))).encode()
+    hashes = ((path, hashlib.sha256(data).hexdigest()) for path, data in documents.items())
+    return "".join(f"{sha256}  {path}\n" for path, sha256 in (*hashes, *_shards(index))).encode()
 
 
 def _shards(index: ArchiveIndex) -> Iterator[tuple[str, str]]:

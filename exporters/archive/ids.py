@@ -32,8 +32,6 @@ def id_run_json(run: IdRun) -> Json:
     }
 
 
-def id_run_of(found: Json) -> IdRun:
+def id_run_of(run: Json) -> IdRun:
     """The run that `id_run_json` wrote."""
-    return IdRun(
-        range_of(found["first"]), range_of(found["last"]), found["id"], found["previous_id"]
-    )
+    return IdRun(range_of(run["first"]), range_of(run["last"]), run["id"], run["previous_id"])

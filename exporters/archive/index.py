@@ -107,21 +107,21 @@ class ShardSummary:
             table: {name: value for name, value in sums.items() if usual.get(name) != value}
             for table, sums in tables.items()
         }
-        found = {"path": shard_path(self.number), **range_json(self.blocks)}
+        location = {"path": shard_path(self.number), **range_json(self.blocks)}
         hashes = {"sha256": self.sha256, "hashes_sha256": self.hashes_sha256}
         facts = {"bytes": self.size, **hashes, **usual, "tables": own}
         ids = [id_run_json(run) for run in self.ids]
-        return dumps({**found, **facts, "ids": ids, **times_json(self.times)})
+        return dumps({**location, **facts, "ids": ids, **times_json(self.times)})
 
     @classmethod
     def parse(cls, line: str) -> ShardSummary:
         """Read a line back."""
-        found = json.loads(line)
-        usual = {name: found[name] for name in _RUNS if name in found}
-        tables = {table: _sums_of(usual | sums) for table, sums in found["tables"].items()}
-        ids = tuple(map(id_run_of, found["ids"]))
-        about = (found["bytes"], found["sha256"], found["hashes_sha256"])
-        return cls(found["from"] // SHARD_BLOCKS, *about, tables, ids, times_of(found))
+        summary = json.loads(line)
+        usual = {name: summary[name] for name in _RUNS if name in summary}
+        tables = {table: _sums_of(usual | sums) for table, sums in summary["tables"].items()}
+        ids = tuple(map(id_run_of, summary["ids"]))
+        about = (summary["bytes"], summary["sha256"], summary["hashes_sha256"])
+        return cls(summary["from"] // SHARD_BLOCKS, *about, tables, ids, times_of(summary))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,8 @@ class ShardTotals:
         """Read a shard's line, no more of it than this."""
         counts = [sum(map(int, each)) for each in zip(*_SUMS.findall(line), strict=True)]
         zips, rows, size, bundles, bundle_bytes = counts or [0] * len(_COUNTS)
-        held = Totals(zips + bundles, rows, size + bundle_bytes)
-        return cls(number, _line_start(line)[2], held, _times_in(line))
+        grand_total = Totals(zips + bundles, rows, size + bundle_bytes)
+        return cls(number, _line_start(line)[2], grand_total, _times_in(line))
 
     @property
     def blocks(self) -> BlockRange:
@@ -212,10 +212,10 @@ class ArchiveIndex:
         lines, tables, is_grown = dict(self.lines), dict(self.tables), True
         for summary in fresh:
             before = lines.get(summary.number)
-            known = ShardSummary.parse(before).tables if before else {}
+            old_sums = ShardSummary.parse(before).tables if before else {}
             lines[summary.number] = summary.line()
             for table in HISTORY_TABLES:
-                old, new = known.get(table, TableSums()), summary.tables.get(table, TableSums())
+                old, new = old_sums.get(table, TableSums()), summary.tables.get(table, TableSums())
                 changed = exchanged(tables[table], old, new)
                 is_grown = is_grown and changed is not None
                 tables[table] = changed or tables[table]
@@ -237,8 +237,8 @@ def extent_json(index: ArchiveIndex, extent: Completeness) -> Json:
     return {
         "format": FORMAT,
         "chain_id": index.chain_id,
-        "first_block": extent.held.first if extent.held else None,
-        "last_block": extent.held.last if extent.held else None,
+        "first_block": extent.span.first if extent.span else None,
+        "last_block": extent.span.last if extent.span else None,
         **times_json(index.times),
         "complete_until": extent.until,
     }
@@ -277,9 +277,9 @@ def parse_index(data: bytes, place: str) -> ArchiveIndex:
         raise unreadable(place, error) from error
 
 
-def _parsed(found: Json) -> ArchiveIndex:
-    lines = dict(_numbered(dumps(row)) for row in found["shards"])
-    return ArchiveIndex(found["chain_id"], lines=lines, has_lake="lake" in found).summed()
+def _parsed(document: Json) -> ArchiveIndex:
+    lines = dict(_numbered(dumps(row)) for row in document["shards"])
+    return ArchiveIndex(document["chain_id"], lines=lines, has_lake="lake" in document).summed()
 
 
 def _tables(head: Json) -> dict[str, TableSums]:
@@ -292,10 +292,10 @@ def _times_in(line: str) -> tuple[str, str] | None:
     return times_of(json.loads(f"{{{line[start:]}")) if start >= 0 else None
 
 
-def _spanned(found: Iterable[tuple[str, str] | None]) -> tuple[str, str] | None:
+def _spanned(optional_spans: Iterable[tuple[str, str] | None]) -> tuple[str, str] | None:
     """From the first of the first times to the last of the last ones."""
-    known = [times for times in found if times is not None]
-    return (min(first for first, _ in known), max(last for _, last in known)) if known else None
+    spans = [times for times in optional_spans if times is not None]
+    return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
 
 def _numbered(line: str) -> tuple[int, str]:
@@ -310,10 +310,10 @@ def _line_start(line: str) -> re.Match[str]:
     return match
 
 
-def _reaches(found: Json, blocks: BlockRange) -> bool:
+def _reaches(summary: Json, blocks: BlockRange) -> bool:
     """Whether a ZIP of a shard holds one of these blocks, from its line alone."""
-    own = (sums.get("covered", ()) for sums in found["tables"].values())
-    runs = chain(found.get("covered", ()), *own)
+    own = (sums.get("covered", ()) for sums in summary["tables"].values())
+    runs = chain(summary.get("covered", ()), *own)
     return any(range_of(run).overlaps(blocks) for run in runs)
 
 
@@ -340,6 +340,6 @@ def _sums_json(sums: TableSums) -> Json:
     }
 
 
-def _sums_of(found: Json) -> TableSums:
-    runs = (tuple(map(range_of, found[name])) for name in _RUNS)
-    return TableSums(*(found[name] for name in _COUNTS), *runs)
+def _sums_of(sums: Json) -> TableSums:
+    runs = (tuple(map(range_of, sums[name])) for name in _RUNS)
+    return TableSums(*(sums[name] for name in _COUNTS), *runs)

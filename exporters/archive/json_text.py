@@ -65,13 +65,13 @@ def proven_text(data: bytes, place: str) -> bytes:
 def parsed(data: bytes, place: str, read: Callable[[Json], _Parsed]) -> _Parsed:
     """Read a JSON document of a known format. Raises `IntegrityError` naming the place."""
     try:
-        found = json.loads(proven_text(data, place))
-        if found["format"] != FORMAT:
+        document = json.loads(proven_text(data, place))
+        if document["format"] != FORMAT:
             raise IntegrityError(
-                f"{place} has format {found['format']}, this release reads format {FORMAT}: "
+                f"{place} has format {document['format']}, this release reads format {FORMAT}: "
                 "use the release that wrote it, or a newer one"
             )
-        return read(found)
+        return read(document)
     except UNREADABLE as error:
         raise unreadable(place, error) from error
 

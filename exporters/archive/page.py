@@ -42,23 +42,23 @@ def chain_page(index: ArchiveIndex, replaced: Sequence[Revision] | None) -> byte
 
 
 def chain_values(
-    index: ArchiveIndex, replaced: Sequence[Revision] | None, loaded: Coverage = ()
+    index: ArchiveIndex, replaced: Sequence[Revision] | None, holding: Coverage = ()
 ) -> dict[str, object]:
-    """What the template of a chain's page lays out; `loaded` are the blocks that a server has."""
+    """What the template of a chain's page lays out; `holding` are the blocks that a server has."""
     tables = index.tables
-    known = union((*loaded, *(run for sums in tables.values() for run in sums.covered)))
-    groups = {group: list(held) for group, held in groupby(index.totals(), key=_group_of)}
+    runs = union((*holding, *(run for sums in tables.values() for run in sums.covered)))
+    groups = {group: list(shards) for group, shards in groupby(index.totals(), key=_group_of)}
     newest = groups.pop(max(groups), []) if groups else []
     return {
         "chain_id": index.chain_id,
         "extent": completeness(tables),
         "totals": totals(tables.values()),
-        "marks": [mark for mark in _MARKS.items() if loaded or mark[0] != "loaded"],
-        "tables": [(name, sums, *_coverage(known, sums, loaded)) for name, sums in tables.items()],
+        "marks": [mark for mark in _MARKS.items() if holding or mark[0] != "loaded"],
+        "tables": [(name, sums, *_coverage(runs, sums, holding)) for name, sums in tables.items()],
         "shards": newest,
         "groups": [
-            (_group_blocks(group), group_path(group), added(shard.totals for shard in held))
-            for group, held in groups.items()
+            (_group_blocks(group), group_path(group), added(shard.totals for shard in shards))
+            for group, shards in groups.items()
         ],
         "replaced": replaced,
         "ids": index.ids,
@@ -109,15 +109,15 @@ def _chain(
     return index.chain_id, completeness(tables), index.times, totals(tables.values())
 
 
-def _coverage(known: Coverage, sums: TableSums, loaded: Coverage) -> tuple[int, list[Mark]]:
+def _coverage(runs: Coverage, sums: TableSums, holding: Coverage) -> tuple[int, list[Mark]]:
     """How many blocks of a table are not published, and its bar from first to last known block."""
-    if not known:
+    if not runs:
         return 0, []
-    axis = BlockRange(known[0].first, known[-1].last)
+    axis = BlockRange(runs[0].first, runs[-1].last)
     unpublished = difference((axis,), sums.covered)
     layers = {
-        "loaded": loaded,
+        "loaded": holding,
         "published": sums.covered,
-        "gap": difference(unpublished, loaded),
+        "gap": difference(unpublished, holding),
     }
     return count(unpublished), coverage_bar(axis, layers)

@@ -36,12 +36,12 @@ def newest_segments(archive: Archive, index: ArchiveIndex, most: int) -> list[Pu
 
     Raises `IntegrityError` where one of these is damaged, or gone.
     """
-    found: list[PublishedSegment] = []
+    segments: list[PublishedSegment] = []
     for number in sorted(index.lines, reverse=True)[:_MOST_SHARDS]:
-        found += reversed(_segments(archive, number))
-        if len(found) >= most:
+        segments += reversed(_segments(archive, number))
+        if len(segments) >= most:
             break
-    return found[:most]
+    return segments[:most]
 
 
 def _segments(archive: Archive, number: int) -> list[PublishedSegment]:
@@ -52,14 +52,14 @@ def _segments(archive: Archive, number: int) -> list[PublishedSegment]:
     if data is None:
         raise IntegrityError(f"{place} is gone: strata publish makes it again")
 
-    def read(found: Json) -> list[PublishedSegment]:
-        if (found["chain_id"], found["from"]) != (archive.chain_id, number * SHARD_BLOCKS):
+    def read(document: Json) -> list[PublishedSegment]:
+        if (document["chain_id"], document["from"]) != (archive.chain_id, number * SHARD_BLOCKS):
             raise ValueError("it is another shard")
-        held: dict[BlockRange, list[Json]] = {}
-        for entry in found["zips"]:
+        zips: dict[BlockRange, list[Json]] = {}
+        for entry in document["zips"]:
             if len(entry["segments"]) == 1:
-                held.setdefault(range_of(entry), []).append(entry)
-        return [_segment(blocks, entries, path) for blocks, entries in sorted(held.items())]
+                zips.setdefault(range_of(entry), []).append(entry)
+        return [_segment(blocks, entries, path) for blocks, entries in sorted(zips.items())]
 
     return parsed(data, place, read)
 

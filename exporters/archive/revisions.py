@@ -67,8 +67,8 @@ def right_revisions(archive: Archive) -> bytes | None:
 
     Raises `IntegrityError` where neither can be read.
     """
-    held = [archive.read(name) for name in (REVISIONS, REVISIONS_COPY)]
-    return None if held == [None, None] else _mended(archive, held[0])
+    copies = [archive.read(name) for name in (REVISIONS, REVISIONS_COPY)]
+    return None if copies == [None, None] else _mended(archive, copies[0])
 
 
 def record(archive: Archive, revision: Revision) -> None:
@@ -98,23 +98,23 @@ def _mended(archive: Archive, before: bytes | None) -> bytes:
 def _known(archive: Archive, first: bytes | None) -> tuple[Revision, ...]:
     """The events, from the bytes of one of the copies or from any that is whole."""
     damage: IntegrityError | None = None
-    found: list[tuple[Revision, ...]] = []
+    copies: list[tuple[Revision, ...]] = []
     for data in (archive.read(REVISIONS_COPY), first, archive.read(REVISIONS)):
         try:
-            found.append(_read(data, archive))
+            copies.append(_read(data, archive))
         except IntegrityError as error:
             damage = error
     # The copy, where they differ: who was killed between the two had written that one.
-    longest = max(found, key=len, default=())
+    longest = max(copies, key=len, default=())
     if damage is not None and not longest:
         raise damage
     return longest
 
 
 def _read(data: bytes | None, archive: Archive) -> tuple[Revision, ...]:
-    def read(found: Json) -> tuple[Revision, ...]:
-        if found["chain_id"] != archive.chain_id:
-            raise ValueError(f"it is that of chain {found['chain_id']}")
+    def read(document: Json) -> tuple[Revision, ...]:
+        if document["chain_id"] != archive.chain_id:
+            raise ValueError(f"it is that of chain {document['chain_id']}")
         return tuple(
             Revision(
                 item["path"],
@@ -123,7 +123,7 @@ def _read(data: bytes | None, archive: Archive) -> tuple[Revision, ...]:
                 item["reason"],
                 datetime.fromisoformat(item["at"]),
             )
-            for item in found["revisions"]
+            for item in document["revisions"]
         )
 
     return parsed(data, archive.place(REVISIONS), read) if data else ()

@@ -111,10 +111,10 @@ class Shard:
         Raises `IntegrityError` where it is damaged, or an entry is not named by what it holds.
         """
 
-        def read(found: Json) -> Shard:
-            columns = columns_of(found["schemas"])
-            entries = tuple(entry_of(item, columns) for item in found["zips"])
-            return cls(found["chain_id"], found["from"] // SHARD_BLOCKS, entries)
+        def read(document: Json) -> Shard:
+            columns = columns_of(document["schemas"])
+            entries = tuple(entry_of(item, columns) for item in document["zips"])
+            return cls(document["chain_id"], document["from"] // SHARD_BLOCKS, entries)
 
         shard = parsed(data, place, read)
         _check(shard.entries, shard.chain_id, shard.number, place)
@@ -139,8 +139,8 @@ def table_entries(
         lines = _lines_from(text, f'\n{{"table":{dumps(table)},'.encode(), end)
         try:
             columns = _columns(text[start + len(_SCHEMAS) : end])
-            found = json.loads(b"[%s]" % b",".join(lines))
-            entries = tuple(entry_of(item, columns) for item in found)
+            items = json.loads(b"[%s]" % b",".join(lines))
+            entries = tuple(entry_of(item, columns) for item in items)
         except UNREADABLE as error:
             raise unreadable(place, error) from error
     _check(entries, chain_id, number, place)

@@ -22,7 +22,7 @@ def signature(archive: Archive, signer: Signer, name: str, old: bytes | None) ->
     if old is not None and signer.has_signed(data, old):
         return old
     extent = completeness(archive.index().tables)
-    blocks = f"block {extent.held.last}" if extent.held else "no block"
+    blocks = f"block {extent.span.last}" if extent.span else "no block"
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     comment = f"chain {archive.chain_id}, up to {blocks}, file {name}, signed {now}"
     return signer.sign(data, comment)

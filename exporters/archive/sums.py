@@ -63,16 +63,16 @@ def exchanged(whole: TableSums, old: TableSums, new: TableSums) -> TableSums | N
 
 def sums_of(entries: Iterable[Entry]) -> TableSums:
     """The sums over the entries of one table."""
-    held = list(entries)
-    singles = [entry for entry in held if not entry.is_bundle]
-    bundles = [entry for entry in held if entry.is_bundle]
+    zips = list(entries)
+    singles = [entry for entry in zips if not entry.is_bundle]
+    bundles = [entry for entry in zips if entry.is_bundle]
     return TableSums(
         len(singles),
         sum(entry.rows for entry in singles),
         sum(entry.bytes for entry in singles),
         len(bundles),
         sum(entry.bytes for entry in bundles),
-        union(entry.blocks for entry in held),
+        union(entry.blocks for entry in zips),
         union(entry.blocks for entry in bundles),
     )
 
@@ -88,34 +88,34 @@ class Totals:
 
 def totals(tables: Iterable[TableSums]) -> Totals:
     """Add tables up."""
-    held = tuple(tables)
+    all_sums = tuple(tables)
     return Totals(
-        sum(sums.zips + sums.bundles for sums in held),
-        sum(sums.rows for sums in held),
-        sum(sums.bytes + sums.bundle_bytes for sums in held),
+        sum(sums.zips + sums.bundles for sums in all_sums),
+        sum(sums.rows for sums in all_sums),
+        sum(sums.bytes + sums.bundle_bytes for sums in all_sums),
     )
 
 
 def added(parts: Iterable[Totals]) -> Totals:
     """Add totals up."""
-    held = tuple(parts)
+    summands = tuple(parts)
     return Totals(
-        sum(one.zips for one in held), sum(one.rows for one in held), sum(one.bytes for one in held)
+        sum(p.zips for p in summands), sum(p.rows for p in summands), sum(p.bytes for p in summands)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """How far an archive goes. `held` is the run from its first to its last block."""
+    """How far an archive goes. `span` is the run from its first to its last block."""
 
-    held: BlockRange | None
+    span: BlockRange | None
     complete: Coverage
     gaps: Coverage
 
     @property
     def until(self) -> int | None:
         """The last block up to which nothing is missing, from the first one on."""
-        if self.held and self.complete and self.complete[0].first == self.held.first:
+        if self.span and self.complete and self.complete[0].first == self.span.first:
             return self.complete[0].last
         return None
 
@@ -125,8 +125,8 @@ def completeness(tables: Mapping[str, TableSums]) -> Completeness:
     covered = union(run for sums in tables.values() for run in sums.covered)
     if not covered:
         return Completeness(None, (), ())
-    held = BlockRange(covered[0].first, covered[-1].last)
+    span = BlockRange(covered[0].first, covered[-1].last)
     each = (tables[table].covered if table in tables else () for table in HISTORY_TABLES)
-    whole: Coverage = (held,)
+    whole: Coverage = (span,)
     complete = reduce(intersection, each, whole)
-    return Completeness(held, complete, difference(whole, complete))
+    return Completeness(span, complete, difference(whole, complete))

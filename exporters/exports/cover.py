@@ -31,13 +31,13 @@ def cheapest_cover(
     # What it costs from a block to the end, and the candidate that comes first.
     best: dict[int, tuple[int, Candidate[_What] | None]] = {blocks.last + 1: (0, None)}
     for candidate in sorted(candidates, key=_place, reverse=True):
-        held = candidate.blocks
-        after = best.get(held.last + 1)
-        if after is None or held.first < blocks.first:
+        run = candidate.blocks
+        after = best.get(run.last + 1)
+        if after is None or run.first < blocks.first:
             continue
         cost = after[0] + candidate.cost
-        if held.first not in best or cost < best[held.first][0]:
-            best[held.first] = (cost, candidate)
+        if run.first not in best or cost < best[run.first][0]:
+            best[run.first] = (cost, candidate)
     return tuple(_followed(best, blocks.first)) if blocks.first in best else None
 
 

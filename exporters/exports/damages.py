@@ -40,7 +40,7 @@ class Damages:
 
     def over(self, blocks: BlockRange) -> Iterator[str]:
         """What is damaged of some blocks, in words."""
-        return (damage for held, damage in self._damages.values() if held.overlaps(blocks))
+        return (damage for run, damage in self._damages.values() if run.overlaps(blocks))
 
     def on_each(
         self, work: Callable[[_Item], _Result], items: Sequence[_Item], check: Callable[[], object]

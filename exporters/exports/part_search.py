@@ -82,11 +82,11 @@ class PartSearch:
         """
         entries = self._entries(plan)
         while True:
-            found = [self._parts(span, entries) for span in plan.spans]
-            if self._are_sound([p for parts in found for p in parts], prove_bytes):
+            parts_by_span = [self._parts(span, entries) for span in plan.spans]
+            if self._are_sound([p for parts in parts_by_span for p in parts], prove_bytes):
                 break
         with collector_paused():
-            return layout_spans(plan, found, style)
+            return layout_spans(plan, parts_by_span, style)
 
     def _entries(self, plan: ExportPlan) -> Sequence[Entry]:
         """The published ZIPs inside a range; none where the archive is away for now."""
@@ -117,9 +117,9 @@ class PartSearch:
             if name == copy.name.rpartition("/")[2]:
                 path = self.places.rendered.joined(name)
                 self.lay_out(plan, style, None).write(path, durable=False)
-                found = path.stat()
+                status = path.stat()
                 if content_sha256(path) == copy.version:
-                    return LocalSource(path, found.st_size, copy.version, file_version(found))
+                    return LocalSource(path, status.st_size, copy.version, file_version(status))
         raise IntegrityError(
             f"{reason}. No other copy has the very same bytes, so what was sent of the ZIP cannot "
             "be completed: ask for it again"
@@ -127,8 +127,8 @@ class PartSearch:
 
     def _plan(self, blocks: BlockRange) -> ExportPlan:
         table = self.receipts[0].table
-        held = (HeldSegment(r.segment, {table: r.schema}) for r in self._within(blocks))
-        return plan_export(held, table, blocks)
+        segments = (HeldSegment(r.segment, {table: r.schema}) for r in self._within(blocks))
+        return plan_export(segments, table, blocks)
 
     def _within(self, blocks: BlockRange) -> Sequence[Receipt]:
         start = bisect_left(self.receipts, blocks.first, key=lambda r: r.blocks.first)
@@ -169,22 +169,22 @@ class PartSearch:
             Candidate(blocks, _LOCAL_COST, (None, number))
             for number, blocks in enumerate(span.segments)
         )
-        found = cheapest_cover(inside, [*published, *local])
-        assert found is not None
-        return found
+        choice = cheapest_cover(inside, [*published, *local])
+        assert choice is not None
+        return choice
 
     def _are_sound(self, parts: Sequence[PartRef], prove_bytes: int | None) -> bool:
         """Prove the copies of parts from the first on; whether all of these are sound."""
         copies = {id(part.source): part.source for part in parts}
-        wanted: list[Copy] = []
-        left = float("inf") if prove_bytes is None else prove_bytes
+        candidates: list[Copy] = []
+        budget = float("inf") if prove_bytes is None else prove_bytes
         for copy in copies.values():
-            left -= copy.size + _OPENING_BYTES
-            if left < 0 and wanted:
+            budget -= copy.size + _OPENING_BYTES
+            if budget < 0 and candidates:
                 break
             if isinstance(copy, Copy):
-                wanted.append(copy)
-        return None not in self.damages.on_each(self._proven, wanted, self.check)
+                candidates.append(copy)
+        return None not in self.damages.on_each(self._proven, candidates, self.check)
 
     def _proven(self, copy: Copy) -> bool:
         copy.prove()

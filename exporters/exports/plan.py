@@ -77,7 +77,7 @@ def check_table(table: str) -> None:
         )
 
 
-def plan_export(held: Iterable[HeldSegment], table: str, blocks: BlockRange) -> ExportPlan:
+def plan_export(held_segments: Iterable[HeldSegment], table: str, blocks: BlockRange) -> ExportPlan:
     """Plan the export of `table` over `blocks` from the segments held (of one chain, any order).
 
     Raises `InvalidExportError` for an unknown table, or for an end that lies inside a segment: the
@@ -85,7 +85,7 @@ def plan_export(held: Iterable[HeldSegment], table: str, blocks: BlockRange) -> 
     message names the blocks.
     """
     check_table(table)
-    segments = sorted(held, key=lambda segment: segment.blocks)
+    segments = sorted(held_segments, key=lambda segment: segment.blocks)
     _check_aligned([segment.blocks for segment in segments], blocks)
     _check_held(segments, table, blocks)
     chosen = [segment for segment in segments if segment.blocks.overlaps(blocks)]
@@ -108,14 +108,14 @@ def _span(run: Sequence[HeldSegment], table: str) -> Span:
     return Span(run[0].schemas[table], run[0].name.version, blocks)
 
 
-def _check_aligned(held: Sequence[BlockRange], blocks: BlockRange) -> None:
+def _check_aligned(segments: Sequence[BlockRange], blocks: BlockRange) -> None:
     """Refuse an end that lies inside a held segment; one in no segment at all is not held."""
     wrong = []
-    if any(segment.first < blocks.first <= segment.last for segment in held):
-        near = _nearest([segment.first for segment in held], blocks.first)
+    if any(segment.first < blocks.first <= segment.last for segment in segments):
+        near = _nearest([segment.first for segment in segments], blocks.first)
         wrong.append(f"block {blocks.first} is not the first block of a segment; {near}")
-    if any(segment.first <= blocks.last < segment.last for segment in held):
-        near = _nearest([segment.last for segment in held], blocks.last)
+    if any(segment.first <= blocks.last < segment.last for segment in segments):
+        near = _nearest([segment.last for segment in segments], blocks.last)
         wrong.append(f"block {blocks.last} is not the last block of a segment; {near}")
     if wrong:
         raise InvalidExportError(". ".join(wrong))
@@ -128,12 +128,12 @@ def _nearest(boundaries: Sequence[int], block: int) -> str:
     return f"the nearest {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
 
 
-def _check_held(held: Sequence[HeldSegment], table: str, blocks: BlockRange) -> None:
+def _check_held(segments: Sequence[HeldSegment], table: str, blocks: BlockRange) -> None:
     """Refuse a range with blocks that no segment holds, or with a segment that lacks the table."""
-    inside = [segment for segment in held if segment.blocks.overlaps(blocks)]
+    inside = [segment for segment in segments if segment.blocks.overlaps(blocks)]
     missing = list(missing_blocks([segment.blocks for segment in inside], blocks))
     if missing:
-        runs = list(contiguous_runs(segment.blocks for segment in held))
+        runs = list(contiguous_runs(segment.blocks for segment in segments))
         raise NotHeldError(
             f"{table} over blocks {blocks}: no segment holds {_listed(missing)}; "
             f"the archive holds {_listed(runs) or 'nothing yet'}"

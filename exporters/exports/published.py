@@ -44,21 +44,21 @@ def members_of(entry: Entry) -> Iterator[Member]:
 
 def _prove_published(archive: Archive, entry: Entry, proofs: Proofs) -> ByteSource:
     place = archive.place(entry.path)
-    held = archive.store.head(archive.key(entry.path))
-    if held is None:
+    info = archive.store.head(archive.key(entry.path))
+    if info is None:
         raise DamagedCopyError(
             place, entry.blocks, f"is not there, but the index names it: {_remedy(entry)}"
         )
-    if held.size != entry.bytes:
+    if info.size != entry.bytes:
         raise DamagedCopyError(
             place,
             entry.blocks,
-            f"has {held.size} bytes, the index says {entry.bytes}: {_remedy(entry)}",
+            f"has {info.size} bytes, the index says {entry.bytes}: {_remedy(entry)}",
         )
-    source = archive.source(entry, held.version)
-    if proofs.find(place, held.version, entry.sha256) is None:
+    source = archive.source(entry, info.version)
+    if proofs.find(place, info.version, entry.sha256) is None:
         _check_published(source, entry)
-        proofs.keep(Proof(place, held.version, entry.sha256, entry.sha256))
+        proofs.keep(Proof(place, info.version, entry.sha256, entry.sha256))
     return source
 
 

@@ -144,8 +144,8 @@ def _planned(
     except RangeError:
         # All segments, which may be very many, are needed only to say what would be right.
         schemas = {receipt.blocks: {table: receipt.schema} for receipt in receipts}
-        held = (HeldSegment(name, schemas.get(name.blocks, {})) for name in holdings.segments())
-        return plan_export(held, table, blocks), receipts
+        segments = (HeldSegment(name, schemas.get(name.blocks, {})) for name in holdings.segments())
+        return plan_export(segments, table, blocks), receipts
 
 
 def _held(receipts: Iterable[Receipt]) -> Iterator[HeldSegment]:

@@ -76,6 +76,6 @@ def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
     """Every file with its time and size, unless another process removes it just now."""
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):
-            found = path.stat()
-            if stat.S_ISREG(found.st_mode):
-                yield found.st_mtime, found.st_size, path
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                yield status.st_mtime, status.st_size, path

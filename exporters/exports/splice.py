@@ -40,10 +40,10 @@ def cover(blocks: BlockRange, available: Iterable[PartRef]) -> tuple[PartRef, ..
     inside = [
         p for p in available if blocks.first <= p.blocks.first and p.blocks.last <= blocks.last
     ]
-    found = cheapest_cover(blocks, (Candidate(part.blocks, 1, part) for part in inside))
-    if found is None:
+    choice = cheapest_cover(blocks, (Candidate(part.blocks, 1, part) for part in inside))
+    if choice is None:
         raise NotHeldError(_no_cover(blocks, [part.blocks for part in inside]))
-    return found
+    return choice
 
 
 def layout_export(
@@ -54,7 +54,7 @@ def layout_export(
     Raises `NotHeldError` where parts are missing, `IntegrityError` where they contradict the plan.
     """
     parts = list(available)
-    found = []
+    parts_by_span = []
     for span in plan.spans:
         chosen = cover(span.blocks, parts)
         if chosen[0].member.header.crc32 != isal_zlib.crc32(span.schema.header):
@@ -62,8 +62,8 @@ def layout_export(
                 f"{chosen[0].source.name} does not have the columns that segment "
                 f"{span.segments[0]} has now: make it again"
             )
-        found.append(chosen)
-    return layout_spans(plan, found, style)
+        parts_by_span.append(chosen)
+    return layout_spans(plan, parts_by_span, style)
 
 
 def layout_spans(

@@ -26,21 +26,21 @@ def staged_part(
     It is proven to be as it was written, and to hold the receipt's text. Raises `FileNotFoundError`
     where it is absent, `DamagedCopyError` where it is something else.
     """
-    named = (receipt.segment.chain_id, receipt.table, receipt.blocks)
-    path = stage.path(*named)
-    found = path.stat()
-    state = file_version(found)
-    source = LocalSource(path, found.st_size, "", state)
+    identity = (receipt.segment.chain_id, receipt.table, receipt.blocks)
+    path = stage.path(*identity)
+    status = path.stat()
+    state = file_version(status)
+    source = LocalSource(path, status.st_size, "", state)
     with damage_of(source.name, receipt.blocks, _REMEDY):
         (part,) = read_parts(source)
     proof = proofs.find(str(path), state, receipt.sha256)
     if proof is None:
         proof = Proof(str(path), state, receipt.sha256, content_sha256(path))
-        if proof.sha256 != (written := stage.sha256(*named)):
+        if proof.sha256 != (expected := stage.sha256(*identity)):
             raise DamagedCopyError(
                 source.name,
                 receipt.blocks,
-                f"hashes to {proof.sha256}, not to {written} as when it was written: {_REMEDY}",
+                f"hashes to {proof.sha256}, not to {expected} as when it was written: {_REMEDY}",
             )
         _check_text(part, receipt)
         proofs.keep(proof)

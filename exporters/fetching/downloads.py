@@ -69,7 +69,7 @@ class Downloads:
         says; `ConnectionError`, other errors of the machine.
         """
         partial = self.partial(entry)
-        for left in reversed(range(_READINGS)):
+        for retries in reversed(range(_READINGS)):
             self._complete(entry, partial)
             digest = content_sha256(partial)
             if digest == entry.sha256:
@@ -77,17 +77,17 @@ class Downloads:
                 commit_file(partial, target)
                 return
             self._begin_anew(partial)
-            if not left:
+            if not retries:
                 raise self._damaged(entry, f"hashes to {digest}, the index says {entry.sha256}")
 
     def _complete(self, entry: Entry, partial: Path) -> None:
         """Ask for the bytes that lack, as long as some arrive."""
         fruitless = 0
-        while (held := self.held(entry)) < entry.bytes:
+        while (offset := self.held(entry)) < entry.bytes:
             if self.stopped.is_set():
                 raise StoppedError
             try:
-                self._append(entry, partial, held)
+                self._append(entry, partial, offset)
             except FileNotFoundError as error:
                 raise self._damaged(entry, "is not there, but the index names it") from error
             except BusyError:  # another version by now: the bytes from before are of no use
@@ -96,28 +96,28 @@ class Downloads:
                 if fruitless == _FRUITLESS:
                     raise
             except ConnectionError:
-                fruitless = fruitless + 1 if self.held(entry) == held else 0
+                fruitless = fruitless + 1 if self.held(entry) == offset else 0
                 if fruitless == _FRUITLESS:
                     raise
 
-    def _append(self, entry: Entry, partial: Path, held: int) -> None:
+    def _append(self, entry: Entry, partial: Path, offset: int) -> None:
         key, version = self.source.key(entry.path), _version_of(partial)
-        known = version.read_text() if held and version.exists() else ""
-        with closing(open_object(self.source.store, key, held, known)) as body:
+        known_version = version.read_text() if offset and version.exists() else ""
+        with closing(open_object(self.source.store, key, offset, known_version)) as body:
             if body.size not in (None, entry.bytes):
                 raise self._damaged(entry, f"has {body.size} bytes, the index says {entry.bytes}")
             version.write_text(body.version)
-            self._store(entry, partial, held, body)
-        if self.held(entry) == held:
+            self._store(entry, partial, offset, body)
+        if self.held(entry) == offset:
             raise ConnectionError(f"no bytes of {self.source.place(entry.path)} arrive: try later")
 
-    def _store(self, entry: Entry, partial: Path, held: int, body: Body) -> None:
+    def _store(self, entry: Entry, partial: Path, offset: int, body: Body) -> None:
         # Unbuffered: a killed process leaves what has arrived.
-        mode = "r+b" if held else "wb"
+        mode = "r+b" if offset else "wb"
         with naming_full_disk(partial), partial.open(mode, buffering=0) as file:
-            if body.start < held:
+            if body.start < offset:
                 file.truncate(body.start)
-                self.advance(body.start - held)
+                self.advance(body.start - offset)
             file.seek(body.start)
             self._write(entry, body, file.write)
 

@@ -50,9 +50,9 @@ class FetchFolder:
             self.scratch.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise ConfigError(f"{self.path} is no folder: name another one with --out") from error
-        held = exclusive(self.scratch / "lock", wait_seconds=_WAIT_SECONDS)
+        lock = exclusive(self.scratch / "lock", wait_seconds=_WAIT_SECONDS)
         try:
-            held.__enter__()
+            lock.__enter__()
         except BusyError as error:
             raise BusyError(
                 f"another process fetches into {self.path}: wait for it, or name another folder"
@@ -60,7 +60,7 @@ class FetchFolder:
         try:
             yield self
         finally:
-            held.__exit__(None, None, None)
+            lock.__exit__(None, None, None)
             self.proofs.close()
 
     def take(self, downloads: Downloads, chain_id: str, entry: Entry) -> None:

@@ -82,8 +82,8 @@ def mirror(
     Raises `IntegrityError` where a document of the archive is damaged, `BusyError` where another
     process fetches into the folder; and errors of the machine.
     """
-    held = source.store.path("index.html")
-    if held is not None and held.parent.resolve() == out.resolve():
+    page = source.store.path("index.html")
+    if page is not None and page.parent.resolve() == out.resolve():
         raise ConfigError(f"{out} is the archive itself: name another folder with --out")
     with FetchFolder(out).opened() as folder:
         return _Mirror(source, folder, jobs, progress).run()
@@ -105,36 +105,36 @@ class _Mirror:
     jobs: int
     progress: Progress
     _finished: list[_Finished] = field(default_factory=list)
-    _told: bytes | None = None
+    _revisions: bytes | None = None
     _refreshed: float = 0.0
     _refresh_seconds: float = 0.0
 
     def run(self) -> Mirrored:
-        begun, found = time.monotonic(), Mirrored(self.source.chain_id)
+        begun, result = time.monotonic(), Mirrored(self.source.chain_id)
         index = self.source.index()
         total = sum(sums.bytes + sums.bundle_bytes for sums in index.tables.values())
         with self.progress("fetching", total) as advance:
             downloads = Downloads(self.source, self.folder.scratch, advance)
             try:
                 for number in index.lines:
-                    self._shard(number, downloads, found)
+                    self._shard(number, downloads, result)
                     if self._is_time():
-                        self._commit(found)
+                        self._commit(result)
             except BaseException:
                 if self._finished:  # whatever went wrong, up to here it is an archive
-                    self._commit(found)
+                    self._commit(result)
                 raise
-        self._told = right_revisions(self.source)
-        self._commit(found)
+        self._revisions = right_revisions(self.source)
+        self._commit(result)
         self._sign()
-        found.seconds = time.monotonic() - begun
-        return found
+        result.seconds = time.monotonic() - begun
+        return result
 
     @property
     def _local(self) -> Archive:
         return Archive(self.folder.store, self.source.chain_id)
 
-    def _shard(self, number: int, downloads: Downloads, found: Mirrored) -> None:
+    def _shard(self, number: int, downloads: Downloads, result: Mirrored) -> None:
         path = shard_path(number)
         data = self.source.read(path)
         if data is None:
@@ -142,21 +142,21 @@ class _Mirror:
             raise IntegrityError(f"{place} is not there, but the index names it: tell its keeper")
         entries = self.source.parse_shard(number, data).entries
         before = {entry.path: entry for entry in self._held_shard(number).entries}
-        lacking = list(self._lacking(entries, downloads, found))
+        lacking = list(self._lacking(entries, downloads, result))
         old = [e for e in lacking if e.path in before and before[e.path].sha256 != e.sha256]
         if old:
-            self._told = right_revisions(self.source)
+            self._revisions = right_revisions(self.source)
         failures = downloads.on_each(
             lambda entry: self._fetch(entry, old, downloads), lacking, self.jobs
         )
-        failed = [one for one, why in zip(lacking, failures, strict=True) if why]
-        found.failures.extend(why for why in failures if why)
-        if any(one in old for one in failed):
+        failed = [item for item, why in zip(lacking, failures, strict=True) if why]
+        result.failures.extend(why for why in failures if why)
+        if any(item in old for item in failed):
             return  # bundles may have been replaced with it: they change together
         if failed:
-            there = tuple(one for one in entries if one not in failed)
+            there = tuple(item for item in entries if item not in failed)
             data = Shard(self.source.chain_id, number, there).to_bytes()
-        replaced = [ReplacedZip(one, before[one.path].sha256, None) for one in old]
+        replaced = [ReplacedZip(item, before[item.path].sha256, None) for item in old]
         if data != self._local.read(path):
             self._finished.append(_Finished(number, data, replaced))
 
@@ -165,7 +165,7 @@ class _Mirror:
         is_cheap = self._refresh_seconds < since * _REFRESH_SHARE
         return bool(self._finished) and (is_cheap or len(self._finished) >= _MOST_PENDING)
 
-    def _commit(self, found: Mirrored) -> None:
+    def _commit(self, result: Mirrored) -> None:
         """Write the shards whose ZIPs are there, and what follows from them."""
         begun = time.monotonic()
         if self._finished:
@@ -173,11 +173,11 @@ class _Mirror:
         self._write_revisions()  # before the ZIPs that it tells of
         for shard in self._finished:
             self._remember(shard.number)
-            found.replaced.extend(self._replace(shard.replaced))
+            result.replaced.extend(self._replace(shard.replaced))
             key, data = self._local.key(shard_path(shard.number)), shard.data
             update(self.folder.store, key, partial(_always, data), _JSON)
         self._finished.clear()
-        found.documents += refresh(self._local, self._unfinished())
+        result.documents += refresh(self._local, self._unfinished())
         self._unfinished_file.unlink(missing_ok=True)
         self._refreshed = time.monotonic()
         self._refresh_seconds = self._refreshed - begun
@@ -189,17 +189,17 @@ class _Mirror:
             return Shard(self.source.chain_id, number)
 
     def _lacking(
-        self, entries: Iterable[Entry], downloads: Downloads, found: Mirrored
+        self, entries: Iterable[Entry], downloads: Downloads, result: Mirrored
     ) -> Iterator[Entry]:
         """The ZIPs that are not there as the index says; those that are count as done."""
         for entry in entries:
-            found.zips += 1
-            found.bytes += entry.bytes
+            result.zips += 1
+            result.bytes += entry.bytes
             try:
                 published_copy(self._local, entry, self.folder.proofs, no_other_copy).prove()
             except DamagedCopyError:
-                found.fetched.append(entry.path)
-                found.fetched_bytes += entry.bytes - downloads.held(entry)
+                result.fetched.append(entry.path)
+                result.fetched_bytes += entry.bytes - downloads.held(entry)
                 downloads.advance(downloads.held(entry))
                 yield entry
             else:
@@ -226,19 +226,19 @@ class _Mirror:
 
     def _replace(self, waiting: Iterable[ReplacedZip]) -> Iterator[ReplacedZip]:
         """Put ZIPs in the place of others; gives them with what the revisions say of it."""
-        told = {(event.path, event.new_sha256): event for event in revisions(self._local)}
-        for one in waiting:
-            path = one.entry.path
-            commit_file(self._waiting(one.entry), self.folder.store.path(self._local.key(path)))
-            put_hash_file(self._local, one.entry)
-            yield replace(one, event=told.get((path, one.entry.sha256)))
+        events = {(event.path, event.new_sha256): event for event in revisions(self._local)}
+        for item in waiting:
+            path = item.entry.path
+            commit_file(self._waiting(item.entry), self.folder.store.path(self._local.key(path)))
+            put_hash_file(self._local, item.entry)
+            yield replace(item, event=events.get((path, item.entry.sha256)))
 
     def _write_revisions(self) -> None:
         """Have the list of revisions that the archive has, in both copies."""
-        if self._told is not None:
+        if self._revisions is not None:
             for name in (REVISIONS_COPY, REVISIONS):
                 key = self._local.key(name)
-                update(self.folder.store, key, partial(_always, self._told), _JSON)
+                update(self.folder.store, key, partial(_always, self._revisions), _JSON)
 
     def _sign(self) -> None:
         """Have the signatures of documents that are those of the archive to the byte; no others."""
@@ -259,7 +259,7 @@ class _Mirror:
         """Write down that documents do not follow from a shard yet, in case of a kill."""
         numbers = {*self._unfinished(), number}
         with new_file(self._unfinished_file) as file:
-            file.write("".join(f"{one}\n" for one in sorted(numbers)).encode())
+            file.write("".join(f"{shard}\n" for shard in sorted(numbers)).encode())
 
     @property
     def _unfinished_file(self) -> Path:

@@ -21,11 +21,11 @@ def opened_archive(address: str, options: S3Options | None = None) -> Iterator[S
 
     The address of a running `strata serve` is enough. Raises `ConfigError` where none is there.
     """
-    with ExitStack() as kept:
+    with ExitStack() as stack:
 
         def opened(url: str) -> Store:
             store = open_reader(url, options)
-            kept.callback(getattr(store, "close", _nothing))
+            stack.callback(getattr(store, "close", _nothing))
             return store
 
         yield _found(address, opened)
@@ -65,12 +65,12 @@ def choose_chain(store: Store, chain_id: str | None) -> Archive:
 
     Raises `ConfigError` where there is no such chain, or several and none is named.
     """
-    found = chains(store)
-    if chain_id is None and len(found) == 1:
-        return Archive(store, found[0])
-    if chain_id in found:
+    chain_ids = chains(store)
+    if chain_id is None and len(chain_ids) == 1:
+        return Archive(store, chain_ids[0])
+    if chain_id in chain_ids:
         return Archive(store, chain_id)
-    there = f"{store.describe()} has {', '.join(found)}"
+    there = f"{store.describe()} has {', '.join(chain_ids)}"
     if chain_id is None:
         raise ConfigError(f"{there}: name one of them with --chain")
     raise ConfigError(f"there is no chain {chain_id!r} here: {there}")

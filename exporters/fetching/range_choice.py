@@ -38,13 +38,13 @@ def choose_blocks(
         last = min(last, _block(archive, index, end, is_end=True))
     entries = overlapping(archive, index, table, BlockRange(first, last)) if first <= last else ()
     segments = [s.blocks for entry in entries for s in entry.segments]
-    inside = [one for one in segments if one.first <= last and first <= one.last]
+    inside = [span for span in segments if span.first <= last and first <= span.last]
     if not inside:
         raise NotHeldError(
             f"{table} {_asked(start, end)}: there is nothing; the archive of {archive.chain_id} "
             f"holds blocks {runs[0].first} to {runs[-1].last}{_between(index)}"
         )
-    return BlockRange(min(one.first for one in inside), max(one.last for one in inside))
+    return BlockRange(min(span.first for span in inside), max(span.last for span in inside))
 
 
 def _block(archive: Archive, index: ArchiveIndex, bound: Bound, *, is_end: bool) -> int:
@@ -61,10 +61,10 @@ def _block(archive: Archive, index: ArchiveIndex, bound: Bound, *, is_end: bool)
         return times is not None and (times[0] <= time if is_end else times[1] >= time)
 
     shards = reversed(index.shards) if is_end else iter(index.shards)
-    found = [entry.blocks for entry in _reaching(archive, shards, reaches)]
+    ranges = [entry.blocks for entry in _reaching(archive, shards, reaches)]
     if is_end:
-        return max((one.last for one in found), default=-1)
-    return min((one.first for one in found), default=2**62)
+        return max((blocks.last for blocks in ranges), default=-1)
+    return min((blocks.first for blocks in ranges), default=2**62)
 
 
 def _reaching(
@@ -76,9 +76,9 @@ def _reaching(
     for shard in shards:
         if reaches(shard.times):
             entries = table_shard(archive, _TIMES, shard.number)
-            found = [one for one in entries if not one.is_bundle and reaches(one.times)]
-            if found:
-                yield from found
+            matches = [entry for entry in entries if not entry.is_bundle and reaches(entry.times)]
+            if matches:
+                yield from matches
                 return
 
 

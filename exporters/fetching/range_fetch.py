@@ -51,7 +51,7 @@ class RangeFetch:
     @property
     def fetched_bytes(self) -> int:
         """How many bytes came from the archive now."""
-        return sum(one.fetched for one in self.zips)
+        return sum(item.fetched for item in self.zips)
 
 
 def fetch_range(
@@ -94,7 +94,7 @@ class _RangeFetcher:
             chosen = choose(self.plan, self._is_there, damages)
             if chosen is None:
                 raise next(iter(damages.values()))
-            entries = {one.entry.path: one.entry for span in chosen for one in span}
+            entries = {choice.entry.path: choice.entry for span in chosen for choice in span}
             was_there = self._finished(chosen)
             if was_there is not None or self._bring(list(entries.values()), fetched, damages):
                 break
@@ -117,8 +117,8 @@ class _RangeFetcher:
 
     def _is_there(self, entry: Entry) -> bool:
         """Whether a ZIP is there, by its size: whether it is sound is found when it is taken."""
-        held = self._holder.store.head(self._holder.key(entry.path))
-        return held is not None and held.size == entry.bytes
+        info = self._holder.store.head(self._holder.key(entry.path))
+        return info is not None and info.size == entry.bytes
 
     def _finished(self, chosen: Sequence[Sequence[Choice]]) -> str | None:
         """The hash of the file, where it is there already and was proven."""
@@ -191,11 +191,11 @@ class _RangeFetcher:
         """Write the file and its hash file; returns the hash, which is remembered."""
         with self.progress("joining", layout.size) as advance:
             layout.write(path, self.folder.scratch, progress=advance)
-        found = path.stat()
-        if found.st_size != layout.size:
-            raise IntegrityError(f"{path} has {found.st_size} bytes and not {layout.size}")
+        status = path.stat()
+        if status.st_size != layout.size:
+            raise IntegrityError(f"{path} has {status.st_size} bytes and not {layout.size}")
         sha256 = content_sha256(path)
         with new_file(path.with_name(f"{path.name}.sha256"), self.folder.scratch) as beside:
             beside.write(f"{sha256}  {path.name}\n".encode())
-        self.folder.proofs.keep(Proof(str(path), file_version(found), layout.etag, sha256))
+        self.folder.proofs.keep(Proof(str(path), file_version(status), layout.etag, sha256))
         return sha256

@@ -65,8 +65,8 @@ def plan_range(archive: Archive, table: str, first: int | None, last: int | None
     entries = tuple(overlapping(archive, index, table, blocks))
     inside = [e for e in entries if _is_inside(e.blocks, blocks)]
     # Where the range is not aligned, those that reach over its ends say what would be right.
-    held = _segments(archive.chain_id, entries)
-    return RangePlan(plan_export(held, table, blocks), tuple(inside))
+    segments = _segments(archive.chain_id, entries)
+    return RangePlan(plan_export(segments, table, blocks), tuple(inside))
 
 
 def choose(
@@ -78,13 +78,13 @@ def choose(
     """
     usable = [entry for entry in plan.entries if entry.path not in without]
     costs = {e.path: 1 if is_there(e) else e.bytes + _OPENING_BYTES for e in usable}
-    found: list[list[Choice]] = []
+    choices: list[list[Choice]] = []
     for span in plan.export.spans:
         chosen = cheapest_cover(span.blocks, _candidates(span, usable, costs))
         if chosen is None:
             return None
-        found.append(list(chosen))
-    return found
+        choices.append(list(chosen))
+    return choices
 
 
 def _candidates(
@@ -105,15 +105,15 @@ def _blocks(index: ArchiveIndex, table: str, first: int | None, last: int | None
     runs = list(contiguous_runs(index.tables[table].covered))
     if not runs:
         raise NotHeldError(f"the archive of {index.chain_id} has no {table} yet")
-    asked = export_range(
+    blocks = export_range(
         runs[0].first if first is None else first, runs[-1].last if last is None else last
     )
-    if asked.first < runs[0].first or asked.last > runs[-1].last:
+    if blocks.first < runs[0].first or blocks.last > runs[-1].last:
         raise NotHeldError(
-            f"{table} over blocks {asked}: the archive of {index.chain_id} holds blocks "
+            f"{table} over blocks {blocks}: the archive of {index.chain_id} holds blocks "
             f"{runs[0].first} to {runs[-1].last}"
         )
-    return asked
+    return blocks
 
 
 def overlapping(
@@ -121,8 +121,8 @@ def overlapping(
 ) -> Iterator[Entry]:
     """The published ZIPs of a table that hold any of these blocks; shards are read in parallel."""
     with ThreadPoolExecutor(_READERS) as pool:
-        read = partial(table_shard, archive, table)
-        for entries in pool.map(read, index.reaching(blocks)):
+        read_shard = partial(table_shard, archive, table)
+        for entries in pool.map(read_shard, index.reaching(blocks)):
             yield from (entry for entry in entries if entry.blocks.overlaps(blocks))
 
 
@@ -137,11 +137,11 @@ def table_shard(archive: Archive, table: str, number: int) -> Sequence[Entry]:
 
 def _segments(chain_id: str, entries: Iterable[Entry]) -> Iterator[HeldSegment]:
     """The segments that ZIPs were made of, each once, with the columns that the table has there."""
-    known: set[BlockRange] = set()
+    ranges: set[BlockRange] = set()
     for entry in entries:
         for segment in entry.segments:
-            if segment.blocks not in known:
-                known.add(segment.blocks)
+            if segment.blocks not in ranges:
+                ranges.add(segment.blocks)
                 (schema,) = (
                     csv.schema for csv in entry.members if _is_inside(segment.blocks, csv.blocks)
                 )

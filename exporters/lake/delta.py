@@ -87,8 +87,8 @@ class Snapshot:
     @cached_property
     def files(self) -> tuple[ActiveFile, ...]:
         """The files, by name."""
-        found = self._actions("path", "size_bytes", "num_records")
-        return tuple(sorted((ActiveFile(*row) for row in found), key=lambda file: file.name))
+        rows = self._actions("path", "size_bytes", "num_records")
+        return tuple(sorted((ActiveFile(*row) for row in rows), key=lambda file: file.name))
 
     def _actions(self, *columns: str) -> Iterator[tuple[Any, ...]]:
         with self.plain_errors():
@@ -151,31 +151,31 @@ class DeltaLog:
 
     def create(self, columns: Iterable[LakeColumn]) -> Snapshot:
         """Make the table if it is not there, and read it."""
-        held = list(columns)
+        lake_columns = list(columns)
         refused: Exception | None = None
         access = self._store.access(self._key)
         with self._plain_errors():
             try:
                 DeltaTable.create(
                     access.uri,
-                    Schema([_field(column) for column in held]),
+                    Schema([_field(column) for column in lake_columns]),
                     mode="error",
                     name=self._table,
                     configuration={
                         "delta.deletedFileRetentionDuration": _TOLD,
                         "delta.logRetentionDuration": _KEPT,
                         "delta.checkpointInterval": _COMMITS,
-                        _SKIPPING: _skipping(held),
+                        _SKIPPING: _skipping(lake_columns),
                     },
                     storage_options=dict(access.options),
                 )
             except (CommitFailedError, DeltaError) as error:
                 refused = error  # somebody else was faster, if it is there now
-        made = self.snapshot()
-        if made is None:
+        snapshot = self.snapshot()
+        if snapshot is None:
             raise self._plain(refused or DeltaError("what was made is not there")) from refused
         self._make_durable(0)
-        return made
+        return snapshot
 
     def add_columns(self, snapshot: Snapshot, columns: Sequence[LakeColumn]) -> Snapshot:
         """Add columns that the table lacks, NULL in the files that are there.
@@ -281,8 +281,8 @@ class DeltaLog:
 
         Raises what the store says of itself, if it cannot be read.
         """
-        if found := _NUMBERED.search(str(error)):
-            number = int(found[1] or found[2])
+        if match := _NUMBERED.search(str(error)):
+            number = int(match[1] or match[2])
             if self._store.path(self._key) is not None:
                 return OSError(number, os.strerror(number), self.place)
         next(self._store.list(f"{self._key}/_delta_log/_last_checkpoint"), None)

@@ -94,31 +94,31 @@ class FileCheck:
         types = self.version.snapshot.columns
         for column in columns:
             if types.get(column.name) != column.type:
-                said = types.get(column.name) or "not there"
-                yield f"column {column.name} is {column.type} in it, and {said} in its table"
+                logged_type = types.get(column.name) or "not there"
+                yield f"column {column.name} is {column.type} in it, and {logged_type} in its table"
 
-    def _logged(self, found: Statistics) -> Iterator[str]:
+    def _logged(self, statistics: Statistics) -> Iterator[str]:
         """Hold rows and statistics against the log: by a wrong one readers pass over rows."""
         text = self.version.stored.statistics.get(self.held.file.name, "")
         described = self.version.snapshot.statistics_of
-        wanted, logged = json.loads(fitted(found.text, described)), _parsed(text)
-        if not found.rows:  # it may be older than columns that were described since
-            wanted["nullCount"] = {
+        expected, logged = json.loads(fitted(statistics.text, described)), _parsed(text)
+        if not statistics.rows:  # it may be older than columns that were described since
+            expected["nullCount"] = {
                 name: count
-                for name, count in wanted["nullCount"].items()
+                for name, count in expected["nullCount"].items()
                 if name in logged.get("nullCount", {})
             }
-        for part, values in wanted.items():
+        for part, values in expected.items():
             if logged.get(part) != values:
                 yield f"its table's log says {part} {logged.get(part)}, it has {values}"
                 return
-        if more := logged.keys() - wanted.keys() - {"tightBounds"}:
+        if more := logged.keys() - expected.keys() - {"tightBounds"}:
             yield f"its table's log has statistics that Strata does not write: {sorted(more)}"
 
     def _receipts(self) -> Iterator[str]:
         rows = read_receipt_rows(self.copy)
         keys = [(row["_segment"], row["last_block"], row["table_name"]) for row in rows]
-        if any(one >= other for one, other in pairwise(keys)):
+        if any(first >= second for first, second in pairwise(keys)):
             yield "its rows do not ascend by segment and table"
         if others := {table for *_, table in keys} - {*HISTORY_TABLES}:
             yield f"it is about tables that are not of history: {', '.join(sorted(others))}"

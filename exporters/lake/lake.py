@@ -38,11 +38,11 @@ class FileName:
     @classmethod
     def parse(cls, name: str) -> FileName | None:
         """What a name says; None for another one."""
-        found = _NAME.fullmatch(name)
-        if found is None:
+        match = _NAME.fullmatch(name)
+        if match is None:
             return None
         try:
-            return cls(BlockRange(int(found[1]), int(found[2])), found[3])
+            return cls(BlockRange(int(match[1]), int(match[2])), match[3])
         except SegmentError:  # it ends before it begins
             return None
 

@@ -21,7 +21,7 @@ from transforms.warehouse.warehouse import Warehouse
 
 def history_receipts(warehouse: Warehouse, segments: Sequence[BlockRange]) -> list[Receipt]:
     """The receipts of the tables of history of loaded segments, ascending."""
-    return [one for one in warehouse.receipts(segments) if one.table in HISTORY_TABLES]
+    return [receipt for receipt in warehouse.receipts(segments) if receipt.table in HISTORY_TABLES]
 
 
 @contextmanager
@@ -50,12 +50,10 @@ def lake_receipts(lake: Lake, blocks: BlockRange, scratch: Path) -> list[Receipt
     Raises `IntegrityError` where a file is damaged.
     """
     version = LakeTable(lake, RECEIPTS).version()
-    found: list[Receipt] = []
+    receipts: list[Receipt] = []
     for file in version.holding(blocks) if version else ():
         with temporary_folder(scratch) as folder:
             copy = folder / "receipts.parquet"
             fetched(lake, RECEIPTS, file, copy)
-            found += parse_receipts(read_receipt_rows(copy), lake.archive.chain_id)
-    return [
-        one for one in found if blocks.first <= one.blocks.first and one.blocks.last <= blocks.last
-    ]
+            receipts += parse_receipts(read_receipt_rows(copy), lake.archive.chain_id)
+    return [r for r in receipts if blocks.first <= r.blocks.first and r.blocks.last <= blocks.last]

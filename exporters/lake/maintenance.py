@@ -94,8 +94,8 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
 
     report = LakeReport()
     with ThreadPoolExecutor(_WORKERS) as pool:
-        for one in pool.map(sweep_table, filter(None, sorted(listed))):
-            report = report.and_(one)
+        for table_report in pool.map(sweep_table, filter(None, sorted(listed))):
+            report = report.and_(table_report)
     return report
 
 

@@ -24,8 +24,8 @@ def new_file(
     if table == RECEIPTS:
         path = folder / f"{table}.parquet"
         return NewFile(path, run, write_receipts(path, receipts_of(rows, run)), ())
-    written = rows.write(table, run, folder, spelling)
-    return NewFile(written.path, run, written.statistics, written.columns)
+    parquet = rows.write(table, run, folder, spelling)
+    return NewFile(parquet.path, run, parquet.statistics, parquet.columns)
 
 
 def receipts_of(rows: LakeRows, run: BlockRange) -> list[Receipt]:

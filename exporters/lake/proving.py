@@ -27,21 +27,21 @@ def prove_held(
 
     Raises `IntegrityError` where it does not.
     """
-    wanted = frozenset(segments)
+    segment_set = frozenset(segments)
     for file in version.files:
-        receipts = [r for r in rows.of(version.table, file.blocks) if r.blocks in wanted]
+        receipts = [r for r in rows.of(version.table, file.blocks) if r.blocks in segment_set]
         if receipts:
             prove_file(lake, version.table, file, receipts, scratch)
 
 
 def prove_file(
-    lake: Lake, table: str, held: HeldFile, receipts: Sequence[Receipt], scratch: Path
+    lake: Lake, table: str, lake_file: HeldFile, receipts: Sequence[Receipt], scratch: Path
 ) -> None:
     """Prove a file by its name and these receipts, which may be of some of its segments."""
-    place = lake.place(table, held.file.name)
+    place = lake.place(table, lake_file.file.name)
     with temporary_folder(scratch) as folder:
         copy = folder / "file.parquet"
-        fetched(lake, table, held, copy)
+        fetched(lake, table, lake_file, copy)
         with opened_file(copy, folder, receipts) as file:
             for receipt, digest in file.digests():
                 if digest != receipt.sha256:
@@ -52,17 +52,17 @@ def prove_file(
                     )
 
 
-def fetched(lake: Lake, table: str, held: HeldFile, copy: Path) -> None:
+def fetched(lake: Lake, table: str, lake_file: HeldFile, copy: Path) -> None:
     """Fetch a file. Raises `IntegrityError` where it is gone, or not what its name says."""
-    place = lake.place(table, held.file.name)
+    place = lake.place(table, lake_file.file.name)
     try:
-        lake.archive.store.fetch(lake.key(table, held.file.name), copy)
+        lake.archive.store.fetch(lake.key(table, lake_file.file.name), copy)
     except FileNotFoundError as error:
         raise IntegrityError(
             f"{place} is gone, and its table names it: strata lake verify says what mends it"
         ) from error
     sha256 = content_sha256(copy)
-    if FileName.of(held.blocks, sha256) != held.name:
+    if FileName.of(lake_file.blocks, sha256) != lake_file.name:
         raise IntegrityError(
             f"{place} hashes to {sha256}, which is not what its name says: strata lake verify says "
             "what mends it"

@@ -43,7 +43,7 @@ class LakePublisher:
     rows: LakeRows
     segments: Sequence[BlockRange]
     scratch: Path
-    _written: dict[str, set[BlockRange]] = field(default_factory=dict)
+    _added_segments: dict[str, set[BlockRange]] = field(default_factory=dict)
 
     def publish(self, tables: Sequence[str] = HISTORY_TABLES) -> LakeReport:
         """Add what the tables lack of the segments; then the receipts of those that are whole.
@@ -52,10 +52,10 @@ class LakePublisher:
         others go on. Errors of the machine end it as they are: run it again.
         """
         with ThreadPoolExecutor(_WORKERS) as pool:
-            done = list(pool.map(self._publish_table, tables))
+            reports = list(pool.map(self._publish_table, tables))
         report = LakeReport()
-        for one in done:
-            report = report.and_(one)
+        for table_report in reports:
+            report = report.and_(table_report)
         if report.refused:
             return report
         return report.and_(each_alone(RECEIPTS, self._publish_receipts))
@@ -66,29 +66,29 @@ class LakePublisher:
     def _add(self, table: str, segments: Sequence[BlockRange]) -> LakeReport:
         """Write, upload and name what a table lacks; again, where others were faster."""
         own = RECEIPT_COLUMNS if table == RECEIPTS else OWN_COLUMNS
-        held = LakeTable(self.lake, table)
-        for version in versions(held):
+        lake_table = LakeTable(self.lake, table)
+        for version in versions(lake_table):
             missing = version.lacks(segments) if version else segments
             if not missing:
                 return LakeReport()
             spelling = version.spelling if version else {}
             with temporary_folder(self.scratch) as folder:
                 files = list(self._new_files(table, missing, folder, spelling))
-                added = [held.upload(file) for file in files]
+                added = [lake_table.upload(file) for file in files]
             columns = [column for file in files for column in file.columns]
-            version = version or held.made([*columns, *own])
+            version = version or lake_table.made([*columns, *own])
             if version.lacks(missing) != list(missing):
                 continue
             try:
-                held.commit(version, added, columns)
+                lake_table.commit(version, added, columns)
             except LostRaceError as error:
                 _log.info("%s", error)
                 continue
-            self._written.setdefault(table, set()).update(missing)
+            self._added_segments.setdefault(table, set()).update(missing)
             return LakeReport(
                 tuple(
-                    AddedRows(table, one.name, file.blocks, file.statistics.rows, one.bytes)
-                    for one, file in zip(added, files, strict=True)
+                    AddedRows(table, upload.name, file.blocks, file.statistics.rows, upload.bytes)
+                    for upload, file in zip(added, files, strict=True)
                 )
             )
         raise BusyError(f"others keep changing {self.lake.place(table)}: try again later")
@@ -126,13 +126,13 @@ class LakePublisher:
 
     def _whole(self, table: str, segments: Sequence[BlockRange]) -> list[BlockRange]:
         """Those of the segments that a table has; what others put there is proven."""
-        written = self._written.get(table, set())
-        if written.issuperset(segments):
+        own_segments = self._added_segments.get(table, set())
+        if own_segments.issuperset(segments):
             return list(segments)
-        held = LakeTable(self.lake, table).version()
-        absent = frozenset(held.lacks(segments) if held else segments)
-        there = [one for one in segments if one not in absent]
-        doubtful = [one for one in there if one not in written]
-        if held and doubtful:
-            prove_held(self.lake, held, self.rows, doubtful, self.scratch)
+        version = LakeTable(self.lake, table).version()
+        absent = frozenset(version.lacks(segments) if version else segments)
+        there = [segment for segment in segments if segment not in absent]
+        doubtful = [segment for segment in there if segment not in own_segments]
+        if version and doubtful:
+            prove_held(self.lake, version, self.rows, doubtful, self.scratch)
         return there

@@ -73,13 +73,13 @@ def receipt_statistics(rows: Sequence[dict[str, Any]]) -> Statistics:
     """What the log says of a file with these rows."""
     described = [column.name for column in COLUMNS if column.has_statistics]
     values = {name: [row[name] for row in rows] for name in described}
-    found = {
+    summary = {
         "numRecords": len(rows),
-        "minValues": {name: min(held) for name, held in values.items() if held},
-        "maxValues": {name: max(held) for name, held in values.items() if held},
+        "minValues": {name: min(cells) for name, cells in values.items() if cells},
+        "maxValues": {name: max(cells) for name, cells in values.items() if cells},
         "nullCount": dict.fromkeys(described, 0),
     }
-    return Statistics(len(rows), json.dumps(found, separators=(",", ":")))
+    return Statistics(len(rows), json.dumps(summary, separators=(",", ":")))
 
 
 def read_receipt_rows(path: Path) -> list[dict[str, Any]]:

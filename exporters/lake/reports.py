@@ -46,7 +46,7 @@ class LakeReport:
     @property
     def bytes(self) -> int:
         """The bytes of the added files."""
-        return sum(one.bytes for one in self.added)
+        return sum(rows.bytes for rows in self.added)
 
     def and_(self, other: LakeReport) -> LakeReport:
         """Both together."""

@@ -44,7 +44,7 @@ def merge_files(
     with temporary_folder(scratch) as folder:
         new = new_file(rows, version.table, run, folder, version.spelling)
         added = table.upload(new)
-        files = [one.file for one in old]
+        files = [lake_file.file for lake_file in old]
         table.commit(version, [added], new.columns, files, changes_data=False)
 
 
@@ -62,7 +62,7 @@ class Rewrite:
 
 
 def rewrites(
-    version: Version, wanted: Sequence[BlockRange], loaded: Sequence[BlockRange]
+    version: Version, targets: Sequence[BlockRange], loaded_segments: Sequence[BlockRange]
 ) -> Iterator[Rewrite]:
     """What hangs together: files that hold any of the wanted segments, all loaded segments in them.
 
@@ -71,8 +71,8 @@ def rewrites(
     corrected but published. Ascending. Raises `RangeError` where a file holds blocks that
     are not loaded: they would be lost.
     """
-    chosen = frozenset(wanted)
-    for rewrite in _connected(version.ours, loaded):
+    chosen = frozenset(targets)
+    for rewrite in _connected(version.ours, loaded_segments):
         if not rewrite.old or chosen.isdisjoint(rewrite.segments):
             continue
         for file in rewrite.old:
@@ -84,10 +84,10 @@ def rewrites(
         yield rewrite
 
 
-def _connected(files: Sequence[HeldFile], loaded: Sequence[BlockRange]) -> Iterator[Rewrite]:
+def _connected(files: Sequence[HeldFile], loaded_blocks: Sequence[BlockRange]) -> Iterator[Rewrite]:
     """Files and segments in groups that share no block, ascending."""
     parts: list[tuple[BlockRange, HeldFile | None]] = [(file.blocks, file) for file in files]
-    parts += [(blocks, None) for blocks in loaded]
+    parts += [(blocks, None) for blocks in loaded_blocks]
     old: list[HeldFile] = []
     segments: list[BlockRange] = []
     last = -1
@@ -123,8 +123,8 @@ class LoadedRows:
 def correct_table(
     lake: Lake,
     table: str,
-    wanted: Sequence[BlockRange],
-    loaded: LoadedRows,
+    targets: Sequence[BlockRange],
+    loaded_rows: LoadedRows,
     correction: Correction,
     scratch: Path,
 ) -> int:
@@ -134,35 +134,35 @@ def correct_table(
     comes in the same version, so that no reader sees less. Returns how many files were written
     or dropped. Raises `RangeError` as `rewrites` does, `BusyError` where others keep changing it.
     """
-    held, left, changed = LakeTable(lake, table), set(wanted), 0
-    for version in versions(held):
+    lake_table, remaining, changed = LakeTable(lake, table), set(targets), 0
+    for version in versions(lake_table):
         if version is None:
             return changed
         try:
             if version.foreign:
-                new = _lacking(version, loaded, scratch)
+                new = _lacking(version, loaded_rows, scratch)
                 changed += put_in_place(version, (), new, correction)
-                version = held.version() or version
-            for rewrite in rewrites(version, sorted(left), loaded.segments):
-                with loaded.opened(rewrite.segments) as rows:
-                    done = _correct(version, rewrite, rows, correction, scratch)
-                left.difference_update(rewrite.segments)
-                if done:
-                    changed += done
-                    version = held.version() or version
+                version = lake_table.version() or version
+            for rewrite in rewrites(version, sorted(remaining), loaded_rows.segments):
+                with loaded_rows.opened(rewrite.segments) as rows:
+                    file_count = _correct(version, rewrite, rows, correction, scratch)
+                remaining.difference_update(rewrite.segments)
+                if file_count:
+                    changed += file_count
+                    version = lake_table.version() or version
         except LostRaceError:
             continue
         return changed
     raise BusyError(f"others keep changing {lake.place(table)}: try again later")
 
 
-def _lacking(version: Version, loaded: LoadedRows, scratch: Path) -> Iterator[NewFile]:
+def _lacking(version: Version, loaded_rows: LoadedRows, scratch: Path) -> Iterator[NewFile]:
     """Files of what a table should have, besides what Strata's own files in it have."""
     there = [file.blocks for file in version.ours]
-    lacking = [one for one in loaded.segments if not any(map(one.overlaps, there))]
+    lacking = [segment for segment in loaded_rows.segments if not any(map(segment.overlaps, there))]
     for start in range(0, len(lacking), _SEGMENTS):
-        if due := loaded.due(lacking[start : start + _SEGMENTS]):
-            with loaded.opened(due) as rows, temporary_folder(scratch) as folder:
+        if due := loaded_rows.due(lacking[start : start + _SEGMENTS]):
+            with loaded_rows.opened(due) as rows, temporary_folder(scratch) as folder:
                 yield from _new_files(version, rows, contiguous_runs(due), folder)
 
 
@@ -210,27 +210,27 @@ def put_in_place(
     """
     lake, table = version.lake, LakeTable(version.lake, version.table)
     added, columns, hashes = [], [], []
-    for made in new:
-        hashes.append(content_sha256(made.path))
-        name = str(FileName.of(made.blocks, hashes[-1]))
-        _put_right(lake, lake.path(version.table, name), made, hashes[-1], correction)
-        added.append(table.upload(made))
-        columns += [column for column in made.columns if column not in columns]
-    names = {one.name for one in added}
-    going = [*version.foreign, *(one.file for one in old if one.file.name not in names)]
+    for parquet in new:
+        hashes.append(content_sha256(parquet.path))
+        name = str(FileName.of(parquet.blocks, hashes[-1]))
+        _put_right(lake, lake.path(version.table, name), parquet, hashes[-1], correction)
+        added.append(table.upload(parquet))
+        columns += [column for column in parquet.columns if column not in columns]
+    names = {item.name for item in added}
+    going = [*version.foreign, *(item.file for item in old if item.file.name not in names)]
     for file in going:
-        path, known = lake.path(version.table, file.name), FileName.parse(file.name)
-        _record(lake, path, known.digest if known else "unknown", "".join(hashes[:1]), correction)
+        path, parts = lake.path(version.table, file.name), FileName.parse(file.name)
+        _record(lake, path, parts.digest if parts else "unknown", "".join(hashes[:1]), correction)
     table.commit(version, added, columns, going)
     return len(added) + len(version.foreign)
 
 
 def _is_right(version: Version, rewrite: Rewrite, rows: LakeRows, scratch: Path) -> bool:
     """Whether the files hold just these segments, each once, and render what was loaded."""
-    held = sorted(file.blocks for file in rewrite.old)
-    if any(one.overlaps(other) for one, other in pairwise(held)):
+    ranges = sorted(file.blocks for file in rewrite.old)
+    if any(first.overlaps(second) for first, second in pairwise(ranges)):
         return False
-    if [*contiguous_runs(held)] != rewrite.runs:
+    if [*contiguous_runs(ranges)] != rewrite.runs:
         return False
     return all(_is_sound(version, file, rows, scratch) for file in rewrite.old)
 
@@ -252,23 +252,23 @@ def _is_sound(version: Version, file: HeldFile, rows: LakeRows, scratch: Path) -
         return next(check.problems(), None) is None
 
 
-def _record(lake: Lake, path: str, known: str, new: str, correction: Correction) -> None:
+def _record(lake: Lake, path: str, known_hash: str, new: str, correction: Correction) -> None:
     """Write down that a file goes, and which one comes; where several do, the first of them.
 
-    `known` stands for its hash where it is gone: all that is left of it.
+    `known_hash` stands for its hash where it is gone: all that is left of it.
     """
     try:
         old = object_sha256(lake.archive.store, lake.archive.key(path))
     except FileNotFoundError:
-        old = known
+        old = known_hash
     record(lake.archive, Revision(path, old, new, correction.reason, correction.at))
 
 
-def _put_right(lake: Lake, path: str, made: NewFile, sha256: str, correction: Correction) -> None:
+def _put_right(lake: Lake, path: str, file: NewFile, sha256: str, correction: Correction) -> None:
     """Where other bytes lie under the name of a file, put the right ones there, on the record."""
     store, key = lake.archive.store, lake.archive.key(path)
-    held = store.head(key)
-    if held is None or object_sha256(store, key) == sha256:
+    info = store.head(key)
+    if info is None or object_sha256(store, key) == sha256:
         return
     _record(lake, path, "", sha256, correction)
-    store.put_if_match(key, made.path, held.version, PARQUET_TYPE, sha256=sha256)
+    store.put_if_match(key, file.path, info.version, PARQUET_TYPE, sha256=sha256)

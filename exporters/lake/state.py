@@ -35,10 +35,10 @@ def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
     """
     tables = [table for table in sorted(state.receipts) if is_state(table)]
     with ThreadPoolExecutor(_WORKERS) as pool:
-        done = list(pool.map(partial(_published, lake, state, scratch), tables))
+        reports = list(pool.map(partial(_published, lake, state, scratch), tables))
     report = LakeReport()
-    for one in done:
-        report = report.and_(one)
+    for table_report in reports:
+        report = report.and_(table_report)
     return report
 
 
@@ -81,8 +81,8 @@ def _correct(
     if _is_sound(version, state, receipt, scratch):
         return 0
     with temporary_folder(scratch) as folder:
-        written = state.write(table, folder, version.spelling)
-        new = NewFile(written.path, state.blocks, written.statistics, written.columns)
+        parquet = state.write(table, folder, version.spelling)
+        new = NewFile(parquet.path, state.blocks, parquet.statistics, parquet.columns)
         return put_in_place(version, version.ours, [new], correction)
 
 
@@ -105,20 +105,20 @@ def _published(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeR
 
 
 def _put(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
-    held = LakeTable(lake, table)
-    for version in versions(held):
+    lake_table = LakeTable(lake, table)
+    for version in versions(lake_table):
         if version and any(file.blocks.last >= state.blocks.last for file in version.parsed):
             return LakeReport()
         with temporary_folder(scratch) as folder:
-            written = state.write(table, folder, version.spelling if version else {})
-            new = NewFile(written.path, state.blocks, written.statistics, written.columns)
+            parquet = state.write(table, folder, version.spelling if version else {})
+            new = NewFile(parquet.path, state.blocks, parquet.statistics, parquet.columns)
             if version is None:
-                version = held.made([*written.columns, *OWN_COLUMNS])
+                version = lake_table.made([*parquet.columns, *OWN_COLUMNS])
                 if version.snapshot.files:
                     continue  # somebody else was faster
-            added = held.upload(new)
+            added = lake_table.upload(new)
         try:
-            held.commit(version, [added], new.columns, [one.file for one in version.parsed])
+            lake_table.commit(version, [added], new.columns, [item.file for item in version.parsed])
         except LostRaceError:
             continue
         rows = AddedRows(table, added.name, state.blocks, new.statistics.rows, added.bytes)

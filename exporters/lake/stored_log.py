@@ -56,8 +56,8 @@ def read_stored(store: Store, folder: str, version: int) -> StoredLog:
     Raises `IntegrityError` where one of them is damaged or is not there.
     """
     names = (info.key.rpartition("/")[2] for info in store.list(f"{folder}/"))
-    found = (int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name)))
-    first = max((number for number in found if number <= version), default=-1)
+    numbers = (int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name)))
+    first = max((number for number in numbers if number <= version), default=-1)
     log = StoredLog()
     if first >= 0:
         for action in _checkpoint(store, f"{folder}/{first:020}.checkpoint.parquet"):

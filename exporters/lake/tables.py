@@ -68,9 +68,9 @@ class Version:
     @cached_property
     def ours(self) -> tuple[HeldFile, ...]:
         """The files that Strata wrote, by what their names say, ascending by block."""
-        named = ((file, FileName.parse(file.name)) for file in self.snapshot.files)
-        held = (HeldFile(file, name) for file, name in named if name is not None)
-        return tuple(sorted(held, key=lambda one: (one.blocks, one.file.name)))
+        pairs = ((file, FileName.parse(file.name)) for file in self.snapshot.files)
+        files = (HeldFile(file, name) for file, name in pairs if name is not None)
+        return tuple(sorted(files, key=lambda lake_file: (lake_file.blocks, lake_file.file.name)))
 
     @cached_property
     def foreign(self) -> tuple[ActiveFile, ...]:
@@ -106,12 +106,12 @@ class Version:
 
         Raises `IntegrityError` where one was not written by us, or two hold the same blocks.
         """
-        for one, other in pairwise(self.parsed):
-            if one.blocks.overlaps(other.blocks):
+        for file, other in pairwise(self.parsed):
+            if file.blocks.overlaps(other.blocks):
                 raise IntegrityError(
                     f"{self.lake.place(self.table)} has blocks {other.blocks} twice, in "
-                    f"{one.file.name} and {other.file.name}: strata lake publish --replace REASON "
-                    f"--blocks {one.blocks} writes them anew"
+                    f"{file.file.name} and {other.file.name}: strata lake publish --replace REASON "
+                    f"--blocks {file.blocks} writes them anew"
                 )
         return self.parsed
 
@@ -156,8 +156,8 @@ class LakeTable:
 
     def made(self, columns: Sequence[LakeColumn]) -> Version:
         """The newest version, of a table that is made where it is not there."""
-        found = self.version()
-        return found or Version(self._lake, self._table, self._log.create(columns))
+        version = self.version()
+        return version or Version(self._lake, self._table, self._log.create(columns))
 
     def upload(self, new: NewFile) -> AddedFile:
         """Put a file where it belongs, whole and proven; it may be moved there.
@@ -200,10 +200,10 @@ class LakeTable:
 
     def _lacking(self, snapshot: Snapshot, columns: Iterable[LakeColumn]) -> list[LakeColumn]:
         """The columns that the table has not. Raises `ConflictError` for one of another type."""
-        held = {fold_case(name): (name, kind) for name, kind in snapshot.columns.items()}
+        table_columns = {fold_case(name): (name, kind) for name, kind in snapshot.columns.items()}
         lacking = {}
         for column in columns:
-            name, kind = held.get(fold_case(column.name), ("", ""))
+            name, kind = table_columns.get(fold_case(column.name), ("", ""))
             if not name:
                 lacking[column.name] = column
             elif kind != column.type:

@@ -58,8 +58,8 @@ class Unnamed:
         """The ZIP at a path; None where a ZIP of that name has no business there."""
         table, _, file = path.partition("/")
         name = parse_zip_name(file) if table in HISTORY_TABLES else None
-        known = name is not None and (name.chain_id, name.table) == (archive.chain_id, table)
-        return cls(path, name) if name is not None and known else None
+        is_own = name is not None and (name.chain_id, name.table) == (archive.chain_id, table)
+        return cls(path, name) if name is not None and is_own else None
 
 
 NO_WAREHOUSE = Recovery(unknown_origin)
@@ -72,11 +72,11 @@ def shard_from_zips(archive: Archive, number: int, recovery: Recovery) -> Iterat
     A ZIP that is damaged is left out, with a warning.
     """
     lying = [
-        found
+        stray
         for table in HISTORY_TABLES
         for info in archive.store.list(archive.key(f"{table}/"))
-        if (found := Unnamed.at(archive, info.key.partition("/")[2])) is not None
-        and shard_number(found.name.blocks) == number
+        if (stray := Unnamed.at(archive, info.key.partition("/")[2])) is not None
+        and shard_number(stray.name.blocks) == number
     ]
     for entry in adopt(archive, lying, neighbours(archive, lying), recovery):
         if isinstance(entry, IntegrityError):
@@ -87,14 +87,14 @@ def shard_from_zips(archive: Archive, number: int, recovery: Recovery) -> Iterat
 
 def neighbours(archive: Archive, unnamed: Iterable[Unnamed]) -> Iterator[Entry]:
     """Yield the entries of the shards that these ZIPs reach into, where they can be read."""
-    reached = [one.name.blocks for one in unnamed]
+    reached = [item.name.blocks for item in unnamed]
     try:
         numbers = archive.index().lines
     except IntegrityError:
         return  # it is made again, too
     for number in numbers:
         blocks = shard_blocks(number)
-        if any(blocks.overlaps(one) for one in reached):
+        if any(blocks.overlaps(item) for item in reached):
             try:
                 yield from archive.shard(number).entries
             except IntegrityError:
@@ -104,55 +104,55 @@ def neighbours(archive: Archive, unnamed: Iterable[Unnamed]) -> Iterator[Entry]:
 def adopt(
     archive: Archive,
     unnamed: Iterable[Unnamed],
-    known: Iterable[Entry],
+    entries: Iterable[Entry],
     recovery: Recovery,
 ) -> Iterator[Entry | IntegrityError]:
     """Yield an entry for each ZIP, or why there can be none; each is read as a whole.
 
-    Where the origin does not know its segments, the entries `known` and those before it may.
+    Where the origin does not know its segments, `entries` and those before it may.
     """
-    held = {segment.blocks: segment for entry in known for segment in entry.segments}
+    sources = {segment.blocks: segment for entry in entries for segment in entry.segments}
     # Bundles after what they join.
-    for one in sorted(unnamed, key=_length):
+    for stray in sorted(unnamed, key=_length):
         try:
-            segments = recovery.origin(one.name.blocks) or _tiles(one.name.blocks, held)
-            yield _adopted(archive, one, segments, recovery.scratch)
+            segments = recovery.origin(stray.name.blocks) or _tiles(stray.name.blocks, sources)
+            yield _adopted(archive, stray, segments, recovery.scratch)
         except (IntegrityError, SegmentError) as error:
-            place = archive.place(one.path)
+            place = archive.place(stray.path)
             yield IntegrityError(f"{place} cannot be taken into the index: {error}")
         else:
-            held |= {segment.blocks: segment for segment in segments}
+            sources |= {segment.blocks: segment for segment in segments}
 
 
-def _length(one: Unnamed) -> int:
-    return one.name.blocks.last - one.name.blocks.first
+def _length(stray: Unnamed) -> int:
+    return stray.name.blocks.last - stray.name.blocks.first
 
 
-def _tiles(whole: BlockRange, held: Mapping[BlockRange, SegmentSource]) -> Sequence[SegmentSource]:
+def _tiles(whole: BlockRange, tiles: Mapping[BlockRange, SegmentSource]) -> Sequence[SegmentSource]:
     """The segments that make up `whole`. Raises `IntegrityError` where not all are known."""
-    inside = sorted(one for one in held if whole.first <= one.first and one.last <= whole.last)
+    inside = sorted(run for run in tiles if whole.first <= run.first and run.last <= whole.last)
     if list(contiguous_runs(inside)) != [whole]:
         raise IntegrityError(
             f"not all segments of blocks {whole} are loaded or in the index, so what it was made "
             "of is not known: load them, then run strata publish"
         )
-    return [held[one] for one in inside]
+    return [tiles[run] for run in inside]
 
 
 def _adopted(
     archive: Archive,
-    one: Unnamed,
+    stray: Unnamed,
     segments: Sequence[SegmentSource],
     scratch: Path | None,
 ) -> Entry:
     with temporary_folder(scratch) as folder:
-        copy = folder / one.path.rpartition("/")[2]
-        archive.store.fetch(archive.key(one.path), copy)
-        _check_hash_file(archive, one, copy)
+        copy = folder / stray.path.rpartition("/")[2]
+        archive.store.fetch(archive.key(stray.path), copy)
+        _check_hash_file(archive, stray, copy)
         source = LocalSource.open(copy)
         members = read_members(source)
         request = PublishRequest(
-            one.name.table,
+            stray.name.table,
             copy,
             tuple(segments),
             tuple(_schema(source, member) for member in members),
@@ -161,13 +161,13 @@ def _adopted(
         return proven_entry(request, archive.chain_id, copy)
 
 
-def _check_hash_file(archive: Archive, one: Unnamed, copy: Path) -> None:
+def _check_hash_file(archive: Archive, stray: Unnamed, copy: Path) -> None:
     """Hold a ZIP against the hash file beside it, if there is one."""
-    stated = archive.read(f"{one.path}.sha256")
-    found = content_sha256(copy)
-    if stated is not None and stated.split(b" ")[0] != found.encode():
+    stated = archive.read(f"{stray.path}.sha256")
+    sha256 = content_sha256(copy)
+    if stated is not None and stated.split(b" ")[0] != sha256.encode():
         raise IntegrityError(
-            f"it hashes to {found}, the hash file beside it says otherwise: put the right one of "
+            f"it hashes to {sha256}, the hash file beside it says otherwise: put the right one of "
             "the two back, or delete both and publish again"
         )
 

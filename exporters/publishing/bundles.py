@@ -80,7 +80,7 @@ def spliced_bundle(archive: Archive, bundle: Entry) -> Layout:
     Raises `NotHeldError` where they are not all there.
     """
     singles = bundle_of(archive, bundle)
-    if list(contiguous_runs(one.blocks for one in singles)) != [bundle.blocks]:
+    if list(contiguous_runs(single.blocks for single in singles)) != [bundle.blocks]:
         raise NotHeldError(f"not all single-segment ZIPs of {bundle.table} lie in {bundle.blocks}")
     parts = (part for entry in singles for part in read_parts(archive.source(entry)))
     return layout_export(_plan(archive, singles), parts)
@@ -92,14 +92,14 @@ def _parts(archive: Archive, entry: Entry, proofs: Proofs) -> Sequence[PartRef]:
 
 def _plan(archive: Archive, bundle: Sequence[Entry]) -> ExportPlan:
     table = bundle[0].table
-    held = (
+    segments = (
         HeldSegment(
             SegmentName(archive.chain_id, entry.segments[0].version, entry.blocks),
             {table: entry.members[0].schema},
         )
         for entry in bundle
     )
-    return plan_export(held, table, BlockRange(bundle[0].blocks.first, bundle[-1].blocks.last))
+    return plan_export(segments, table, BlockRange(bundle[0].blocks.first, bundle[-1].blocks.last))
 
 
 def _singles(archive: Archive, table: str, run: BlockRange) -> Iterator[Entry]:

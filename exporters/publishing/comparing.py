@@ -71,25 +71,25 @@ def compare(archive: Archive, progress: Progress) -> Differences:
     stored = {number for path in documents if (number := shard_at(path)) is not None}
     numbers = sorted(stored | set(index.lines))
     shards = [_look(archive, number, index, documents) for number in _counted(numbers, progress)]
-    named = pl.concat([_frame([], []), *(shard.zips for shard in shards)])
-    pairs = named.join(there, on="path", how="left", suffix="_there")
+    entries = pl.concat([_frame([], []), *(shard.zips for shard in shards)])
+    pairs = entries.join(there, on="path", how="left", suffix="_there")
     absent = pairs.filter(pl.col("size_there").is_null())
     altered = pairs.filter(pl.col("size_there") != pl.col("size"))
     hashes = there.filter(pl.col("path").str.ends_with(_HASH)).select(
         pl.col("path").str.strip_suffix(_HASH)
     )
-    unhashed = named.join(hashes, on="path", how="anti").join(absent, on="path", how="anti")
+    unhashed = entries.join(hashes, on="path", how="anti").join(absent, on="path", how="anti")
     zips = there.filter(pl.col("path").str.ends_with(".zip"))
-    unnamed = zips.join(named, on="path", how="anti").get_column("path").sort()
+    unnamed = zips.join(entries, on="path", how="anti").get_column("path").sort()
     return Differences(
         tuple(numbers),
-        named.height,
+        entries.height,
         tuple(shard.number for shard in shards if shard.is_lost),
         tuple(shard.number for shard in shards if shard.is_stale),
         tuple(_entries(archive, absent)),
         tuple(_entries(archive, altered)),
         tuple(_entries(archive, unhashed)),
-        tuple(one for path in unnamed if (one := Unnamed.at(archive, path)) is not None),
+        tuple(stray for path in unnamed if (stray := Unnamed.at(archive, path)) is not None),
         Counter(blocks for shard in shards for blocks in shard.singles),
     )
 
@@ -117,13 +117,13 @@ def _names(archive: Archive, folder: str) -> Iterator[str]:
 def _listed(archive: Archive, progress: Progress) -> pl.DataFrame:
     """Paths and sizes of all that lies in the folders of the tables."""
     frames = [_frame([], [])]
-    seen = 0
+    count = 0
     # A bucket answers a page at a time: the tables are listed side by side.
     with ThreadPoolExecutor(_LISTERS) as pool:
         for frame in pool.map(partial(_listed_table, archive), HISTORY_TABLES):
             frames.append(frame)
-            seen += frame.height
-            progress("objects", seen, 0)
+            count += frame.height
+            progress("objects", count, 0)
     return pl.concat(frames)
 
 
@@ -153,9 +153,9 @@ class _Looked:
 
 
 def _counted(numbers: list[int], progress: Progress) -> Iterator[int]:
-    for done, number in enumerate(numbers, 1):
+    for count, number in enumerate(numbers, 1):
         yield number
-        progress("shards", done, len(numbers))
+        progress("shards", count, len(numbers))
 
 
 def _look(archive: Archive, number: int, index: ArchiveIndex, documents: Set[str]) -> _Looked:
@@ -171,9 +171,9 @@ def _look(archive: Archive, number: int, index: ArchiveIndex, documents: Set[str
     except IntegrityError:
         return lost
     sha256 = hashlib.sha256(data).hexdigest()
-    is_known = [one.sha256 for one in index.totals([number])] == [sha256]
-    frame = _frame([one.path for one in zips], [one.size for one in zips], number)
-    singles = [one.blocks for one in zips if one.is_single]
+    is_known = [item.sha256 for item in index.totals([number])] == [sha256]
+    frame = _frame([item.path for item in zips], [item.size for item in zips], number)
+    singles = [item.blocks for item in zips if item.is_single]
     return _Looked(
         number,
         frame,
@@ -197,12 +197,12 @@ def _zips(archive: Archive, number: int, data: bytes) -> list[_Zip]:
     place = archive.place(shard_path(number))
     text = proven_text(data, place)
     try:
-        found = json.loads(text)
-        if (found["chain_id"], found["from"]) != (archive.chain_id, number * SHARD_BLOCKS):
+        document = json.loads(text)
+        if (document["chain_id"], document["from"]) != (archive.chain_id, number * SHARD_BLOCKS):
             raise IntegrityError(f"{place} is another shard")
         return [
-            _Zip(one["path"], one["bytes"], range_of(one), len(one["segments"]) == 1)
-            for one in found["zips"]
+            _Zip(entry["path"], entry["bytes"], range_of(entry), len(entry["segments"]) == 1)
+            for entry in document["zips"]
         ]
     except UNREADABLE as error:
         raise unreadable(place, error) from error

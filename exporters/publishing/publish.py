@@ -74,31 +74,31 @@ class PublishReport:
     failed: tuple[Published, ...] = ()
     bytes: int = 0
 
-    def including(self, done: Sequence[Published]) -> PublishReport:
+    def including(self, results: Sequence[Published]) -> PublishReport:
         """The report with more ZIPs counted in."""
-        count = [one.outcome for one in done].count
-        written = (Outcome.CREATED, Outcome.REPLACED)
+        count = [result.outcome for result in results].count
+        changes = (Outcome.CREATED, Outcome.REPLACED)
         return PublishReport(
             self.created + count(Outcome.CREATED),
             self.identical + count(Outcome.IDENTICAL),
             self.replaced + count(Outcome.REPLACED),
-            (*self.failed, *(one for one in done if one.outcome in _FAILURES)),
-            self.bytes + sum(p.entry.bytes for p in done if p.entry and p.outcome in written),
+            (*self.failed, *(result for result in results if result.outcome in _FAILURES)),
+            self.bytes + sum(p.entry.bytes for p in results if p.entry and p.outcome in changes),
         )
 
     @property
     def damaged(self) -> dict[str, str]:
         """The reasons of the ZIPs whose own files are not what their requests say, by name."""
-        return {one.name: one.reason for one in self.failed if one.outcome is Outcome.DAMAGED}
+        return {p.name: p.reason for p in self.failed if p.outcome is Outcome.DAMAGED}
 
     def after(self, second: PublishReport) -> PublishReport:
         """The report of both attempts, the second being at the ZIPs damaged in this one."""
-        kept = (one for one in self.failed if one.outcome is not Outcome.DAMAGED)
+        failures = (result for result in self.failed if result.outcome is not Outcome.DAMAGED)
         return PublishReport(
             self.created + second.created,
             self.identical + second.identical,
             self.replaced + second.replaced,
-            (*kept, *second.failed),
+            (*failures, *second.failed),
             self.bytes + second.bytes,
         )
 
@@ -129,9 +129,9 @@ def publish_zips(
     # What is replaced differs from its entry until that is written: never more than one ZIP does.
     while batch := list(islice(pending, 1 if correction else _BATCH)):
         with ThreadPoolExecutor(1 if correction else workers) as pool:
-            done = list(pool.map(put, batch))
-        shards |= name_in_shards(archive, [one.entry for one in done if one.entry], recovery)
-        report = report.including(done)
+            results = list(pool.map(put, batch))
+        shards |= name_in_shards(archive, [p.entry for p in results if p.entry], recovery)
+        report = report.including(results)
     if shards:
         refresh(archive, shards)
     return report
@@ -156,8 +156,8 @@ def name_in_shards(
         def change(old: bytes | None, number: int = number, fresh: list[Entry] = fresh) -> bytes:
             shard = _known_shard(archive, number, old)
             if shard is None:
-                found = () if number in lost else shard_from_zips(archive, number, recovery)
-                shard = Shard(archive.chain_id, number, tuple(found))
+                zip_entries = () if number in lost else shard_from_zips(archive, number, recovery)
+                shard = Shard(archive.chain_id, number, tuple(zip_entries))
             return shard.including(fresh).to_bytes()
 
         update(archive.store, archive.key(shard_path(number)), change, "application/json")

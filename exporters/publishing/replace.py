@@ -33,12 +33,12 @@ def replace_object(archive: Archive, entry: Entry, zip_file: Path, correction: C
     Raises `BusyError` where somebody else changes the object meanwhile.
     """
     key = archive.key(entry.path)
-    held = archive.store.head(key)
-    if held is None:
+    info = archive.store.head(key)
+    if info is None:
         raise LostRaceError(f"{archive.place(entry.path)} was deleted by another writer: try again")
     old = object_sha256(archive.store, key)
     record(
         archive,
         Revision(entry.path, old, entry.sha256, correction.reason, correction.at),
     )
-    archive.store.put_if_match(key, zip_file, held.version, "application/zip", sha256=entry.sha256)
+    archive.store.put_if_match(key, zip_file, info.version, "application/zip", sha256=entry.sha256)

@@ -90,8 +90,8 @@ def _check_names(request: PublishRequest, chain_id: str, names: Sequence[CsvName
     runs = list(contiguous_runs(name.blocks for name in names))
     if runs != [request.blocks] or len(names) != len(request.schemas):
         what = ", ".join(str(name.blocks) for name in names)
-        wanted = f"{len(request.schemas)} over {request.blocks}"
-        raise _other(request, f"CSVs over blocks {what}, not {wanted}")
+        expected = f"{len(request.schemas)} over {request.blocks}"
+        raise _other(request, f"CSVs over blocks {what}, not {expected}")
 
 
 def _proven_csv(
@@ -100,10 +100,10 @@ def _proven_csv(
     schema = request.schemas[number]
     if member.header.crc32 != zlib.crc32(schema.header):
         raise _other(request, f"other columns than {', '.join(schema.names)} in {member.name}")
-    known = request.csv_sha256[number] if request.csv_sha256 else None
-    sha256 = known if known and request.proven else _text_sha256(request, source, member)
-    if known and known != sha256:
-        raise _other(request, f"{member.name} with SHA-256 {sha256}, not {known}")
+    expected = request.csv_sha256[number] if request.csv_sha256 else None
+    sha256 = expected if expected and request.proven else _text_sha256(request, source, member)
+    if expected and expected != sha256:
+        raise _other(request, f"{member.name} with SHA-256 {sha256}, not {expected}")
     facts = (member.rows, member.whole.plain, sha256)
     runs = (member.header, member.body)
     times = block_times(source, member, schema)

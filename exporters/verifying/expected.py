@@ -43,7 +43,7 @@ class ExpectedOfHolding:
     def __init__(self, holding: Holding, scope: Scope) -> None:
         self._holding = holding
         self._scope = scope
-        self._segments = {one for one in holding.segments() if scope.reaches(one)}
+        self._segments = {segment for segment in holding.segments() if scope.reaches(segment)}
         self._numbers: defaultdict[int, int] = defaultdict(int)
         for blocks in self._segments:
             self._numbers[shard_number(blocks)] += 1

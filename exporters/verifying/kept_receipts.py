@@ -65,11 +65,11 @@ class KeptReceipts:
 
     def segments(self, blocks: BlockRange) -> list[BlockRange]:
         """The segments of which they tell that begin in these blocks, ascending."""
-        found: set[tuple[int, int]] = set()
+        ranges: set[tuple[int, int]] = set()
         for rows in self._groups(blocks, ("_segment", "last_block")):
             ends = zip(rows["_segment"].to_pylist(), rows["last_block"].to_pylist(), strict=True)
-            found.update(ends)
-        return [BlockRange(*ends) for ends in sorted(found)]
+            ranges.update(ends)
+        return [BlockRange(*ends) for ends in sorted(ranges)]
 
     def _covers(self, blocks: BlockRange) -> bool:
         """Whether they tell of all of these blocks, by segments that lie inside."""
@@ -82,8 +82,8 @@ class KeptReceipts:
 
     def _groups(self, blocks: BlockRange, columns: Sequence[str] | None) -> Iterator[pa.Table]:
         """The rows of segments that begin in these blocks, some at a time."""
-        for held, path in self._files:
-            if not held.overlaps(blocks):
+        for run, path in self._files:
+            if not run.overlaps(blocks):
                 continue
             with pq.ParquetFile(path) as file:
                 for group in range(file.num_row_groups):

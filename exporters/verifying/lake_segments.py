@@ -52,27 +52,27 @@ class SegmentsCheck:
 
     def findings(self, shares: Shares) -> Iterator[Finding]:
         """Compare; what is found in only one of them may be under way and is kept, see `rest`."""
-        held = {table: union(blocks) for table, blocks in shares.items()}
+        coverage = {table: union(blocks) for table, blocks in shares.items()}
         for number in self._numbers(shares.get(RECEIPTS, ())):
             if self.verification.is_over():
                 return
             zips = self._zips(number)
             if zips is not None:
-                self._note_lacking(number, zips, held)
+                self._note_lacking(number, zips, coverage)
                 if self.receipts is not None:
                     yield from self._compare(number, zips, self.receipts)
 
     def _numbers(self, receipts: Iterable[BlockRange]) -> list[int]:
         """The shards of what is published, and those that the lake's segments would be in."""
         try:
-            found = {*stored_shards(self.archive)}
+            numbers = {*stored_shards(self.archive)}
         except ConfigError:
-            found = set()
+            numbers = set()
         for blocks in receipts if self.receipts is not None else ():
             last = shard_number(BlockRange(blocks.last, blocks.last))
-            found.update(range(shard_number(blocks), last + 1))
+            numbers.update(range(shard_number(blocks), last + 1))
         scope = self.verification.scope.blocks
-        return sorted(n for n in found if scope is None or shard_blocks(n).first <= scope.last)
+        return sorted(n for n in numbers if scope is None or shard_blocks(n).first <= scope.last)
 
     def _zips(self, number: int) -> Mapping[Named, str] | None:
         """The SHA-256 of each single CSV of a shard; None where it is damaged, found elsewhere."""
@@ -89,21 +89,21 @@ class SegmentsCheck:
         }
 
     def _note_lacking(
-        self, number: int, zips: Mapping[Named, str], held: Mapping[str, Sequence[BlockRange]]
+        self, number: int, zips: Mapping[Named, str], coverage: Mapping[str, Sequence[BlockRange]]
     ) -> None:
         tables: dict[BlockRange, set[str]] = {}
         for table, blocks in zips:
             tables.setdefault(blocks, set()).add(table)
         scope = self.verification.scope
         every = {table for table in HISTORY_TABLES if scope.has_table(table)}
-        loaded = None
+        receipts = None
         for blocks, published in tables.items():
             if published < every:  # not all of them, unless it has no more
-                loaded = self.expected.receipts(number) if loaded is None else loaded
-                known = {table for table, segment in loaded if segment == blocks}
-                if not known or not known <= published:
+                receipts = self.expected.receipts(number) if receipts is None else receipts
+                loaded_tables = {table for table, segment in receipts if segment == blocks}
+                if not loaded_tables or not loaded_tables <= published:
                     continue
-            for table, runs in held.items():
+            for table, runs in coverage.items():
                 if not _holds(runs, blocks) and self._is_due(blocks):
                     self._lacking.setdefault(table, set()).add(blocks)
 
@@ -137,17 +137,17 @@ class SegmentsCheck:
 
     def rest(self, shares: Shares) -> Iterator[Finding]:
         """Yield what is only in one of them, and still so: `shares` are those of now."""
-        held = {table: union(blocks) for table, blocks in shares.items()}
+        coverage = {table: union(blocks) for table, blocks in shares.items()}
         lacking = {
-            table: {one for one in blocks if not _holds(held.get(table, ()), one)}
+            table: {segment for segment in blocks if not _holds(coverage.get(table, ()), segment)}
             for table, blocks in self._lacking.items()
         }
         missing = set().union(*lacking.values())
         remedy = LAKE_PUBLISH if self.can_publish else LAKE_RESTORE
         for run, where in _shortened(missing):
             tables = sorted(t for t, some in lacking.items() if any(map(run.overlaps, some)))
-            named = "any table" if len(tables) == len(lacking) > 1 else ", ".join(tables)
-            what = f"{where} published, and not in the lake ({named})"
+            names = "any table" if len(tables) == len(lacking) > 1 else ", ".join(tables)
+            what = f"{where} published, and not in the lake ({names})"
             yield Finding(Problem.NOT_PUBLISHED, self._place(), what, remedy)
         yield from self._not_published()
 
@@ -156,8 +156,8 @@ class SegmentsCheck:
         for number in sorted({shard_number(blocks) for _, blocks in self._unpublished}):
             zips = self._zips(number)
             if zips is not None:
-                mine = (one for one in self._unpublished if shard_number(one[1]) == number)
-                still |= {one[1] for one in mine if one not in zips}
+                mine = (key for key in self._unpublished if shard_number(key[1]) == number)
+                still |= {key[1] for key in mine if key not in zips}
         remedy = RESTORE
         if self.can_publish:
             remedy = LOAD_AND_PUBLISH if self.expected.numbers() else PUBLISH

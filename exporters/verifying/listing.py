@@ -29,8 +29,8 @@ class Listing:
     """
 
     def __init__(self, store: Store, scratch: Path | None) -> None:
-        self._kept = ExitStack()
-        folder = self._kept.enter_context(temporary_folder(scratch))
+        self._stack = ExitStack()
+        folder = self._stack.enter_context(temporary_folder(scratch))
         self._lock = threading.Lock()
         self.time = store.now()
         self._path = folder / "objects.sqlite"
@@ -67,21 +67,21 @@ class Listing:
         """Forget it."""
         if hasattr(self, "_con"):
             self._con.close()
-        self._kept.close()
+        self._stack.close()
 
     def find(self, key: str) -> ObjectInfo | None:
         """An object that was listed, and was not crossed off."""
         with self._locked():
-            asked = "select key, size, version, modified from objects where key = ?"
-            row = self._con.execute(asked, [key]).fetchone()
+            query = "select key, size, version, modified from objects where key = ?"
+            row = self._con.execute(query, [key]).fetchone()
         return ObjectInfo(*row) if row else None
 
     def count(self, first: str, ending: str) -> int:
         """How many listed keys begin and end so."""
         with self._locked():
-            asked = "select count(*) from objects where key >= ? and key < ? and key glob ?"
+            query = "select count(*) from objects where key >= ? and key < ? and key glob ?"
             after = f"{first}\U0010ffff"
-            return int(self._con.execute(asked, [first, after, f"*{ending}"]).fetchone()[0])
+            return int(self._con.execute(query, [first, after, f"*{ending}"]).fetchone()[0])
 
     def cross_off(self, keys: Iterable[str]) -> None:
         """These are accounted for."""
@@ -92,21 +92,21 @@ class Listing:
         """Cross off every ZIP of a chain that begins in these blocks, with its hash file."""
         gone = []
         for info in self.left():
-            found = _ZIP.fullmatch(info.key)
-            if found and found[1] == chain_id and blocks.first <= int(found[2]) <= blocks.last:
+            match = _ZIP.fullmatch(info.key)
+            if match and match[1] == chain_id and blocks.first <= int(match[2]) <= blocks.last:
                 gone.append(info.key)
         self.cross_off(gone)
 
     def left(self, first: str = "") -> Iterator[ObjectInfo]:
         """What was not crossed off of keys that begin so, by key."""
-        asked = (
+        query = (
             "select key, size, version, modified from objects "
             "where key > ? and key < ? order by key limit ?"
         )
         last, after = first, f"{first}\U0010ffff"
         while True:
             with self._locked():
-                rows = self._con.execute(asked, [last, after, _AT_ONCE]).fetchall()
+                rows = self._con.execute(query, [last, after, _AT_ONCE]).fetchall()
             yield from (ObjectInfo(*row) for row in rows)
             if len(rows) < _AT_ONCE:
                 return
@@ -115,8 +115,8 @@ class Listing:
     def folders(self) -> list[str]:
         """The first parts of all keys that have several."""
         with self._locked():
-            asked = (
+            query = (
                 "select distinct substr(key, 1, instr(key, '/') - 1) from objects "
                 "where instr(key, '/') > 0 order by 1"
             )
-            return [str(name) for (name,) in self._con.execute(asked)]
+            return [str(name) for (name,) in self._con.execute(query)]

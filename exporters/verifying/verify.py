@@ -166,9 +166,7 @@ class ArchiveCheck:
         """Count what should be read, and note what is only in one of archive and warehouse."""
         counts, is_whole = self.verification.counts, not self.verification.is_quick
         singles = {(entry.table, entry.blocks) for entry in entries if not entry.is_bundle}
-        lacking = [
-            named for named in receipts if named not in singles and self.expected.is_due(named[1])
-        ]
+        lacking = [key for key in receipts if key not in singles and self.expected.is_due(key[1])]
         counts.expect(Kind.ZIPS, len(lacking), is_chosen=is_whole)
         counts.expect(Kind.CSVS, len(lacking), is_chosen=is_whole)
         if is_sound:
@@ -199,10 +197,10 @@ class ArchiveCheck:
             where = "are published, and the warehouse does not hold them"
         runs = list(contiguous_runs(missing))
         for run in runs[:_MOST_RUNS]:
-            tables = [t for t, held in self._unpublished.items() if any(map(run.overlaps, held))]
-            named = f" ({', '.join(sorted(tables))})" if problem is Problem.NOT_PUBLISHED else ""
+            tables = [t for t, gaps in self._unpublished.items() if any(map(run.overlaps, gaps))]
+            suffix = f" ({', '.join(sorted(tables))})" if problem is Problem.NOT_PUBLISHED else ""
             place = self.archive.place("")
-            yield Finding(problem, place, f"blocks {run} {where}{named}", remedy)
+            yield Finding(problem, place, f"blocks {run} {where}{suffix}", remedy)
         if len(runs) > _MOST_RUNS:
             what = f"{len(runs) - _MOST_RUNS} more runs of blocks {where}"
             yield Finding(problem, self.archive.place(""), what, remedy)

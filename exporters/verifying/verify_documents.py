@@ -75,9 +75,9 @@ def _document(
             yield Finding(Problem.BAD_INDEX, place, what, remedy)
     counts.read(kind, 0 if stored is None else 1)
     damage = _damage(archive, document.key)
-    wanted = document.content(None if damage else stored)
-    right.correct(document.key, wanted)
-    if stored is not None and stored != wanted:
+    expected = document.content(None if damage else stored)
+    right.correct(document.key, expected)
+    if stored is not None and stored != expected:
         what = damage or "it does not follow from what is published"
         yield Finding(Problem.BAD_INDEX, place, what, remedy)
 
@@ -101,12 +101,12 @@ def _damage(archive: Archive, key: str) -> str:
 def _revisions(archive: Archive, counts: Counts, remedy: Remedy) -> Iterator[Finding]:
     place = archive.place(REVISIONS)
     try:
-        wanted = right_revisions(archive)
+        expected = right_revisions(archive)
     except IntegrityError as error:
         counts.expect(Kind.DOCUMENTS, 2)
         yield Finding(Problem.BAD_INDEX, place, str(error), _NEITHER)
         return
-    if wanted is None:
+    if expected is None:
         return
     for name in (REVISIONS, REVISIONS_COPY):
         counts.expect(Kind.DOCUMENTS)
@@ -115,6 +115,6 @@ def _revisions(archive: Archive, counts: Counts, remedy: Remedy) -> Iterator[Fin
         if stored is None:
             what = "it should be there, and is not"
             yield Finding(Problem.BAD_INDEX, archive.place(name), what, remedy)
-        elif stored != wanted:
+        elif stored != expected:
             what = "it is damaged, or lacks what its other copy says"
             yield Finding(Problem.BAD_INDEX, archive.place(name), what, remedy)

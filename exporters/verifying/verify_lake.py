@@ -85,9 +85,9 @@ class LakeCheck:
         if not there and not self.is_wanted:
             return
         # Receipts are committed last, so they tell of all that was opened before.
-        for table in sorted(filter(self._is_in_scope, there), key=lambda one: one == RECEIPTS):
+        for table in sorted(filter(self._is_in_scope, there), key=lambda name: name == RECEIPTS):
             yield from self._open(lake, table)
-        for table in sorted(self._versions, key=lambda one: one == RECEIPTS):
+        for table in sorted(self._versions, key=lambda name: name == RECEIPTS):
             self._choose(self._versions[table])
         with (
             temporary_folder(self.scratch) as folder,
@@ -139,10 +139,10 @@ class LakeCheck:
             what = f"it names {file.name}, which Strata did not write"
             yield Finding(Problem.BAD_LAKE_LOG, place, what, self._replace(table, None))
         if table in _OF_SEGMENTS:
-            for one, other in pairwise(version.ours):
-                if one.blocks.overlaps(other.blocks):
-                    both = BlockRange(one.blocks.first, max(one.blocks.last, other.blocks.last))
-                    what = f"it has blocks twice: {one.file.name} and {other.file.name}"
+            for lower, upper in pairwise(version.ours):
+                if lower.blocks.overlaps(upper.blocks):
+                    both = BlockRange(lower.blocks.first, max(lower.blocks.last, upper.blocks.last))
+                    what = f"it has blocks twice: {lower.file.name} and {upper.file.name}"
                     remedy = self._replace(table, both)
                     yield Finding(Problem.BAD_LAKE_LOG, place, what, remedy)
         elif len(version.ours) != 1 and not version.foreign:
@@ -152,10 +152,10 @@ class LakeCheck:
     def _choose(self, version: Version) -> None:
         """Count the files that there are, and choose which are read."""
         check = self.verification
-        held = [file for file in version.ours if self._reaches(version.table, file)]
+        files = [file for file in version.ours if self._reaches(version.table, file)]
         # All tables have about as many files, so that this many are chosen of them together.
         total = len(version.ours) * len(self._versions)
-        chosen = [(file, check.chooses_file(total)) for file in held]
+        chosen = [(file, check.chooses_file(total)) for file in files]
         for file, is_chosen in chosen:
             check.counts.expect(Kind.LAKE_FILES, is_chosen=is_chosen)
             check.counts.expect(Kind.BYTES, file.size, is_chosen=is_chosen)
@@ -165,83 +165,85 @@ class LakeCheck:
         """Whether a file is checked; receipts are where another file is."""
         if table not in _OF_SEGMENTS or self.verification.scope.reaches(file.blocks):
             return True
-        others = (held for name in HISTORY_TABLES for held, _ in self._chosen.get(name, ()))
-        return table == RECEIPTS and any(held.blocks.overlaps(file.blocks) for held in others)
+        others = (other for name in HISTORY_TABLES for other, _ in self._chosen.get(name, ()))
+        return table == RECEIPTS and any(other.blocks.overlaps(file.blocks) for other in others)
 
     # --- files
 
     def _read(self, lake: Lake, reader: LakeFileReader) -> Iterator[Finding]:
-        check, kept = self.verification, KeptReceipts(lake.archive.chain_id)
-        yield from self._receipts(reader, kept)
+        check, kept_receipts = self.verification, KeptReceipts(lake.archive.chain_id)
+        yield from self._receipts(reader, kept_receipts)
         for table in sorted(self._versions.keys() - {RECEIPTS}):
             version = self._versions[table]
-            for held, is_chosen in self._chosen[table]:
+            for file, is_chosen in self._chosen[table]:
                 if check.is_over():
                     return
-                yield from self._file(reader, version, held, kept, is_chosen=is_chosen)
+                yield from self._file(reader, version, file, kept_receipts, is_chosen=is_chosen)
         yield from self._newest_state()
-        receipts = None if check.is_quick else kept
+        receipts = None if check.is_quick else kept_receipts
         segments = SegmentsCheck(self.archive, check, self.expected, self.can_publish, receipts)
         yield from segments.findings(self._shares(self._versions))
         if not check.is_over():
             again = ((table, LakeTable(lake, table).version()) for table in self._versions)
             yield from segments.rest(self._shares({t: v for t, v in again if v is not None}))
 
-    def _receipts(self, reader: LakeFileReader, kept: KeptReceipts) -> Iterator[Finding]:
+    def _receipts(self, reader: LakeFileReader, kept_receipts: KeptReceipts) -> Iterator[Finding]:
         """Read the receipts that are checked, and keep them: the other files are held to them."""
         version = self._versions.get(RECEIPTS)
         if version is None:
-            kept.lack(_EVERYTHING)
+            kept_receipts.lack(_EVERYTHING)
             return
-        for held, is_chosen in self._chosen[RECEIPTS]:
+        for file, is_chosen in self._chosen[RECEIPTS]:
             if self.verification.is_over():
                 return
-            remedy = self._replace(RECEIPTS, held.blocks)
+            remedy = self._replace(RECEIPTS, file.blocks)
             if not is_chosen:
-                yield from reader.present(version, held, remedy)
+                yield from reader.present(version, file, remedy)
                 continue
-            copy = reader.scratch / held.file.name
-            found = list(reader.read(version, held, None, remedy, keep=copy))
-            yield from found
-            if found:
-                kept.lack(held.blocks)
+            copy = reader.scratch / file.file.name
+            findings = list(reader.read(version, file, None, remedy, keep=copy))
+            yield from findings
+            if findings:
+                kept_receipts.lack(file.blocks)
             else:
-                kept.keep(held.blocks, copy)
+                kept_receipts.keep(file.blocks, copy)
 
     def _file(
         self,
         reader: LakeFileReader,
         version: Version,
-        held: HeldFile,
-        kept: KeptReceipts,
+        file: HeldFile,
+        kept_receipts: KeptReceipts,
         *,
         is_chosen: bool,
     ) -> Iterator[Finding]:
         is_history = version.table in HISTORY_TABLES
-        remedy = self._replace(version.table, held.blocks if is_history else None)
+        remedy = self._replace(version.table, file.blocks if is_history else None)
         if not is_chosen:
-            yield from reader.present(version, held, remedy)
+            yield from reader.present(version, file, remedy)
             return
-        receipts = None if self.verification.is_quick else self._of(version, held, kept)
-        if receipts is None and is_history and not kept.lacks(held.blocks):
-            yield from self._without_receipts(reader, version, held)
-        yield from reader.findings(version, held, receipts, remedy)
+        receipts = None if self.verification.is_quick else self._of(version, file, kept_receipts)
+        if receipts is None and is_history and not kept_receipts.lacks(file.blocks):
+            yield from self._without_receipts(reader, version, file)
+        yield from reader.findings(version, file, receipts, remedy)
 
-    def _of(self, version: Version, held: HeldFile, kept: KeptReceipts) -> Sequence[Receipt] | None:
+    def _of(
+        self, version: Version, file: HeldFile, kept_receipts: KeptReceipts
+    ) -> Sequence[Receipt] | None:
         """What a file must render to; None where that is not known."""
         if version.table in HISTORY_TABLES:
-            return kept.of(version.table, held.blocks)
-        if self.state is None or self.state.blocks != held.blocks:
+            return kept_receipts.of(version.table, file.blocks)
+        if self.state is None or self.state.blocks != file.blocks:
             return None
         receipt = self.state.receipts.get(version.table)
         return [receipt] if receipt else None
 
     def _without_receipts(
-        self, reader: LakeFileReader, version: Version, held: HeldFile
+        self, reader: LakeFileReader, version: Version, file: HeldFile
     ) -> Iterator[Finding]:
         """Receipts are committed last, so the newest files may have none yet."""
-        if not (self.verification.is_quick or reader.is_young(version, held)):
-            place = version.lake.place(version.table, held.file.name)
+        if not (self.verification.is_quick or reader.is_young(version, file)):
+            place = version.lake.place(version.table, file.file.name)
             what = "the receipts do not tell of all of its blocks"
             yield Finding(Problem.BAD_LAKE_FILE, place, what, self._publish())
 
@@ -260,8 +262,8 @@ class LakeCheck:
             if not self._is_in_scope(table) or table in self._damaged:
                 continue
             version = self._versions.get(table)
-            held = [file.blocks.last for file in version.ours] if version else [-1]
-            if held and max(held) < newest.last:
+            heights = [file.blocks.last for file in version.ours] if version else [-1]
+            if heights and max(heights) < newest.last:
                 lacking.append(table)
         if lacking:
             what = f"it lacks the current state of block {newest.last} ({', '.join(lacking)})"

@@ -36,73 +36,73 @@ class LakeFileReader:
     scratch: Path
     opened: Connection
 
-    def present(self, version: Version, held: HeldFile, remedy: Remedy) -> Iterator[Finding]:
+    def present(self, version: Version, file: HeldFile, remedy: Remedy) -> Iterator[Finding]:
         """What a sample leaves out is there, at least, with all its bytes."""
-        place = version.lake.place(version.table, held.file.name)
-        info = self._info(version, held)
+        place = version.lake.place(version.table, file.file.name)
+        info = self._info(version, file)
         if info is None:
             yield _missing(place, remedy)
-        elif info.size != held.size:
-            what = f"it has {info.size} bytes, not {held.size}"
+        elif info.size != file.size:
+            what = f"it has {info.size} bytes, not {file.size}"
             yield Finding(Problem.ALTERED, place, what, remedy)
 
     def findings(
-        self, version: Version, held: HeldFile, receipts: Sequence[Receipt] | None, remedy: Remedy
+        self, version: Version, file: HeldFile, receipts: Sequence[Receipt] | None, remedy: Remedy
     ) -> Iterator[Finding]:
         """Yield what is wrong with a file, unless it was proven by this check's earlier part."""
         counts, proven = self.verification.counts, self.verification.proven
         counts.expect(Kind.LAKE_CSVS, len(receipts or ()))
-        place = version.lake.place(version.table, held.file.name)
-        info = self._info(version, held)
-        state, recorded = info.version if info else "", _recorded(version, held, receipts)
+        place = version.lake.place(version.table, file.file.name)
+        info = self._info(version, file)
+        state, recorded = info.version if info else "", _recorded(version, file, receipts)
         is_whole = not self.verification.is_quick
         if is_whole and proven.find(place, state, recorded):
-            self._count(held, is_earlier=True)
+            self._count(file, is_earlier=True)
             counts.read(Kind.LAKE_CSVS, len(receipts or ()), is_earlier=True)
             return
-        found = list(self.read(version, held, receipts, remedy))
-        yield from found
-        if is_whole and not found:
+        findings = list(self.read(version, file, receipts, remedy))
+        yield from findings
+        if is_whole and not findings:
             proven.keep(Proof(place, state, recorded))
 
     def read(
         self,
         version: Version,
-        held: HeldFile,
+        file: HeldFile,
         receipts: Sequence[Receipt] | None,
         remedy: Remedy,
         keep: Path | None = None,
     ) -> Iterator[Finding]:
         """Yield what is wrong with a file; one with nothing wrong is copied to `keep`."""
-        lake, name = version.lake, held.file.name
+        lake, name = version.lake, file.file.name
         place = lake.place(version.table, name)
         try:
             store, key = lake.archive.store, lake.key(version.table, name)
             with local_copy(store, key, self.scratch, "file.parquet") as copy:
-                found = list(self._content(version, held, receipts, copy))
-                if keep is not None and not found:
+                problems = list(self._content(version, file, receipts, copy))
+                if keep is not None and not problems:
                     shutil.copyfile(copy, keep)
         except FileNotFoundError:
             yield _missing(place, remedy)
             return
         except IntegrityError as error:
-            found = [(Problem.ALTERED, str(error))]
+            problems = [(Problem.ALTERED, str(error))]
         except OSError as error:
             yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
             return
-        self._count(held)
-        for problem, what in found:
+        self._count(file)
+        for problem, what in problems:
             yield Finding(problem, place, what, remedy)
 
     def _content(
         self,
         version: Version,
-        held: HeldFile,
+        file: HeldFile,
         receipts: Sequence[Receipt] | None,
         copy: Path,
     ) -> Iterator[tuple[Problem, str]]:
         sha256 = content_sha256(copy)
-        if FileName.of(held.blocks, sha256) != held.name:
+        if FileName.of(file.blocks, sha256) != file.name:
             yield Problem.ALTERED, f"it hashes to {sha256}, which is not what its name says"
             return
         if self.verification.is_quick:
@@ -111,25 +111,25 @@ class LakeFileReader:
         def rendered() -> None:
             self.verification.counts.read(Kind.LAKE_CSVS)
 
-        check = FileCheck(version, held, copy, self.scratch, receipts, rendered, self.opened)
+        check = FileCheck(version, file, copy, self.scratch, receipts, rendered, self.opened)
         for what in check.problems():
             yield Problem.BAD_LAKE_FILE, what
 
-    def _count(self, held: HeldFile, *, is_earlier: bool = False) -> None:
+    def _count(self, file: HeldFile, *, is_earlier: bool = False) -> None:
         counts = self.verification.counts
         counts.read(Kind.LAKE_FILES, is_earlier=is_earlier)
-        counts.read(Kind.BYTES, held.size, is_earlier=is_earlier)
+        counts.read(Kind.BYTES, file.size, is_earlier=is_earlier)
         self.verification.report(Kind.LAKE_FILES)
 
-    def is_young(self, version: Version, held: HeldFile) -> bool:
+    def is_young(self, version: Version, file: HeldFile) -> bool:
         """Whether a publisher may just have put a file there."""
-        info = self._info(version, held)
+        info = self._info(version, file)
         now = version.lake.archive.store.now()
         return info is not None and now - info.modified < YOUNG_SECONDS
 
-    def _info(self, version: Version, held: HeldFile) -> ObjectInfo | None:
+    def _info(self, version: Version, file: HeldFile) -> ObjectInfo | None:
         """An object as listed; a listing is not believed, what it lacks is asked for by name."""
-        key = version.lake.key(version.table, held.file.name)
+        key = version.lake.key(version.table, file.file.name)
         listed = self.listing.find(key) if self.listing is not None else None
         return listed or version.lake.archive.store.head(key)
 
@@ -138,13 +138,13 @@ def _missing(place: str, remedy: Remedy) -> Finding:
     return Finding(Problem.MISSING, place, "its table names it, and it is not there", remedy)
 
 
-def _recorded(version: Version, held: HeldFile, receipts: Sequence[Receipt] | None) -> str:
+def _recorded(version: Version, file: HeldFile, receipts: Sequence[Receipt] | None) -> str:
     """All that a file is held against."""
-    digest = hashlib.sha256(f"{held.file!r} {version.snapshot.columns!r} ".encode())
-    digest.update(version.stored.statistics.get(held.file.name, "").encode())
+    digest = hashlib.sha256(f"{file.file!r} {version.snapshot.columns!r} ".encode())
+    digest.update(version.stored.statistics.get(file.file.name, "").encode())
     if receipts is None:
         digest.update(b"unknown")
     for receipt in receipts or ():
-        said = f"{receipt.segment!r} {receipt.schema!r} {receipt.rows} {receipt.sha256}"
-        digest.update(said.encode())
+        text = f"{receipt.segment!r} {receipt.schema!r} {receipt.rows} {receipt.sha256}"
+        digest.update(text.encode())
     return digest.hexdigest()

@@ -75,17 +75,17 @@ class ZipReader:
             store, key = self.archive.store, self.archive.key(entry.path)
             with local_copy(store, key, self.scratch, "copy.zip") as copy:
                 check.zips = 1
-                found = list(self._zip(entry, copy, check))
+                findings = list(self._zip(entry, copy, check))
         except FileNotFoundError:
             what = "the index names it, and it is not there"
-            found = [Finding(Problem.MISSING, place, what, self.missing)]
+            findings = [Finding(Problem.MISSING, place, what, self.missing)]
         except IntegrityError as error:
             remedy = replace_zips(entry.table, entry.blocks)
-            found = [Finding(Problem.ALTERED, place, str(error), remedy)]
+            findings = [Finding(Problem.ALTERED, place, str(error), remedy)]
         except OSError as error:
             remedy = replace_zips(entry.table, entry.blocks)
-            found = [Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)]
-        check.findings.extend(found)
+            findings = [Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)]
+        check.findings.extend(findings)
         check.findings.extend(self._hash_file(entry, check))
         return check
 
@@ -103,25 +103,25 @@ class ZipReader:
             )
         if self.only_hashes:
             return
-        found = list(self._content(entry, copy, check))
-        yield from found
-        if not found and not is_altered:
+        findings = list(self._content(entry, copy, check))
+        yield from findings
+        if not findings and not is_altered:
             yield from self._runs(entry, copy)
 
     def _hash_file(self, entry: Entry, check: ZipCheck) -> Iterator[Finding]:
         place = f"{self.archive.place(entry.path)}.sha256"
         try:
-            found = self.archive.read(f"{entry.path}.sha256")
+            content = self.archive.read(f"{entry.path}.sha256")
         except (IntegrityError, OSError) as error:
             what = unreadable(error, place) if isinstance(error, OSError) else str(error)
             yield Finding(Problem.BAD_HASH_FILE, place, what, self.missing)
             return
-        if found is None:
+        if content is None:
             what = "it should be there, and is not"
             yield Finding(Problem.BAD_HASH_FILE, place, what, self.missing)
             return
         check.hash_files = 1
-        if found != hash_line(entry):
+        if content != hash_line(entry):
             what = "it does not say what the index says"
             remedy = replace_zips(entry.table, entry.blocks)
             yield Finding(Problem.BAD_HASH_FILE, place, what, remedy)
@@ -140,14 +140,14 @@ class ZipReader:
                         for what in _csv_problems(member, text):
                             yield Finding(Problem.BAD_ZIP, place, what, remedy)
                     check.csvs += 1
-                found = [(info.CRC, info.file_size) for info in opened.infolist()]
+                checksums = [(info.CRC, info.file_size) for info in opened.infolist()]
         except _DAMAGED as error:
             if isinstance(error, OSError) and error.errno is not None:
                 _raise_machine_error(error)
             yield Finding(Problem.BAD_ZIP, place, f"it does not unpack: {error}", remedy)
             return
         if entry.is_bundle:
-            yield from self._bundle(entry, found)
+            yield from self._bundle(entry, checksums)
 
     def _runs(self, entry: Entry, copy: Path) -> Iterator[Finding]:
         """Hold runs and times in the index, by which ranges are found, against the ZIP."""
@@ -163,20 +163,20 @@ class ZipReader:
             yield Finding(Problem.BAD_ZIP, self.archive.place(entry.path), str(error), remedy)
             return
         place = self.archive.place(shard_path(shard_number(entry.blocks)))
-        found: tuple[tuple[str, list[object], list[object]], ...] = (
+        comparisons: tuple[tuple[str, list[object], list[object]], ...] = (
             (
                 "runs",
-                [(one.header, one.body) for one in members],
+                [(m.header, m.body) for m in members],
                 [csv.runs for csv in entry.members],
             ),
             ("times", [*times], [csv.times for csv in entry.members]),
         )
-        for name, held, indexed in found:
-            if held != indexed:
+        for name, values, indexed in comparisons:
+            if values != indexed:
                 what = f"it has other {name} for {entry.path} than the ZIP"
                 yield Finding(Problem.BAD_INDEX, place, what, remedy)
 
-    def _bundle(self, entry: Entry, found: list[tuple[int, int]]) -> Iterator[Finding]:
+    def _bundle(self, entry: Entry, checksums: list[tuple[int, int]]) -> Iterator[Finding]:
         place, remedy = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
         try:
             layout = spliced_bundle(self.archive, entry)
@@ -186,7 +186,7 @@ class ZipReader:
             what = f"its single-segment ZIPs cannot be joined to compare them: {error}"
             yield Finding(Problem.BAD_BUNDLE, place, what, remedy)
             return
-        if found != [(member.crc32, member.csv_bytes) for member in layout.members]:
+        if checksums != [(member.crc32, member.csv_bytes) for member in layout.members]:
             what = "it is not its single-segment ZIPs joined"
             yield Finding(Problem.BAD_BUNDLE, place, what, remedy)
 
@@ -222,10 +222,10 @@ def _csv_problems(member: Csv, text: IO[bytes]) -> Iterator[str]:
         pieces = chunk.split(b'"')
         lines += sum(piece.count(b"\n") for piece in pieces[quotes % 2 :: 2])
         quotes += len(pieces) - 1
-    found = (size, lines - 1, digest.hexdigest())
-    if found != (member.bytes, member.rows, member.sha256):
+    facts = (size, lines - 1, digest.hexdigest())
+    if facts != (member.bytes, member.rows, member.sha256):
         yield (
-            f"{member.name} has {size} bytes, {lines - 1} rows, SHA-256 {found[2]}; its entry says "
+            f"{member.name} has {size} bytes, {lines - 1} rows, SHA-256 {facts[2]}; its entry says "
             f"{member.bytes} bytes, {member.rows} rows, {member.sha256}"
         )
     if header != member.schema.header:

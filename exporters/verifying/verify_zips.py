@@ -52,10 +52,10 @@ class ZipsCheck:
             receipt = None if entry.is_bundle else receipts.get((entry.table, entry.blocks))
             return self._checked(reader, entry, receipt)
 
-        for done in pool.map(check, chosen):
-            if done is not None:
-                self._read(done)
-                yield from done.findings
+        for zip_check in pool.map(check, chosen):
+            if zip_check is not None:
+                self._read(zip_check)
+                yield from zip_check.findings
 
     def _expect(self, entry: Entry, *, is_chosen: bool) -> None:
         counts, is_whole = self.verification.counts, not self.verification.is_quick
@@ -72,8 +72,8 @@ class ZipsCheck:
         place, state = self.archive.place(entry.path), _version(self._info(key))
         beside = _version(self._info(f"{key}.sha256"))
         # What it is held against: all that the index and the warehouse say of it.
-        said = f"{entry!r} {receipt.sha256 if receipt else ''}"
-        recorded = hashlib.sha256(said.encode()).hexdigest()
+        text = f"{entry!r} {receipt.sha256 if receipt else ''}"
+        recorded = hashlib.sha256(text.encode()).hexdigest()
         is_known = bool(state and beside) and not self.verification.is_quick
         if is_known and proven.find(place, f"{state} {beside}", recorded):
             return ZipCheck(entry)
@@ -92,8 +92,8 @@ class ZipsCheck:
         counts.read(Kind.CSVS, csvs, is_earlier=is_earlier)
         counts.read(Kind.HASH_FILES, 1 if is_earlier else check.hash_files, is_earlier=is_earlier)
         count = counts[Kind.ZIPS]
-        done = count.read + count.earlier
-        self.verification.progress(Kind.ZIPS, done, max(done, self._whole(count.chosen)))
+        zip_count = count.read + count.earlier
+        self.verification.progress(Kind.ZIPS, zip_count, max(zip_count, self._whole(count.chosen)))
 
     def _whole(self, chosen: int) -> int:
         return chosen if self.verification.is_quick else max(chosen, self.total)

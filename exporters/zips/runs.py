@@ -56,17 +56,17 @@ def checked_level(level: int) -> int:
 
 def in_blocks(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
     """Cut pieces of any length into blocks of `size` bytes; only the last may be shorter."""
-    held = bytearray()
+    buffer = bytearray()
     for piece in pieces:
         view = memoryview(piece)
-        while len(held) + len(view) >= size:
-            room = size - len(held)
-            yield bytes(held) + view[:room] if held else bytes(view[:room])
-            held.clear()
+        while len(buffer) + len(view) >= size:
+            room = size - len(buffer)
+            yield bytes(buffer) + view[:room] if buffer else bytes(view[:room])
+            buffer.clear()
             view = view[room:]
-        held += view
-    if held:
-        yield bytes(held)
+        buffer += view
+    if buffer:
+        yield bytes(buffer)
 
 
 def deflate(text: Iterable[bytes], write: Callable[[bytes], object], level: int) -> Run:

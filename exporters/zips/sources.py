@@ -60,8 +60,8 @@ class LocalSource:
 
         Raises `FileNotFoundError`.
         """
-        found = path.stat()
-        return cls(path, found.st_size, version or file_version(found))
+        status = path.stat()
+        return cls(path, status.st_size, version or file_version(status))
 
     @property
     def name(self) -> str:
@@ -148,9 +148,9 @@ def read_exactly(source: ByteSource, offset: int, length: int) -> bytes:
     return data
 
 
-def cut_short(source: ByteSource, found: int, promised: int) -> IntegrityError:
-    """The error for a source without the bytes from `found` to `promised`, which are recorded."""
+def cut_short(source: ByteSource, offset: int, promised: int) -> IntegrityError:
+    """The error for a source without the bytes from `offset` to `promised`, which are recorded."""
     return IntegrityError(
-        f"{source.name} lacks bytes {found} to {promised}, which its directory records: it was "
+        f"{source.name} lacks bytes {offset} to {promised}, which its directory records: it was "
         "truncated or replaced; make it again from its segments"
     )

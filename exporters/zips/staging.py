@@ -61,11 +61,11 @@ class PartStage:
         if schema.table not in HISTORY_TABLES:
             deque(body, maxlen=0)  # the caller proves the text while it is read
             return
-        named = (segment.chain_id, schema.table)
-        path = self.path(*named, segment.blocks)
+        identity = (segment.chain_id, schema.table)
+        path = self.path(*identity, segment.blocks)
         part = write_part_zip(
             path,
-            csv_name(*named, segment.version, segment.blocks, self.style),
+            csv_name(*identity, segment.version, segment.blocks, self.style),
             header,
             body,
             rows,
@@ -98,8 +98,8 @@ class PartStage:
         for table in HISTORY_TABLES:
             with suppress(FileNotFoundError), os.scandir(self.root / chain_id / table) as entries:
                 for entry in entries:
-                    if found := _BLOCKS.fullmatch(entry.name):
-                        yield table, BlockRange(int(found[1]), int(found[2]))
+                    if match := _BLOCKS.fullmatch(entry.name):
+                        yield table, BlockRange(int(match[1]), int(match[2]))
 
     def sha256(self, chain_id: str, table: str, blocks: BlockRange) -> str | None:
         """The hash of a part as it was written (hex); None where the part or its hash lacks.

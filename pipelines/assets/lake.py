@@ -38,7 +38,7 @@ def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
             check_warehouse(context, site)
             report = publish_to_lake(site, segments, tuple(keys))
         _describe(context, keys, report, segments)
-        failed = {one.table for one in report.refused}
+        failed = {refusal.table for refusal in report.refused}
         for table, key in keys.items():
             if table not in failed and not report.refused_segments:
                 yield dg.MaterializeResult[None](asset_key=key)
@@ -74,9 +74,9 @@ def _describe(
 
 
 def _failure(report: LakeReport) -> dg.Failure:
-    reasons = "; ".join(f"{one.table}: {one.reason}" for one in report.refused)
+    reasons = "; ".join(f"{refusal.table}: {refusal.reason}" for refusal in report.refused)
     return dg.Failure(
         f"not everything could be put into the lake. {reasons}. {len(report.added)} files were.",
-        metadata={one.table: one.reason for one in report.refused},
+        metadata={refusal.table: refusal.reason for refusal in report.refused},
         allow_retries=False,
     )

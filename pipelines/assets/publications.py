@@ -47,7 +47,9 @@ def exports_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
             context.add_asset_metadata(_metadata(entry), keys[entry.table], entry.blocks.key)
         # What is about a whole segment is about all its tables.
         failed = {
-            table for one in outcome.report.failed for table in ([one.table] if one.table else keys)
+            table
+            for failure in outcome.report.failed
+            for table in ([failure.table] if failure.table else keys)
         }
         for table, key in keys.items():
             if table not in failed:
@@ -132,10 +134,10 @@ def _metadata(entry: Entry) -> dict[str, str | int]:
 
 
 def _failure(what: str, report: PublishReport) -> dg.Failure:
-    reasons = "; ".join(f"{one.name}: {one.reason}" for one in report.failed)
+    reasons = "; ".join(f"{failure.name}: {failure.reason}" for failure in report.failed)
     return dg.Failure(
         f"{what}: {len(report.failed)} ZIPs cannot be published. {reasons}. "
         f"{report.created} others were published.",
-        metadata={one.name: one.reason for one in report.failed},
+        metadata={failure.name: failure.reason for failure in report.failed},
         allow_retries=False,
     )

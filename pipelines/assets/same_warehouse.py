@@ -36,13 +36,13 @@ def check_warehouse(context: RunContext, site: Site) -> None:
 
     A run without the tags, started by hand, is for the one that was materialized last, if any was.
     """
-    wanted, place = _of_tags(context) or _of_last_materialization(context) or ("", "")
+    target, place = _of_tags(context) or _of_last_materialization(context) or ("", "")
     document = site.warehouse.document()
-    found = document.warehouse if document else ""
-    if wanted and wanted != found:
-        here = f"the warehouse {found}" if found else "nothing"
+    warehouse = document.warehouse if document else ""
+    if target and target != warehouse:
+        here = f"the warehouse {warehouse}" if warehouse else "nothing"
         raise dg.Failure(
-            f"this run is for the warehouse {wanted} at {place}, and it runs where {_place(site)} "
+            f"this run is for the warehouse {target} at {place}, and it runs where {_place(site)} "
             f"holds {here}: nothing was changed. Let STRATA_WAREHOUSE name one place on all "
             "machines that run this Dagster's jobs. If the other warehouse was given up, strata "
             "run, or the sensor new_segments, goes on with the one it finds",
@@ -59,10 +59,10 @@ def _of_last_materialization(context: RunContext) -> tuple[str, str] | None:
     event = context.instance.get_latest_materialization_event(CURRENT_STATE)
     if event is None or event.asset_materialization is None:
         return None
-    said = event.asset_materialization.metadata
+    metadata = event.asset_materialization.metadata
     return (
-        (str(said["warehouse"].value), str(said["warehouse_place"].value))
-        if "warehouse" in said and "warehouse_place" in said
+        (str(metadata["warehouse"].value), str(metadata["warehouse_place"].value))
+        if "warehouse" in metadata and "warehouse_place" in metadata
         else None
     )
 

@@ -133,11 +133,11 @@ def _metadata(receipt: Receipt) -> Mapping[str, object]:
 
 def _failure(outcome: LoadOutcome) -> dg.Failure:
     failures = outcome.failures
-    loaded = len(outcome.segments) - len(failures)
+    success_count = len(outcome.segments) - len(failures)
     reasons = "; ".join(f"{blocks}: {reason}" for blocks, reason in failures.items())
     return dg.Failure(
         f"{len(failures)} of {len(outcome.segments)} segments cannot be loaded. {reasons}. "
-        f"The other {loaded} are in the warehouse and are published by the next run.",
+        f"The other {success_count} are in the warehouse and are published by the next run.",
         metadata={f"segment {blocks}": reason for blocks, reason in failures.items()},
         allow_retries=False,
     )

@@ -52,10 +52,10 @@ def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:
 
 
 def _blocks(text: str) -> BlockRange:
-    found = re.fullmatch(r"(\d+)-(\d+)", text)
-    if found is None or int(found[2]) < int(found[1]):
+    match = re.fullmatch(r"(\d+)-(\d+)", text)
+    if match is None or int(match[2]) < int(match[1]):
         raise click.UsageError(f"--blocks is {text!r}: give two heights, like 1-5000")
-    return BlockRange(int(found[1]), int(found[2]))
+    return BlockRange(int(match[1]), int(match[2]))
 
 
 def _times(text: str) -> Times:
@@ -105,7 +105,7 @@ def _json(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, (list, tuple)):
-        return [_json(one) for one in value]
+        return [_json(item) for item in value]
     if isinstance(value, dict):
-        return {name: _json(one) for name, one in value.items()}
+        return {name: _json(item) for name, item in value.items()}
     return value

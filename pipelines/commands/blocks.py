@@ -23,19 +23,22 @@ def command(
     A range snaps outwards to whole segments; what was chosen is what the other commands take.
     """
     screen = Screen(as_json)
-    held = TimedWarehouse(open_site(warehouse=warehouse).warehouse)
-    choice = choose_between(held, start, end)
+    timed_warehouse = TimedWarehouse(open_site(warehouse=warehouse).warehouse)
+    choice = choose_between(timed_warehouse, start, end)
     screen.show(str(choice))
     facts = choice.facts()
     if segments:
-        times = segment_times(held, choice.segments)
-        rows = [(one, *(rfc3339(at) for at in times.get(one, ()))) for one in choice.segments]
+        times = segment_times(timed_warehouse, choice.segments)
+        rows = [
+            (segment, *(rfc3339(at) for at in times.get(segment, ())))
+            for segment in choice.segments
+        ]
         screen.table(
             "",
             ("segment", "first time", "last time"),
-            ((blocks, *(found or ("", ""))) for blocks, *found in rows),
+            ((blocks, *(ends or ("", ""))) for blocks, *ends in rows),
         )
         facts["segments"] = [
-            {"blocks": str(blocks), "times": found or None} for blocks, *found in rows
+            {"blocks": str(blocks), "times": ends or None} for blocks, *ends in rows
         ]
     screen.document(facts)

@@ -22,12 +22,14 @@ def command(warehouse: str | None, as_json: bool) -> None:
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse)
     report = site.warehouse.compact()
-    left = len(site.loaded_catalog().history())
+    count = len(site.loaded_catalog().history())
     screen.table("merged", ("volume", "made of"), ((new, len(old)) for new, old in report.merged))
-    screen.show(f"{left} volumes of history" if report.merged else f"Nothing to merge: {left} left")
+    screen.show(
+        f"{count} volumes of history" if report.merged else f"Nothing to merge: {count} left"
+    )
     screen.document(
         {
             "merged": [{"volume": new, "made_of": list(old)} for new, old in report.merged],
-            "volumes": left,
+            "volumes": count,
         }
     )

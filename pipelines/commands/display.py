@@ -143,10 +143,10 @@ class Screen:
         ) as bar:
             tasks: dict[str, TaskID] = {}
 
-            def count(what: str, done: int, total: int) -> None:
+            def count(what: str, completed: int, total: int) -> None:
                 if what not in tasks:
                     tasks[what] = bar.add_task(f"{label} {what}", total=total or None)
-                bar.update(tasks[what], completed=done)
+                bar.update(tasks[what], completed=completed)
 
             yield count
 
@@ -158,31 +158,33 @@ class _Lines:
     screen: Screen
     label: str
     total: int | None = None
-    done: int = 0
+    completed: int = 0
     started: float = field(default_factory=time.monotonic)
     last_line: float = field(default_factory=time.monotonic)
     is_said: bool = False
     began: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def advance(self, size: int) -> None:
-        self.done += size
+        self.completed += size
         of = f" of {size_text(self.total)}" if self.total else ""
         seconds = time.monotonic() - self.started
-        rate = f", {size_text(int(self.done / seconds))}/s" if seconds else ""
-        left = _left(self.done, self.total, seconds)
-        self._line(f"{self.label}: {size_text(self.done)}{of}{rate}{left}")
+        rate = f", {size_text(int(self.completed / seconds))}/s" if seconds else ""
+        estimate = _left(self.completed, self.total, seconds)
+        self._line(f"{self.label}: {size_text(self.completed)}{of}{rate}{estimate}")
 
     def end(self) -> None:
         """Say what was done, where progress was said at all."""
         if self.is_said:
             seconds = time.monotonic() - self.started
-            self.screen.message(f"{self.label}: {size_text(self.done)} in {_duration(seconds)}")
+            self.screen.message(
+                f"{self.label}: {size_text(self.completed)} in {_duration(seconds)}"
+            )
 
-    def count(self, what: str, done: int, total: int) -> None:
+    def count(self, what: str, completed: int, total: int) -> None:
         of = f" of {total:,}" if total else ""
-        started, first = self.began.setdefault(what, (time.monotonic(), done))
-        left = _left(done - first, total and total - first, time.monotonic() - started)
-        self._line(f"{self.label} {what}: {done:,}{of}{left}")
+        started, first = self.began.setdefault(what, (time.monotonic(), completed))
+        estimate = _left(completed - first, total and total - first, time.monotonic() - started)
+        self._line(f"{self.label} {what}: {completed:,}{of}{estimate}")
 
     def _line(self, text: str) -> None:
         if time.monotonic() - self.last_line >= _LINE_SECONDS:
@@ -190,11 +192,11 @@ class _Lines:
             self.screen.message(text)
 
 
-def _left(done: int, total: int | None, seconds: float) -> str:
+def _left(completed: int, total: int | None, seconds: float) -> str:
     """How long what is left will take, at the pace until now; empty where that is not known."""
-    if not total or not 0 < done < total:
+    if not total or not 0 < completed < total:
         return ""
-    return f", {_duration(max(0, total - done) * seconds / done)} left"
+    return f", {_duration(max(0, total - completed) * seconds / completed)} left"
 
 
 def _duration(seconds: float) -> str:

@@ -91,8 +91,8 @@ def command(
 
     with temporary_folder(prefix="strata-export-") as folder:
         if null:
-            asked = (CatalogHoldings(site.loaded_catalog()), table, first, last, null)
-            export = site.exporter.export_with_null(*asked, folder, style=style)
+            arguments = (CatalogHoldings(site.loaded_catalog()), table, first, last, null)
+            export = site.exporter.export_with_null(*arguments, folder, style=style)
         else:
             with screen.progress("checking") as advance:
                 export = site.with_progress(advance).export(table, first, last, style, warn)

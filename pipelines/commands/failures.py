@@ -50,8 +50,8 @@ def known_errors() -> tuple[type[Exception], ...]:
 
 def exit_code(error: Exception) -> int:
     """The exit code of one of `known_errors`: the first class that fits counts."""
-    found = (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
-    return next(found, DAMAGED)
+    codes = (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
+    return next(codes, DAMAGED)
 
 
 def sentence(error: Exception) -> str:
@@ -60,12 +60,12 @@ def sentence(error: Exception) -> str:
         return machine_sentence(error)
     if isinstance(error, ModuleNotFoundError):
         name = (error.name or "").partition(".")[0]
-        extra = next((one for one, names in _EXTRAS.items() if name in names), "all")
+        extra = next((candidate for candidate, names in _EXTRAS.items() if name in names), "all")
         return f"this needs {name}, which is not installed: pip install 'strata[{extra}]'"
     if isinstance(error, tuple(_duckdb_errors())):
         # What the machine says is an `OSError` by now: what is left is about the file itself.
-        said = " ".join(str(error).partition("\n")[0].split())
-        return f"DuckDB says: {said}: strata verify finds what is damaged, and says what to do"
+        message = " ".join(str(error).partition("\n")[0].split())
+        return f"DuckDB says: {message}: strata verify finds what is damaged, and says what to do"
     return " ".join(str(error).split())
 
 

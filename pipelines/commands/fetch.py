@@ -79,8 +79,10 @@ def command(
         if is_whole:
             names = chains(store) if chain is None else (chain,)
             sources = [_signed(choose_chain(store, name), public_key) for name in names]
-            found = [mirror(one, out, jobs=jobs, progress=screen.progress) for one in sources]
-            show_mirrors(screen, found)
+            mirrors = [
+                mirror(origin, out, jobs=jobs, progress=screen.progress) for origin in sources
+            ]
+            show_mirrors(screen, mirrors)
         elif table:
             source = _signed(choose_chain(store, chain), public_key)
             _fetch_range(screen, source, (table, start, end), out, jobs)
@@ -91,7 +93,7 @@ def _signed(source: Archive, public_key: PublicKey | None) -> Archive:
 
 
 def _fetch_range(
-    screen: Screen, source: Archive, asked: tuple[str, str | None, str | None], out: Path, jobs: int
+    screen: Screen, source: Archive, scope: tuple[str, str | None, str | None], out: Path, jobs: int
 ) -> None:
     warnings: list[str] = []
 
@@ -99,11 +101,11 @@ def _fetch_range(
         warnings.append(text)
         screen.message(f"warning: {text}")
 
-    table, start, end = asked
+    table, start, end = scope
     bounds = (lower_bound(start) if start else None, upper_bound(end) if end else None)
     blocks = choose_blocks(source, table, *bounds)
     if start or end:
         screen.message(f"{table} over blocks {blocks}")
     ends = (blocks.first, blocks.last)
-    found = fetch_range(source, table, *ends, out, jobs=jobs, progress=screen.progress, warn=warn)
-    show_range(screen, found, warnings)
+    result = fetch_range(source, table, *ends, out, jobs=jobs, progress=screen.progress, warn=warn)
+    show_range(screen, result, warnings)

@@ -11,83 +11,83 @@ from exporters.fetching.range_fetch import RangeFetch
 from pipelines.commands.display import Screen
 
 
-def show_range(screen: Screen, found: RangeFetch, warnings: Sequence[str]) -> None:
+def show_range(screen: Screen, fetch: RangeFetch, warnings: Sequence[str]) -> None:
     """The ZIPs that a range is made of, and the range; `warnings` go into the JSON."""
     screen.table(
         "",
         ("ZIP", "bytes", "fetched", "SHA-256"),
         (
-            (one.entry.path.rpartition("/")[2], one.entry.bytes, one.fetched, one.entry.sha256)
-            for one in found.zips
+            (part.entry.path.rpartition("/")[2], part.entry.bytes, part.fetched, part.entry.sha256)
+            for part in fetch.zips
         ),
     )
-    fetched = f"{size_text(found.fetched_bytes)} fetched in {found.seconds:.1f} s"
-    there = "was there already" if found.was_there else fetched
-    screen.show(f"{found.path}: {found.layout.size:,} bytes, {there}")
-    screen.show(f"SHA-256 {found.sha256}")
-    screen.document({**_range_facts(found), "warnings": warnings})
+    fetched = f"{size_text(fetch.fetched_bytes)} fetched in {fetch.seconds:.1f} s"
+    there = "was there already" if fetch.was_there else fetched
+    screen.show(f"{fetch.path}: {fetch.layout.size:,} bytes, {there}")
+    screen.show(f"SHA-256 {fetch.sha256}")
+    screen.document({**_range_facts(fetch), "warnings": warnings})
 
 
-def show_mirrors(screen: Screen, found: Sequence[Mirrored]) -> None:
+def show_mirrors(screen: Screen, mirrors: Sequence[Mirrored]) -> None:
     """What is there of each chain, what came now, what was replaced, what failed.
 
     Raises the first failure at its end.
     """
     columns = ("chain", "ZIPs", "bytes", "fetched", "bytes fetched", "replaced", "seconds")
-    screen.table("", columns, map(_mirror_row, found))
-    for replaced in (replaced for one in found for replaced in one.replaced):
+    screen.table("", columns, map(_mirror_row, mirrors))
+    for replaced in (replaced for mirror in mirrors for replaced in mirror.replaced):
         why = replaced.event.reason if replaced.event else "the list of revisions does not say why"
         screen.show(f"replaced: {replaced.entry.path}: {why}")
-    screen.document({"chains": [_mirror_facts(one) for one in found]})
-    failures = [failure for one in found for failure in one.failures]
+    screen.document({"chains": [_mirror_facts(mirror) for mirror in mirrors]})
+    failures = [failure for mirror in mirrors for failure in mirror.failures]
     for failure in failures[1:]:
         screen.message(str(failure))
     if failures:
         raise failures[0]
 
 
-def _mirror_row(found: Mirrored) -> Sequence[object]:
-    whole = (found.chain_id, found.zips, found.bytes)
-    now = (len(found.fetched), found.fetched_bytes, len(found.replaced), f"{found.seconds:.1f}")
+def _mirror_row(mirror: Mirrored) -> Sequence[object]:
+    whole = (mirror.chain_id, mirror.zips, mirror.bytes)
+    now = (len(mirror.fetched), mirror.fetched_bytes, len(mirror.replaced), f"{mirror.seconds:.1f}")
     return (*whole, *now)
 
 
-def _mirror_facts(found: Mirrored) -> dict[str, Any]:
+def _mirror_facts(mirror: Mirrored) -> dict[str, Any]:
     return {
-        "chain_id": found.chain_id,
-        "zips": found.zips,
-        "bytes": found.bytes,
-        "fetched": found.fetched,
-        "fetched_bytes": found.fetched_bytes,
+        "chain_id": mirror.chain_id,
+        "zips": mirror.zips,
+        "bytes": mirror.bytes,
+        "fetched": mirror.fetched,
+        "fetched_bytes": mirror.fetched_bytes,
         "replaced": [
             {
-                "path": one.entry.path,
-                "old_sha256": one.old_sha256,
-                "new_sha256": one.entry.sha256,
-                "reason": one.event.reason if one.event else None,
-                "at": one.event.at.isoformat() if one.event else None,
+                "path": replacement.entry.path,
+                "old_sha256": replacement.old_sha256,
+                "new_sha256": replacement.entry.sha256,
+                "reason": replacement.event.reason if replacement.event else None,
+                "at": replacement.event.at.isoformat() if replacement.event else None,
             }
-            for one in found.replaced
+            for replacement in mirror.replaced
         ],
-        "failures": [str(failure) for failure in found.failures],
-        "documents": found.documents,
-        "seconds": round(found.seconds, 3),
+        "failures": [str(failure) for failure in mirror.failures],
+        "documents": mirror.documents,
+        "seconds": round(mirror.seconds, 3),
     }
 
 
-def _range_facts(found: RangeFetch) -> dict[str, Any]:
-    plan = found.plan.export
+def _range_facts(fetch: RangeFetch) -> dict[str, Any]:
+    plan = fetch.plan.export
     return {
         "chain_id": plan.chain_id,
         "table": plan.table,
         "from": plan.blocks.first,
         "to": plan.blocks.last,
-        "path": str(found.path),
-        "bytes": found.layout.size,
-        "sha256": found.sha256,
-        "was_there": found.was_there,
-        "fetched_bytes": found.fetched_bytes,
-        "seconds": round(found.seconds, 3),
+        "path": str(fetch.path),
+        "bytes": fetch.layout.size,
+        "sha256": fetch.sha256,
+        "was_there": fetch.was_there,
+        "fetched_bytes": fetch.fetched_bytes,
+        "seconds": round(fetch.seconds, 3),
         "members": [
             {
                 "name": member.name,
@@ -96,15 +96,15 @@ def _range_facts(found: RangeFetch) -> dict[str, Any]:
                 "rows": member.rows,
                 "csv_bytes": member.csv_bytes,
             }
-            for member in found.layout.members
+            for member in fetch.layout.members
         ],
         "zips": [
             {
-                "path": one.entry.path,
-                "bytes": one.entry.bytes,
-                "sha256": one.entry.sha256,
-                "fetched_bytes": one.fetched,
+                "path": part.entry.path,
+                "bytes": part.entry.bytes,
+                "sha256": part.entry.sha256,
+                "fetched_bytes": part.fetched,
             }
-            for one in found.zips
+            for part in fetch.zips
         ],
     }

@@ -51,36 +51,41 @@ def blocks_in_scope(text: str | None) -> BlockRange | None:
 
 
 def show_findings(
-    screen: Screen, check: Verification, found: Found, given: Mapping[str, str | None]
+    screen: Screen, check: Verification, tally: Found, locations: Mapping[str, str | None]
 ) -> None:
-    """Show what was found and read; `given` are the places that the command was given."""
-    findings = [(one, _commands(one, given)) for one in found.first]
+    """Show what was found and read; `locations` are the places that the command was given."""
+    findings = [(finding, _commands(finding, locations)) for finding in tally.first]
     screen.table(
         "findings",
         ("problem", "where", "what", "what to do"),
         (
-            (one.problem.value, one.place, one.what, "; ".join(_advice(one, commands)))
-            for one, commands in findings
+            (
+                finding.problem.value,
+                finding.place,
+                finding.what,
+                "; ".join(_advice(finding, commands)),
+            )
+            for finding, commands in findings
         ),
     )
-    if found.count > len(findings):
-        screen.show(f"and {found.count - len(findings):,} more findings")
+    if tally.count > len(findings):
+        screen.show(f"and {tally.count - len(findings):,} more findings")
     columns, rows = count_table(check.counts)
     screen.table("read", columns, rows)
-    screen.show(summary(check, found.count))
+    screen.show(summary(check, tally.count))
     screen.document(
         {
             "findings": [
                 {
-                    "problem": one.problem.value,
-                    "where": one.place,
-                    "what": one.what,
-                    "remedy": "; ".join(_advice(one, commands)),
+                    "problem": finding.problem.value,
+                    "where": finding.place,
+                    "what": finding.what,
+                    "remedy": "; ".join(_advice(finding, commands)),
                     "commands": list(commands),
                 }
-                for one, commands in findings
+                for finding, commands in findings
             ],
-            "more_findings": found.count - len(findings),
+            "more_findings": tally.count - len(findings),
             "read": {
                 kind.name.lower(): {"read": c.read, "earlier": c.earlier, "expected": c.expected}
                 for kind, c in check.counts.kinds.items()
@@ -99,14 +104,14 @@ def _advice(finding: Finding, commands: tuple[str, ...]) -> Iterator[str]:
         yield finding.remedy.note
 
 
-def _commands(finding: Finding, given: Mapping[str, str | None]) -> tuple[str, ...]:
+def _commands(finding: Finding, locations: Mapping[str, str | None]) -> tuple[str, ...]:
     """The commands of a remedy, with the places that this one was given."""
 
     def completed(text: str) -> str:
         words = text.split(" ", 2)
         if words[0] != "strata":
             return text
-        places = ((name, given[name]) for name in _PLACES.get(words[1], ()))
+        places = ((name, locations[name]) for name in _PLACES.get(words[1], ()))
         options = (f"--{name} {shlex.quote(place)}" for name, place in places if place)
         return " ".join([text, *options])
 

@@ -29,18 +29,18 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         try:
             if cmd_name in COMMANDS:
-                found = import_module(f"pipelines.commands.{cmd_name}").command
+                command = import_module(f"pipelines.commands.{cmd_name}").command
             else:
                 plugins = entry_points(group=PLUGINS, name=cmd_name)
                 if not plugins:
                     return None
                 (plugin,) = plugins
-                found = plugin.load()
+                command = plugin.load()
                 leave_signals()  # a server has its own way to stop
         except ModuleNotFoundError as error:
             return _not_installed(cmd_name, error)
-        assert isinstance(found, click.Command)
-        return found
+        assert isinstance(command, click.Command)
+        return command
 
     def invoke(self, ctx: click.Context) -> object:
         try:

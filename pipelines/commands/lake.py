@@ -80,11 +80,11 @@ def publish(
 
 
 def _segments(site: Site, blocks: str | None) -> list[BlockRange]:
-    loaded = site.loaded_catalog().blocks
+    segments = site.loaded_catalog().blocks
     if blocks is None:
-        return list(loaded)
+        return list(segments)
     hull = export_range(*two_heights(blocks))
-    inside = [one for one in loaded if one.overlaps(hull)]
+    inside = [segment for segment in segments if segment.overlaps(hull)]
     if not inside:
         raise RangeError(f"no loaded segment lies in blocks {blocks}")
     return inside
@@ -115,13 +115,13 @@ def verify(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     check = Verification(Scope(tuple(sorted(set(tables))), blocks_in_scope(blocks)), quick)
-    found = Found()
+    tally = Found()
     with screen.counts("verifying") as count:
         check.progress = count
         for finding in verify_lake(site, check):
-            found.add(finding)
-    show_findings(screen, check, found, {"warehouse": warehouse, "archive": archive})
-    return DAMAGED if found.count else OK
+            tally.add(finding)
+    show_findings(screen, check, tally, {"warehouse": warehouse, "archive": archive})
+    return DAMAGED if tally.count else OK
 
 
 @command.command("status", short_help="How far each table of the lake is.")

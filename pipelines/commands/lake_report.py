@@ -25,16 +25,18 @@ def show_lake(screen: Screen, report: LakeReport) -> None:
 def show_refused(screen: Screen, report: LakeReport) -> None:
     """The tables that stay as they are, and why."""
     screen.table(
-        "not in the lake", ("table", "reason"), ((one.table, one.reason) for one in report.refused)
+        "not in the lake",
+        ("table", "reason"),
+        ((refusal.table, refusal.reason) for refusal in report.refused),
     )
 
 
 def lake_facts(report: LakeReport) -> Mapping[str, object]:
     """The same for programs."""
     return {
-        "added": [asdict(one) | {"blocks": str(one.blocks)} for one in report.added],
+        "added": [asdict(item) | {"blocks": str(item.blocks)} for item in report.added],
         "replaced": report.replaced,
         "merged": report.merged,
         "removed": report.removed,
-        "refused": [asdict(one) for one in report.refused],
+        "refused": [asdict(item) for item in report.refused],
     }

@@ -55,16 +55,16 @@ def _refused(site: Site, survey: Survey) -> dict[str, str]:
     return dict(sorted(reasons.items()))
 
 
-def _load(site: Site, wanted: Sequence[BlockRange]) -> Iterator[LoadOutcome]:
-    keys = [blocks.key for blocks in wanted]
-    for batch in plan_batches(wanted, keys, site.settings.batch):
+def _load(site: Site, segments: Sequence[BlockRange]) -> Iterator[LoadOutcome]:
+    keys = [blocks.key for blocks in segments]
+    for batch in plan_batches(segments, keys, site.settings.batch):
         yield load_segments(site, batch.segments)
 
 
 def _show(
     screen: Screen, refused: dict[str, str], outcomes: Sequence[LoadOutcome], seconds: float
 ) -> None:
-    loaded = [row for outcome in outcomes for row in _loaded(outcome)]
+    counts = [row for outcome in outcomes for row in _loaded(outcome)]
     screen.table(
         "loaded",
         ("blocks", "segments", "rows", "csv bytes"),
@@ -75,17 +75,17 @@ def _show(
         ),
     )
     screen.table("cannot be used", ("file", "reason"), refused.items())
-    rows, size = _sums(loaded)
+    rows, size = _sums(counts)
     screen.show(
-        f"{len(loaded)} segments loaded: {rows:,} rows, {size_text(size)} of CSV in {seconds:.1f} s"
-        if loaded
+        f"{len(counts)} segments loaded: {rows:,} rows, {size_text(size)} of CSV in {seconds:.1f} s"
+        if counts
         else "Nothing new to load."
     )
     screen.document(
         {
             "loaded": [
                 {"segment": str(blocks), "rows": rows, "bytes": size}
-                for blocks, rows, size in loaded
+                for blocks, rows, size in counts
             ],
             "quarantined": [{"file": key, "reason": reason} for key, reason in refused.items()],
             "seconds": round(seconds, 3),

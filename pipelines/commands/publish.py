@@ -94,7 +94,7 @@ def command(
     else:
         reports = _replace(site, reason, tables or HISTORY_TABLES, blocks)
     lake = _publish_lake(site, screen, reason, tables, blocks) if site.settings.lake else None
-    failed = [one for report in reports for one in report.failed]
+    failed = [failure for report in reports for failure in report.failed]
     if reason is None:  # else what it found wrong is what was replaced, or was not asked for
         failed = [*completion.failed, *failed]
     _show(screen, site, completion, reports, failed, lake)
@@ -102,9 +102,9 @@ def command(
 
 
 def _exit_code(failed: Sequence[Published]) -> int:
-    if any(one.outcome is Outcome.CONFLICT for one in failed):
+    if any(failure.outcome is Outcome.CONFLICT for failure in failed):
         return CONFLICT
-    if any(one.outcome is Outcome.DAMAGED for one in failed):
+    if any(failure.outcome is Outcome.DAMAGED for failure in failed):
         return DAMAGED
     return FINDINGS if failed else OK
 
@@ -121,7 +121,9 @@ def _show(
     created = sum(report.created for report in reports)
     replaced = sum(report.replaced for report in reports)
     size = sum(report.bytes for report in reports)
-    screen.table("not published", ("file", "reason"), ((one.name, one.reason) for one in failed))
+    screen.table(
+        "not published", ("file", "reason"), ((failure.name, failure.reason) for failure in failed)
+    )
     again = f", {replaced} replaced" if replaced else ""
     screen.show(
         f"{created} ZIPs published{again} to {site.store.describe()}: {size_text(size)}"
@@ -139,7 +141,7 @@ def _show(
             "replaced": replaced,
             "identical": sum(report.identical for report in reports),
             "bytes": size,
-            "failed": [{"file": one.name, "reason": one.reason} for one in failed],
+            "failed": [{"file": failure.name, "reason": failure.reason} for failure in failed],
             "lake": lake_facts(lake) if lake else None,
         }
     )
@@ -161,8 +163,8 @@ def _publish_lake(
 
 
 def _counts(completion: Completion) -> dict[str, int]:
-    found = asdict(replace(completion, failed=(), unpublished=()))
-    return {name: count for name, count in found.items() if name not in ("failed", "unpublished")}
+    counts = asdict(replace(completion, failed=(), unpublished=()))
+    return {name: count for name, count in counts.items() if name not in ("failed", "unpublished")}
 
 
 def _replace(
@@ -179,23 +181,23 @@ def _segments(site: Site, blocks: str | None) -> list[BlockRange]:
     """The loaded segments that lie in the blocks (None: all). Raises `RangeError` for none."""
     hull = export_range(*two_heights(blocks)) if blocks else None
     segments = [
-        known
-        for known in site.loaded_catalog().segments
-        if hull is None or (hull.first <= known.first and known.last <= hull.last)
+        segment
+        for segment in site.loaded_catalog().segments
+        if hull is None or (hull.first <= segment.first and segment.last <= hull.last)
     ]
     if not segments:
         raise RangeError(f"no loaded segment lies in blocks {blocks}")
     return segments
 
 
-def _publish(site: Site, screen: Screen, wanted: Sequence[BlockRange]) -> list[PublishReport]:
-    keys = [blocks.key for blocks in wanted]
-    reports, done = [], 0
+def _publish(site: Site, screen: Screen, segments: Sequence[BlockRange]) -> list[PublishReport]:
+    keys = [blocks.key for blocks in segments]
+    reports, completed = [], 0
     with screen.counts("publishing") as count:
-        for batch in plan_batches(wanted, keys, site.settings.batch):
-            count("segments", done, len(wanted))
+        for batch in plan_batches(segments, keys, site.settings.batch):
+            count("segments", completed, len(segments))
             reports.append(publish_segments(site, batch.segments).report)
-            done += len(batch.segments)
-            count("segments", done, len(wanted))
+            completed += len(batch.segments)
+            count("segments", completed, len(segments))
         reports.append(publish_bundles(site))
     return reports

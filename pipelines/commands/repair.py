@@ -61,16 +61,16 @@ def _show(screen: Screen, report: RepairReport, *, dry_run: bool) -> None:
     screen.table(
         "found",
         ("what", "problem", "what was done" if is_done else "what to do or would be done"),
-        ((one.what, one.problem, one.remedy) for one in report.findings),
+        ((finding.what, finding.problem, finding.remedy) for finding in report.findings),
     )
-    read = (
+    summary = (
         f"read: {report.documents} of the log's documents, {report.volumes} volumes, "
         f"{size_text(report.bytes)} hashed; newest generation: {report.generation}"
     )
-    screen.show(read if report.findings else f"Nothing is wrong. {read}")
+    screen.show(summary if report.findings else f"Nothing is wrong. {summary}")
     screen.document(
         {
-            "findings": [asdict(one) for one in report.findings],
+            "findings": [asdict(finding) for finding in report.findings],
             "repaired": is_done and bool(report.findings),
             "undecided": report.is_undecided,
             "documents": report.documents,

@@ -72,8 +72,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     pending = before.survey.pending
     runs = list(_run(site, screen, pending)) if to_do or bundles_are_due(site) else []
     after = before if completion.is_nothing and not runs else site_status(site)
-    done = frozenset(after.published).difference(before.published)
-    tables = published_tables(site, done)
+    segments = frozenset(after.published).difference(before.published)
+    tables = published_tables(site, segments)
     failed = completion.failed
     lake = LakeReport() if any(run.of_machine for run in runs) else _sweep_lake(site, after)
     show_completion(screen, completion)
@@ -147,7 +147,7 @@ def _next_steps(site: Site, status: SiteStatus) -> Iterator[str]:
     settings, strata = site.settings, _program()
     defaults = Locations()
     # A command finds the embedded run's places by itself; all others are named.
-    given = {
+    options = {
         name: "" if place == default else f" --{name} {shlex.quote(place)}"
         for name, place, default in (
             ("warehouse", settings.warehouse, defaults.warehouse),
@@ -158,12 +158,12 @@ def _next_steps(site: Site, status: SiteStatus) -> Iterator[str]:
     yield "Next:"
     yield f"  {interface(settings)}  # the runs and assets in Dagster's web interface"
     if site.warehouse.in_folder:
-        yield f"  {strata} shell{given['warehouse']}  # SQL over the warehouse"
+        yield f"  {strata} shell{options['warehouse']}  # SQL over the warehouse"
     else:
-        yield f"  {strata} sql 'from blocks limit 5'{given['warehouse']}"
+        yield f"  {strata} sql 'from blocks limit 5'{options['warehouse']}"
     yield (
         f"  {strata} export orders {run.first} {run.last} --out exports"
-        f"{given['warehouse']}{given['archive']}"
+        f"{options['warehouse']}{options['archive']}"
     )
 
 
@@ -179,17 +179,17 @@ def interface(settings: Settings) -> str:
         "STRATA_WAREHOUSE": (settings.warehouse, str(data / "warehouse")),
         "STRATA_ARCHIVE": (settings.archive, str(data / "archive")),
     }
-    named = [
+    assignments = [
         f"{name}={shlex.quote(place)}"
         for name, (place, default) in variables.items()
         if place != default
     ]
     if Path(__file__).parents[2] == Path.cwd() and Path("Makefile").is_file():
-        return " ".join(["make ui", *named])
+        return " ".join(["make ui", *assignments])
     # Whoever installed the package has no Makefile.
     home = f"DAGSTER_HOME={shlex.quote(str(dagster_home()))}"
     started = shlex.quote(str(Path(sys.executable).with_name("dagster")))
-    return " ".join([home, *named, started, "dev", "-m", _DEFINITIONS])
+    return " ".join([home, *assignments, started, "dev", "-m", _DEFINITIONS])
 
 
 def _facts(

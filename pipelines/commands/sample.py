@@ -21,7 +21,7 @@ def command(folder: Path, as_json: bool) -> None:
     Files that are right already stay as they are.
     """
     screen = Screen(as_json)
-    written = copy_sample(folder)
-    screen.table("", ("segment file", "bytes"), ((p.name, p.stat().st_size) for p in written))
+    paths = copy_sample(folder)
+    screen.table("", ("segment file", "bytes"), ((p.name, p.stat().st_size) for p in paths))
     screen.show(f"Next: strata run --source {folder}")
-    screen.document({"folder": str(folder.absolute()), "files": [path.name for path in written]})
+    screen.document({"folder": str(folder.absolute()), "files": [path.name for path in paths]})

@@ -61,12 +61,12 @@ def command(
     if form != "table" and as_json:
         raise click.UsageError("--json and --format exclude each other")
     site = open_site(warehouse=warehouse)
-    asked = asked_extent(blocks, times)
+    extent = asked_extent(blocks, times)
     warn_of_lost(site.warehouse, Screen(as_json))
     if form == "table":
-        show_rows(site.warehouse, query, asked, Screen(as_json))
+        show_rows(site.warehouse, query, extent, Screen(as_json))
     else:
-        _write(site.warehouse, query, asked, form, out)
+        _write(site.warehouse, query, extent, form, out)
 
 
 def _write(

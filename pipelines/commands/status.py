@@ -50,8 +50,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     opened = site.warehouse.shown()
     catalog = site.warehouse.catalog()
     lost = catalog.lost if catalog else ()
-    held = _stretches(status, lake=site.settings.lake)
-    _show(screen, status, shown, held)
+    stretches = _stretches(status, lake=site.settings.lake)
+    _show(screen, status, shown, stretches)
     ids = status.ids
     if not is_begun(site.store):
         screen.show(f"there is no archive at {places['archive']}: strata publish makes one")
@@ -64,12 +64,12 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         ((volume.key, volume.blocks) for volume in lost),
     )
     if opened is not None:
-        made = "" if opened.is_new else ", once strata sql 'from blocks limit 5' has made it new"
-        screen.show(f"open with duckdb -readonly {opened.path}{made}")
+        note = "" if opened.is_new else ", once strata sql 'from blocks limit 5' has made it new"
+        screen.show(f"open with duckdb -readonly {opened.path}{note}")
     screen.document(
         {
             **places,
-            **_facts(status, held),
+            **_facts(status, stretches),
             "ids": _id_facts(ids),
             "single_writer": site.settings.single_writer,
             "open_with": opened and str(opened.path),
@@ -99,16 +99,16 @@ class _Stretch:
 
 def _stretches(status: SiteStatus, *, lake: bool) -> dict[str, _Stretch]:
     """What is found, loaded, published, in the lake: of a long history nearly always the same."""
-    made: dict[str, _Stretch] = {}
+    stretches: dict[str, _Stretch] = {}
     for what in ("found", "loaded", "published", *(("in_lake",) if lake else ())):
         segments: Sequence[BlockRange] = getattr(status, what)
-        same = (one for one in made.values() if one.segments == segments)
-        made[what] = next(same, None) or _Stretch(segments)
-    return made
+        same = (stretch for stretch in stretches.values() if stretch.segments == segments)
+        stretches[what] = next(same, None) or _Stretch(segments)
+    return stretches
 
 
 def _show(
-    screen: Screen, status: SiteStatus, places: dict[str, str], held: dict[str, _Stretch]
+    screen: Screen, status: SiteStatus, places: dict[str, str], stretches: dict[str, _Stretch]
 ) -> None:
     chain = status.chain_id or "no chain yet"
     screen.show(chain)
@@ -118,14 +118,14 @@ def _show(
         (
             (
                 what.replace("_", " "),
-                len(one.segments),
-                max(len(status.known) - len(one.segments), 0) if what != "found" else "",
-                _joined(map(str, one.runs)),
-                _joined(one.gaps),
-                status.survey.behind(one.runs) if what != "found" else "",
+                len(stretch.segments),
+                max(len(status.known) - len(stretch.segments), 0) if what != "found" else "",
+                _joined(map(str, stretch.runs)),
+                _joined(stretch.gaps),
+                status.survey.behind(stretch.runs) if what != "found" else "",
                 place,
             )
-            for (what, one), place in zip(held.items(), places.values(), strict=False)
+            for (what, stretch), place in zip(stretches.items(), places.values(), strict=False)
         ),
     )
     screen.show(_left_to_do(status))
@@ -145,8 +145,8 @@ def _left_to_do(status: SiteStatus) -> str:
         "to publish": len(status.unpublished),
         "to put into the lake": len(status.not_in_lake),
     }
-    left = [f"{count:,} {what}" for what, count in counts.items() if count]
-    sentences = [f"segments {', '.join(left)}: strata run does that"] if left else []
+    tasks = [f"{count:,} {what}" for what, count in counts.items() if count]
+    sentences = [f"segments {', '.join(tasks)}: strata run does that"] if tasks else []
     if status.refused:
         sentences.append(
             f"{len(status.refused):,} files cannot be used: replace or remove them in the source"
@@ -170,14 +170,14 @@ def _id_facts(ids: IdReport) -> dict[str, Any]:
     }
 
 
-def _facts(status: SiteStatus, held: dict[str, _Stretch]) -> dict[str, Any]:
+def _facts(status: SiteStatus, stretches: dict[str, _Stretch]) -> dict[str, Any]:
     return {
         "chain_id": status.chain_id,
         "segments": {
-            **{what: one.listed for what, one in held.items()},
+            **{what: stretch.listed for what, stretch in stretches.items()},
             "to_do": _listed(status.to_do),
         },
-        "gaps": {what: one.gaps for what, one in held.items()},
+        "gaps": {what: stretch.gaps for what, stretch in stretches.items()},
         "quarantined": [
             {"file": file, "reason": reason} for file, reason in status.refused.items()
         ],

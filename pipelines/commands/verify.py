@@ -65,7 +65,7 @@ def command(
     site = open_site(warehouse=warehouse, archive=archive)
     scope = Scope(tuple(sorted(set(tables))), blocks_in_scope(blocks))
     public_key = read_public_key(key) if key else None
-    found = Found()
+    tally = Found()
     archive_alone = archive is not None and warehouse is None and not site.settings.has_warehouse
     if archive_alone:
         screen.message(f"There is no warehouse: {site.store.describe()} is verified by itself")
@@ -75,6 +75,6 @@ def command(
         seconds = None if minutes is None else minutes * 60
         check = Verification(scope, quick, seconds, proven, count)
         for finding in verify_site(site, check, public_key, archive_alone=archive_alone):
-            found.add(finding)
-    show_findings(screen, check, found, {"warehouse": warehouse, "archive": archive})
-    return DAMAGED if found.count else OK
+            tally.add(finding)
+    show_findings(screen, check, tally, {"warehouse": warehouse, "archive": archive})
+    return DAMAGED if tally.count else OK

@@ -32,14 +32,14 @@ _NOTHING = BlockRange(0, 0)
 class Evidence:
     """What audits look at: a site, its open catalog and the segments in question, ascending.
 
-    `receipts` are those of the segments, by table; `held` are the segments of the catalog from the
-    volume before them on.
+    `receipts` are those of the segments, by table; `surrounding` are the segments of the catalog
+    from the volume before them on.
     """
 
     site: Site
     con: Connection
     segments: Sequence[BlockRange]
-    held: Sequence[BlockRange]
+    surrounding: Sequence[BlockRange]
     receipts: Mapping[str, Sequence[Receipt]]
 
 
@@ -56,29 +56,29 @@ Audit = Callable[[Evidence, str], Iterable[Problem]]
 
 
 @contextmanager
-def gather(site: Site, wanted: frozenset[BlockRange] | None) -> Iterator[Evidence]:
+def gather(site: Site, selection: frozenset[BlockRange] | None) -> Iterator[Evidence]:
     """Open the evidence about those of the wanted segments that are loaded (None: all of them).
 
     Costs what these segments cost, whatever else is loaded.
     """
     catalog = site.loaded_catalog()
-    held = list(_around(catalog, wanted).segments)
-    segments = [blocks for blocks in held if wanted is None or blocks in wanted]
+    surrounding = list(_around(catalog, selection).segments)
+    segments = [blocks for blocks in surrounding if selection is None or blocks in selection]
     receipts: dict[str, list[Receipt]] = {table: [] for table in HISTORY_TABLES}
     for receipt in site.receipts(segments):
         receipts.setdefault(receipt.table, []).append(receipt)
     hull = BlockRange(segments[0].first, segments[-1].last) if segments else _NOTHING
     with site.warehouse.stored_tables(hull) as con:
-        yield Evidence(site, con, segments, held, receipts)
+        yield Evidence(site, con, segments, surrounding, receipts)
 
 
-def _around(catalog: Catalog, wanted: frozenset[BlockRange] | None) -> Catalog:
+def _around(catalog: Catalog, selection: frozenset[BlockRange] | None) -> Catalog:
     """The catalog with no more volumes than have these segments, and the one before them."""
-    if wanted is None:
+    if selection is None:
         return catalog
-    if not wanted:
+    if not selection:
         return catalog.of_volumes(())
-    hull = BlockRange(min(wanted).first, max(blocks.last for blocks in wanted))
+    hull = BlockRange(min(selection).first, max(blocks.last for blocks in selection))
     before = [volume for volume in catalog.history() if volume.blocks.last < hull.first]
     return catalog.of_volumes([*before[-1:], *catalog.volumes_over(hull)])
 
@@ -113,8 +113,8 @@ def key_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
             continue
         columns = ", ".join(map(quote_name, key))
         # Cells that no type holds are NULL here and distinguished by their text.
-        kept = {name for receipt in alike.values() for name in receipt.raw_cells}
-        texts = "".join(f", _raw[{quote_text(name)}]" for name in key if name in kept)
+        raw_columns = {name for receipt in alike.values() for name in receipt.raw_cells}
+        texts = "".join(f", _raw[{quote_text(name)}]" for name in key if name in raw_columns)
         twice = (
             f"from main.{quote_name(table)} where _segment between {min(alike)} and {max(alike)} "
             f"group by _segment, {columns}{texts} having count(*) > 1"
@@ -126,8 +126,8 @@ def key_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
         ).fetchall()
         for segment, *cells in rows:
             if receipt := alike.get(segment):
-                named = ", ".join(f"{name} {cell}" for name, cell in zip(key, cells, strict=True))
-                what = f"{receipt.segment}: {table} has several rows for {named}"
+                label = ", ".join(f"{name} {cell}" for name, cell in zip(key, cells, strict=True))
+                what = f"{receipt.segment}: {table} has several rows for {label}"
                 yield Problem(receipt.blocks, what)
 
 
@@ -167,10 +167,10 @@ def height_problems(evidence: Evidence, _table: str) -> Iterator[Problem]:
         "from main.blocks where _segment between ? and ? group by _segment",
         [evidence.segments[0].first, evidence.segments[-1].first],
     ).fetchall()
-    found = {first: heights for first, *heights in rows}
+    summaries = {first: heights for first, *heights in rows}
     for blocks in evidence.segments:
         size = blocks.last - blocks.first + 1
-        heights = found.get(blocks.first, [0, 0, None, None])
+        heights = summaries.get(blocks.first, [0, 0, None, None])
         if heights != [size, size, blocks.first, blocks.last]:
             yield Problem(
                 blocks,
@@ -182,8 +182,8 @@ def height_problems(evidence: Evidence, _table: str) -> Iterator[Problem]:
 def gap_problems(evidence: Evidence, _table: str) -> Iterator[Problem]:
     """Blocks that no segment holds, right before one of the segments in question."""
     starts = {blocks.first: blocks for blocks in evidence.segments}
-    runs = list(contiguous_runs(evidence.held))
-    following = {one.last: other.first for one, other in pairwise(runs)}
+    runs = list(contiguous_runs(evidence.surrounding))
+    following = {before.last: after.first for before, after in pairwise(runs)}
     for gap in gaps_between(runs):
         behind = starts.get(following[gap.first - 1])
         if behind is not None:
@@ -218,11 +218,11 @@ CHECKS = (
 
 def found_by(evidence: Evidence, check: Check, table: str) -> tuple[Problem, ...]:
     """What a check finds in a table; kept for the next one who asks the same of this site."""
-    kept = kept_problems(evidence.site, evidence.segments)
-    asked = (check.name, table)
-    if asked not in kept:
-        kept[asked] = tuple(check.audit(evidence, table))
-    return kept[asked]
+    cache = kept_problems(evidence.site, evidence.segments)
+    key = (check.name, table)
+    if key not in cache:
+        cache[key] = tuple(check.audit(evidence, table))
+    return cache[key]
 
 
 def kept_problems(
@@ -230,7 +230,7 @@ def kept_problems(
 ) -> dict[tuple[str, str], tuple[Problem, ...]]:
     """What was found already in these segments, as they are loaded now, by check and table."""
     document = site.warehouse.document()
-    asked = (document.commit if document else "", tuple(segments))
-    if asked not in site.audited:
+    key = (document.commit if document else "", tuple(segments))
+    if key not in site.audited:
         site.audited.clear()
-    return site.audited.setdefault(asked, {})
+    return site.audited.setdefault(key, {})

@@ -65,7 +65,7 @@ class Completion:
 def complete_archive(
     site: Site,
     archive: Archive,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = lambda _what, _completed, _total: None,
     *,
     contents: bool = True,
 ) -> Completion:
@@ -75,55 +75,62 @@ def complete_archive(
     `contents` is not asked for, only those of shards that changed. What the bytes of a ZIP are is
     not looked at: that is for verifying. Errors of the machine end it as they are: run it again.
     """
-    found = compare(archive, progress)
-    loaded = site.loaded_catalog().segments
-    if not found.shards and not found.unnamed:
-        return Completion(unpublished=tuple(loaded))
+    differences = compare(archive, progress)
+    segments = site.loaded_catalog().segments
+    if not differences.shards and not differences.unnamed:
+        return Completion(unpublished=tuple(segments))
     recovery = site_recovery(site)
-    entries, failed = _adopted(archive, found, recovery)
-    named = name_in_shards(archive, entries, recovery, found.lost)
-    made = _made_again(site, archive, found.missing, loaded, failed)
-    unhashed = [*found.unhashed, *(one for one in entries if _lacks_hash_file(archive, one))]
+    entries, failed = _adopted(archive, differences, recovery)
+    updated_shards = name_in_shards(archive, entries, recovery, differences.lost)
+    zips = _made_again(site, archive, differences.missing, segments, failed)
+    unhashed = [
+        *differences.unhashed,
+        *(item for item in entries if _lacks_hash_file(archive, item)),
+    ]
     for entry in unhashed:
         put_hash_file(archive, entry)
-    failed += map(_altered, found.altered)
-    changed = {*found.stale, *named}
-    numbers = {*found.shards, *changed} if contents else changed
+    failed += map(_altered, differences.altered)
+    changed = {*differences.stale, *updated_shards}
+    numbers = {*differences.shards, *changed} if contents else changed
     # The list of revisions first: SHA256SUMS says what it hashes to.
-    written = mend_revisions(archive) + refresh(archive, sorted(numbers))
-    unnamed = [one for one in found.unnamed if shard_number(one.name.blocks) not in found.lost]
+    documents = mend_revisions(archive) + refresh(archive, sorted(numbers))
+    unnamed = [
+        item
+        for item in differences.unnamed
+        if shard_number(item.name.blocks) not in differences.lost
+    ]
     return Completion(
-        looked_at=found.zips,
-        zips=made,
+        looked_at=differences.zips,
+        zips=zips,
         hash_files=len(unhashed),
         named=len(unnamed),
-        shards=len(found.lost),
-        documents=written,
+        shards=len(differences.lost),
+        documents=documents,
         failed=tuple(failed),
-        unpublished=tuple(_unpublished(loaded, found, entries)),
+        unpublished=tuple(_unpublished(segments, differences, entries)),
     )
 
 
 def _unpublished(
-    loaded: Iterable[BlockRange], found: Differences, adopted: Sequence[Entry]
+    segments: Iterable[BlockRange], differences: Differences, adopted: Sequence[Entry]
 ) -> Iterator[BlockRange]:
-    held = Counter(found.singles)
-    held.update(entry.blocks for entry in adopted if not entry.is_bundle)
-    return (blocks for blocks in loaded if held[blocks] < len(HISTORY_TABLES))
+    counts = Counter(differences.singles)
+    counts.update(entry.blocks for entry in adopted if not entry.is_bundle)
+    return (blocks for blocks in segments if counts[blocks] < len(HISTORY_TABLES))
 
 
 def _adopted(
-    archive: Archive, found: Differences, recovery: Recovery
+    archive: Archive, differences: Differences, recovery: Recovery
 ) -> tuple[list[Entry], list[Published]]:
     """The entries of ZIPs that no shard names, those of lost shards among them."""
     entries: list[Entry] = []
     failed: list[Published] = []
-    known = neighbours(archive, found.unnamed)
-    for one in adopt(archive, found.unnamed, known, recovery):
-        if isinstance(one, Entry):
-            entries.append(one)
+    adjacent = neighbours(archive, differences.unnamed)
+    for result in adopt(archive, differences.unnamed, adjacent, recovery):
+        if isinstance(result, Entry):
+            entries.append(result)
         else:
-            failed.append(Published(archive.place(""), Outcome.DAMAGED, reason=str(one)))
+            failed.append(Published(archive.place(""), Outcome.DAMAGED, reason=str(result)))
     return entries, failed
 
 
@@ -135,17 +142,17 @@ def _made_again(
     site: Site,
     archive: Archive,
     missing: Sequence[Entry],
-    loaded: Loaded,
+    segments: Loaded,
     failed: list[Published],
 ) -> int:
     """Publish again what is gone: single ZIPs from the warehouse, then bundles from these."""
     singles = (entry for entry in missing if not entry.is_bundle)
     bundles = [entry for entry in missing if entry.is_bundle]
-    made = 0
+    count = 0
     for _, group in groupby(singles, key=lambda entry: shard_number(entry.blocks)):
-        parts = list(_parts(site, archive, list(group), loaded, failed))
-        made += _put(site, archive, parts, failed)
-    return made + _put(site, archive, list(_bundles(site, archive, bundles, failed)), failed)
+        parts = list(_parts(site, archive, list(group), segments, failed))
+        count += _put(site, archive, parts, failed)
+    return count + _put(site, archive, list(_bundles(site, archive, bundles, failed)), failed)
 
 
 def _put(
@@ -160,12 +167,12 @@ def _parts(
     site: Site,
     archive: Archive,
     entries: Sequence[Entry],
-    loaded: Loaded,
+    segments: Loaded,
     failed: list[Published],
 ) -> Iterator[PublishRequest]:
     """The requests for single ZIPs that the warehouse can render to the very text."""
-    wanted = {entry.blocks for entry in entries if entry.blocks in loaded}
-    receipts = {(one.table, one.blocks): one for one in site.warehouse.receipts(wanted)}
+    ranges = {entry.blocks for entry in entries if entry.blocks in segments}
+    receipts = {(item.table, item.blocks): item for item in site.warehouse.receipts(ranges)}
     for entry in entries:
         receipt = receipts.get((entry.table, entry.blocks))
         if receipt is None:
@@ -174,7 +181,7 @@ def _parts(
             what = "the warehouse has other text for it: strata publish --replace puts that there"
             failed.append(_gone(archive, entry, what))
         else:
-            request = part_request(site, receipt, loaded[entry.blocks])
+            request = part_request(site, receipt, segments[entry.blocks])
             _record_revision(archive, entry, request.zip_sha256)
             yield request
 

@@ -19,17 +19,17 @@ class IdReport:
 
     def findings(self) -> Iterator[tuple[str, str]]:
         """All that contradicts the chain: the segment's file or blocks, and what is wrong."""
-        for found in self.chain.contradictions:
-            yield f"segment {found.after.first}", str(found)
+        for contradiction in self.chain.contradictions:
+            yield f"segment {contradiction.after.first}", str(contradiction)
         yield from self.index
 
 
 def id_report(records: Iterable[RecordedIds]) -> IdReport:
     """Hold the ids that records say, ascending by block, against each other."""
-    known = list(records)
+    all_records = list(records)
     index = tuple(
-        (key, index_contradiction(key, own, said))
-        for record in known
-        for key, own, said in record.named
+        (key, index_contradiction(key, own, index_id))
+        for record in all_records
+        for key, own, index_id in record.named
     )
-    return IdReport(id_chain(run for record in known for run in record.runs), index)
+    return IdReport(id_chain(run for record in all_records for run in record.runs), index)

@@ -70,15 +70,16 @@ def _unpublished(
     site: Site, lake: Lake, segments: Sequence[BlockRange], tables: Sequence[str]
 ) -> dict[BlockRange, tuple[str, ...]]:
     """The segments that the archive has not, or has otherwise: the lake has what the ZIPs have."""
-    known = {
-        (one.table, one.blocks): one for one in published_entries(lake.archive, segments, tables)
+    entries = {
+        (entry.table, entry.blocks): entry
+        for entry in published_entries(lake.archive, segments, tables)
     }
-    found: dict[BlockRange, tuple[str, ...]] = {}
+    problems: dict[BlockRange, tuple[str, ...]] = {}
     for receipt in history_receipts(site.warehouse, segments):
-        if receipt.table in tables and not is_held(receipt, known):
+        if receipt.table in tables and not is_held(receipt, entries):
             what = f"the archive has not this text of {receipt.table}: run strata publish first"
-            found[receipt.blocks] = (*found.get(receipt.blocks, ()), what)
-    return found
+            problems[receipt.blocks] = (*problems.get(receipt.blocks, ()), what)
+    return problems
 
 
 def _publish_state(site: Site, lake: Lake) -> LakeReport:
@@ -107,8 +108,8 @@ def lacking_segments(
 
     Raises `ConflictError`, `IntegrityError` for a table of which that cannot be said.
     """
-    lake, loaded = site_lake(site), site.loaded_catalog().blocks
-    lacking = (_lacks(lake, table, loaded) for table in tables)
+    lake, segments = site_lake(site), site.loaded_catalog().blocks
+    lacking = (_lacks(lake, table, segments) for table in tables)
     return sorted(frozenset(chain.from_iterable(lacking)))
 
 
@@ -135,14 +136,14 @@ def replace_in_lake(
     history = [table for table in tables if table in HISTORY_TABLES]
     states = [table for table in tables if table not in (*HISTORY_TABLES, RECEIPTS)]
     problems = unfit(site, segments, history)
-    wanted = [blocks for blocks in segments if blocks not in problems]
+    fit_segments = [blocks for blocks in segments if blocks not in problems]
     report = _unfit(problems)
     refused = len(report.refused)
     for table in history:
-        report = report.and_(_corrected(site, lake, table, wanted, correction))
+        report = report.and_(_corrected(site, lake, table, fit_segments, correction))
     # Receipts vouch for the rows of the other tables.
     if len(report.refused) == refused and (history or RECEIPTS in tables):
-        report = report.and_(_corrected(site, lake, RECEIPTS, wanted, correction))
+        report = report.and_(_corrected(site, lake, RECEIPTS, fit_segments, correction))
     report = report.and_(_corrected_states(site, lake, states, correction))
     refresh(lake.archive, ())  # the chain's page tells of what was replaced
     return report
@@ -168,17 +169,19 @@ def _correct_state(
 
 def _unfit(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:
     """The report of segments that fail a check."""
-    refused = (Refused(f"segment {one}", "; ".join(why)) for one, why in sorted(problems.items()))
+    refused = (
+        Refused(f"segment {blocks}", "; ".join(why)) for blocks, why in sorted(problems.items())
+    )
     return LakeReport(refused=tuple(refused), refused_segments=tuple(sorted(problems)))
 
 
 def _corrected(
-    site: Site, lake: Lake, table: str, wanted: Sequence[BlockRange], correction: Correction
+    site: Site, lake: Lake, table: str, segments: Sequence[BlockRange], correction: Correction
 ) -> LakeReport:
     def work() -> LakeReport:
-        loaded = _loaded_rows(site, lake, table)
+        source = _loaded_rows(site, lake, table)
         return LakeReport(
-            replaced=correct_table(lake, table, wanted, loaded, correction, site.scratch())
+            replaced=correct_table(lake, table, segments, source, correction, site.scratch())
         )
 
     return each_alone(table, work)
@@ -198,7 +201,7 @@ def _loaded_rows(site: Site, lake: Lake, table: str) -> LoadedRows:
         absent = {*_unpublished(site, lake, segments, tables), *unfit(site, segments, tables)}
         for other in tables if table == RECEIPTS else ():
             absent.update(_lacks(lake, other, segments))
-        return [one for one in segments if one not in absent]
+        return [blocks for blocks in segments if blocks not in absent]
 
     return LoadedRows(site.loaded_catalog().blocks, opened, due)
 
@@ -223,29 +226,29 @@ class LakeTableStatus:
 
 def lake_status(site: Site) -> list[LakeTableStatus]:
     """How far each table of the lake is, by the logs alone."""
-    lake, loaded = site_lake(site), site.loaded_catalog().blocks
-    found = (_status(lake, table, loaded) for table in tables_there(lake))
-    return [one for one in found if one is not None]
+    lake, segments = site_lake(site), site.loaded_catalog().blocks
+    statuses = (_status(lake, table, segments) for table in tables_there(lake))
+    return [status for status in statuses if status is not None]
 
 
-def _status(lake: Lake, table: str, loaded: Sequence[BlockRange]) -> LakeTableStatus | None:
+def _status(lake: Lake, table: str, segments: Sequence[BlockRange]) -> LakeTableStatus | None:
     try:
         version = LakeTable(lake, table).version()
-        return _version_status(version, loaded) if version else None
+        return _version_status(version, segments) if version else None
     except (ConflictError, IntegrityError) as error:
         return LakeTableStatus(table, problem=str(error))
 
 
-def _version_status(version: Version, loaded: Sequence[BlockRange]) -> LakeTableStatus:
+def _version_status(version: Version, segments: Sequence[BlockRange]) -> LakeTableStatus:
     is_history = version.table in (*HISTORY_TABLES, RECEIPTS)
     return LakeTableStatus(
         version.table,
         version.snapshot.version,
         len(version.files),
-        sum(held.file.rows for held in version.files),
-        sum(held.size for held in version.files),
-        tuple(contiguous_runs(held.blocks for held in version.files)),
-        tuple(contiguous_runs(version.lacks(loaded))) if is_history else (),
+        sum(lake_file.file.rows for lake_file in version.files),
+        sum(lake_file.size for lake_file in version.files),
+        tuple(contiguous_runs(lake_file.blocks for lake_file in version.files)),
+        tuple(contiguous_runs(version.lacks(segments))) if is_history else (),
     )
 
 
@@ -264,9 +267,9 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
     ]
     keys = [blocks.key for blocks in missing]
     for batch in plan_batches(missing, keys, site.settings.batch):
-        done = publish_to_lake(site, batch.segments)
-        advance(done.bytes)
-        report = report.and_(done)
+        batch_report = publish_to_lake(site, batch.segments)
+        advance(batch_report.bytes)
+        report = report.and_(batch_report)
     if not missing:  # of current state there may lack something all the same
         report = report.and_(_publish_state(site, lake))
     return report.and_(sweep(site))
@@ -274,11 +277,11 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
 
 def _lacking(site: Site, lake: Lake) -> tuple[list[BlockRange], LakeReport]:
     """The segments that any table lacks, and the tables of which that cannot be said."""
-    loaded = site.loaded_catalog().blocks
+    segments = site.loaded_catalog().blocks
     lacking, report = set[BlockRange](), LakeReport()
     for table in (*HISTORY_TABLES, RECEIPTS):
         try:
-            lacking.update(_lacks(lake, table, loaded))
+            lacking.update(_lacks(lake, table, segments))
         except (ConflictError, IntegrityError) as error:
             report = report.and_(LakeReport(refused=(Refused(table, str(error)),)))
     return sorted(lacking), report

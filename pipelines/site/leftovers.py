@@ -40,9 +40,9 @@ def _remove(site: Site) -> int:
     removed = 0
     archive = site.archive(catalog.chain_id)
     for number, parts in sorted(_by_shard(site, archive).items()):
-        known = _published(archive, number, parts)
-        for receipt in site.warehouse.receipts({blocks for _, blocks in known}):
-            if is_held(receipt, known):
+        entries = _published(archive, number, parts)
+        for receipt in site.warehouse.receipts({blocks for _, blocks in entries}):
+            if is_held(receipt, entries):
                 site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
                 removed += 1
     return removed
@@ -50,14 +50,14 @@ def _remove(site: Site) -> int:
 
 def _by_shard(site: Site, archive: Archive) -> Mapping[int, Collection[_Part]]:
     """The parts that wait, by the shard of the index they belong to, of shards that are there."""
-    found: defaultdict[int, set[_Part]] = defaultdict(set)
+    parts: defaultdict[int, set[_Part]] = defaultdict(set)
     shards: frozenset[int] | None = None
     for table, blocks in site.stage.parts(archive.chain_id):
         if shards is None:  # where nothing waits the archive is not asked
             shards = frozenset(sound_index(archive).lines)
         if shard_number(blocks) in shards:
-            found[shard_number(blocks)].add((table, blocks))
-    return found
+            parts[shard_number(blocks)].add((table, blocks))
+    return parts
 
 
 def _published(archive: Archive, number: int, parts: Collection[_Part]) -> Mapping[_Part, Entry]:

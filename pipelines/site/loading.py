@@ -23,7 +23,12 @@ class LoadOutcome:
 
     def receipts_of(self, blocks: BlockRange) -> list[Receipt]:
         """The receipts of one segment, a table each."""
-        return [one for mine in self.receipts.values() for one in mine if one.blocks == blocks]
+        return [
+            receipt
+            for mine in self.receipts.values()
+            for receipt in mine
+            if receipt.blocks == blocks
+        ]
 
 
 def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
@@ -32,26 +37,26 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
     Every segment that is in the warehouse at the end has its receipts; the others their reason.
     """
     site.sweep()
-    wanted = frozenset(segments)
-    inventory = _inventory(site, wanted)
-    files = [file for file in inventory.fresh if file.blocks in wanted]
+    segment_set = frozenset(segments)
+    inventory = _inventory(site, segment_set)
+    files = [file for file in inventory.fresh if file.blocks in segment_set]
     report = site.warehouse.load(site.source, files, site.stage, site.progress)
     catalog = site.warehouse.catalog()
-    held = {blocks for blocks in segments if catalog is not None and catalog.holds(blocks)}
+    present = {blocks for blocks in segments if catalog is not None and catalog.holds(blocks)}
     refused = {refusal.key: refusal.reason for refusal in (*report.failures, *inventory.refused)}
-    others = (blocks for blocks in segments if blocks not in held)
+    others = (blocks for blocks in segments if blocks not in present)
     failures = {blocks: _reason(files, blocks, refused) for blocks in others}
     fresh = {(receipt.table, receipt.blocks): receipt for receipt in report.receipts}
-    known = site.warehouse.receipts(held)
+    all_receipts = site.warehouse.receipts(present)
     receipts: dict[str, list[Receipt]] = {table: [] for table in HISTORY_TABLES}
-    for receipt in known:
+    for receipt in all_receipts:
         if receipt.table in receipts:
             mine = fresh.get((receipt.table, receipt.blocks), receipt)
             receipts[receipt.table].append(mine)
     return LoadOutcome(tuple(segments), receipts, failures)
 
 
-def _inventory(site: Site, wanted: Collection[BlockRange]) -> Inventory:
+def _inventory(site: Site, segments: Collection[BlockRange]) -> Inventory:
     """What the source has; a listing of this process may be a minute old, but not what is wanted.
 
     Of that every file is asked for: one that is new, gone or another by now means a new listing.
@@ -60,11 +65,11 @@ def _inventory(site: Site, wanted: Collection[BlockRange]) -> Inventory:
     inventory = site.warehouse.survey(site.source, LISTED_SECONDS).inventory
     if site.source.listed >= began:
         return inventory
-    files = [file for file in inventory.fresh if file.blocks in wanted]
-    others = frozenset(wanted).difference(file.blocks for file in files)
+    files = [file for file in inventory.fresh if file.blocks in segments]
+    others = frozenset(segments).difference(file.blocks for file in files)
     catalog = site.warehouse.catalog()
-    known = all(catalog is not None and catalog.holds(blocks) for blocks in others)
-    if known and site.source.has(files):
+    are_loaded = all(catalog is not None and catalog.holds(blocks) for blocks in others)
+    if are_loaded and site.source.has(files):
         return inventory
     return site.warehouse.survey(site.source).inventory
 

@@ -19,18 +19,18 @@ def published_entries(
 
     Reads their shards only; one that is damaged has nothing, and publishing makes it again.
     """
-    wanted = frozenset(segments)
-    for number in sorted(set(map(shard_number, wanted))):
+    segment_set = frozenset(segments)
+    for number in sorted(set(map(shard_number, segment_set))):
         try:
             entries = archive.shard(number).entries
         except IntegrityError:
             continue
         for entry in entries:
-            if entry.blocks in wanted and entry.table in tables and not entry.is_bundle:
+            if entry.blocks in segment_set and entry.table in tables and not entry.is_bundle:
                 yield entry
 
 
-def is_held(receipt: Receipt, known: Mapping[tuple[str, BlockRange], Entry]) -> bool:
-    """Whether the archive's entries `known` have a receipt's very CSV."""
-    entry = known.get((receipt.table, receipt.blocks))
+def is_held(receipt: Receipt, entries: Mapping[tuple[str, BlockRange], Entry]) -> bool:
+    """Whether the archive's `entries` have a receipt's very CSV."""
+    entry = entries.get((receipt.table, receipt.blocks))
     return entry is not None and entry.members[0].sha256 == receipt.sha256

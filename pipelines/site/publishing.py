@@ -52,16 +52,18 @@ def publish_segments(
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [r for r in site.receipts(segments) if r.table in tables]
-    known = {
+    entries_by_part = {
         (entry.table, entry.blocks): entry for entry in published_entries(archive, segments, tables)
     }
-    missing = [receipt for receipt in receipts if not is_held(receipt, known)]
+    missing = [receipt for receipt in receipts if not is_held(receipt, entries_by_part)]
     missing, refused = _fit(site, missing, tables)
     with journaled(site.journal, map(shard_number, segments)):
         report = _publish_parts(site, archive, missing, _loaded(catalog, segments))
     report = replace(report, failed=(*refused, *report.failed))
     entries = (
-        tuple(published_entries(archive, segments, tables)) if missing else tuple(known.values())
+        tuple(published_entries(archive, segments, tables))
+        if missing
+        else tuple(entries_by_part.values())
     )
     for entry in entries:
         site.stage.remove(archive.chain_id, entry.table, entry.blocks)
@@ -99,12 +101,12 @@ def segment_origin(site: Site) -> Origin:
     catalog = site.warehouse.catalog()
 
     def origin(blocks: BlockRange) -> Sequence[SegmentSource]:
-        loaded = list(catalog.segments_over(blocks).values()) if catalog else []
-        start = bisect_left(loaded, blocks.first, key=lambda one: one.blocks.first)
-        stop = bisect_right(loaded, blocks.last, key=lambda one: one.blocks.last)
-        inside = loaded[start:stop]
-        whole = list(contiguous_runs(one.blocks for one in inside)) == [blocks]
-        return [_source(one) for one in inside] if whole else ()
+        segments = list(catalog.segments_over(blocks).values()) if catalog else []
+        start = bisect_left(segments, blocks.first, key=lambda segment: segment.blocks.first)
+        stop = bisect_right(segments, blocks.last, key=lambda segment: segment.blocks.last)
+        inside = segments[start:stop]
+        whole = list(contiguous_runs(segment.blocks for segment in inside)) == [blocks]
+        return [_source(segment) for segment in inside] if whole else ()
 
     return origin
 
@@ -194,12 +196,12 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
         return []
     hull = BlockRange(min(segments).first, max(segments).last)
     archive = site.archive(site.loaded_catalog().chain_id)
-    found: dict[str, PublishedTable] = {}
+    tables: dict[str, PublishedTable] = {}
     for number in sound_index(archive).reaching(hull):
         for entry in archive.shard(number).entries:
             if not entry.is_bundle and entry.blocks in segments:
-                found[entry.table] = _counted(found.get(entry.table), entry)
-    return [found[table] for table in sorted(found)]
+                tables[entry.table] = _counted(tables.get(entry.table), entry)
+    return [tables[table] for table in sorted(tables)]
 
 
 def _counted(before: PublishedTable | None, entry: Entry) -> PublishedTable:
@@ -251,10 +253,10 @@ def part_request(site: Site, receipt: Receipt, segment: LoadedSegment) -> Publis
     One without its recorded hash cannot be distinguished from a damaged one and counts as missing.
     """
     place = (receipt.segment.chain_id, receipt.table, receipt.blocks)
-    written = site.stage.sha256(*place)
-    if written is None:
+    zip_sha256 = site.stage.sha256(*place)
+    if zip_sha256 is None:
         site.stage_part(receipt)
-        written = site.stage.sha256(*place)
+        zip_sha256 = site.stage.sha256(*place)
     path = site.stage.path(*place)
     proof = site.exporter.proofs.find(str(path), file_version(path.stat()), receipt.sha256)
     return PublishRequest(
@@ -264,8 +266,8 @@ def part_request(site: Site, receipt: Receipt, segment: LoadedSegment) -> Publis
         (receipt.schema,),
         receipt.rows,
         (receipt.sha256,),
-        written or "",
-        proven=proof is not None and proof.sha256 == written,
+        zip_sha256 or "",
+        proven=proof is not None and proof.sha256 == zip_sha256,
     )
 
 

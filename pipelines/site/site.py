@@ -95,11 +95,11 @@ class Site:
         All assets of a run ask for the same segments, of a generation that never changes.
         """
         document = self.warehouse.document()
-        asked = (document.commit if document else "", tuple(segments))
-        if asked not in self._receipts:
+        key = (document.commit if document else "", tuple(segments))
+        if key not in self._receipts:
             self._receipts.clear()
-            self._receipts[asked] = tuple(self.warehouse.receipts(segments))
-        return self._receipts[asked]
+            self._receipts[key] = tuple(self.warehouse.receipts(segments))
+        return self._receipts[key]
 
     @cached_property
     def _receipts(self) -> dict[tuple[str, tuple[BlockRange, ...]], tuple[Receipt, ...]]:

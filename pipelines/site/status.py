@@ -71,7 +71,11 @@ class SiteStatus:
         if self.lake_problem:
             return ()
         lacking = frozenset(self.not_in_lake)
-        return tuple(one for one in self.loaded if one not in lacking) if lacking else self.loaded
+        return (
+            tuple(blocks for blocks in self.loaded if blocks not in lacking)
+            if lacking
+            else self.loaded
+        )
 
     @property
     def unpublished(self) -> tuple[BlockRange, ...]:
@@ -94,8 +98,12 @@ class SiteStatus:
     @cached_property
     def known(self) -> tuple[BlockRange, ...]:
         """Every segment that the source or the warehouse has: the partitions."""
-        found = {file.blocks for file in self.survey.inventory.fresh}
-        fresh = [one for one in found if self.catalog is None or not self.catalog.holds(one)]
+        segments = {file.blocks for file in self.survey.inventory.fresh}
+        fresh = [
+            segment
+            for segment in segments
+            if self.catalog is None or not self.catalog.holds(segment)
+        ]
         return tuple(sorted((*self.loaded, *fresh), key=_FIRST)) if fresh else self.loaded
 
     @property

@@ -31,38 +31,38 @@ def unfit(
     of_tables = [
         (check, table) for check in _OF_TABLES for table in check.tables if table in tables
     ]
-    found: dict[BlockRange, tuple[str, ...]] = {}
+    reasons: dict[BlockRange, tuple[str, ...]] = {}
     for some in _neighbours(segments, site.settings.batch):
-        found |= _grouped(_problems(site, some, of_tables))
-    return found
+        reasons |= _grouped(_problems(site, some, of_tables))
+    return reasons
 
 
 def _problems(
     site: Site, some: Sequence[BlockRange], of_tables: Sequence[tuple[Check, str]]
 ) -> Iterator[Problem]:
     """The problems of segments that join; where some fail as a whole, then those of the others."""
-    kept = kept_problems(site, some)
-    if any((check.name, table) not in kept for check, table in [*_OF_SEGMENTS, *of_tables]):
+    cache = kept_problems(site, some)
+    if any((check.name, table) not in cache for check, table in [*_OF_SEGMENTS, *of_tables]):
         with gather(site, frozenset(some)) as evidence:
-            wrong = [one for asked in _OF_SEGMENTS for one in found_by(evidence, *asked)]
+            wrong = [item for target in _OF_SEGMENTS for item in found_by(evidence, *target)]
             if not wrong:
-                for asked in of_tables:
-                    found_by(evidence, *asked)
-    wrong = [one for check, table in _OF_SEGMENTS for one in kept[check.name, table]]
+                for target in of_tables:
+                    found_by(evidence, *target)
+    wrong = [item for check, table in _OF_SEGMENTS for item in cache[check.name, table]]
     if not wrong:
-        yield from (one for check, table in of_tables for one in kept[check.name, table])
+        yield from (item for check, table in of_tables for item in cache[check.name, table])
         return
     yield from wrong
     failing = {problem.blocks for problem in wrong}
-    for rest in _neighbours([one for one in some if one not in failing], len(some)):
+    for rest in _neighbours([item for item in some if item not in failing], len(some)):
         yield from _problems(site, rest, of_tables)
 
 
 def _grouped(problems: Iterator[Problem]) -> dict[BlockRange, tuple[str, ...]]:
-    found: dict[BlockRange, tuple[str, ...]] = {}
+    reasons: dict[BlockRange, tuple[str, ...]] = {}
     for problem in problems:
-        found[problem.blocks] = (*found.get(problem.blocks, ()), problem.what)
-    return found
+        reasons[problem.blocks] = (*reasons.get(problem.blocks, ()), problem.what)
+    return reasons
 
 
 def _neighbours(segments: Sequence[BlockRange], most: int) -> Iterator[tuple[BlockRange, ...]]:

@@ -81,20 +81,20 @@ def _findings(site: Site, check: Verification, *, archive_alone: bool) -> Iterat
     if not archive_alone:
         yield from warehouse.findings()
         yield from _ids(warehouse.holding)
-    with ExitStack() as kept:
+    with ExitStack() as stack:
         cache = site.warehouse.cache
         scratch = site.scratch() if cache.is_dir() else None
         listing = None
         try:
             if check.scope.is_whole:
-                listing = kept.enter_context(_listed(site, scratch))
-            held = _chains(site, warehouse.holding.chain_id, listing)
+                listing = stack.enter_context(_listed(site, scratch))
+            chain_ids = _chains(site, warehouse.holding.chain_id, listing)
         except ConfigError as error:
             _expect(ExpectedOfHolding(warehouse.holding, check.scope), check)
             remedy = _FIRST_TIME if warehouse.holding.chain_id else _RIGHT_PLACE
             yield Finding(Problem.NOTHING, site.store.describe(), str(error), remedy)
             return
-        yield from _archives(site, check, warehouse.holding, held, listing, scratch)
+        yield from _archives(site, check, warehouse.holding, chain_ids, listing, scratch)
 
 
 def _unsigned(site: Site, check: Verification, public_key: PublicKey | None) -> Iterator[Finding]:
@@ -102,10 +102,10 @@ def _unsigned(site: Site, check: Verification, public_key: PublicKey | None) -> 
     if public_key is None or check.was_stopped:
         return
     try:
-        held = _chains(site, "", None)
+        chain_ids = _chains(site, "", None)
     except ConfigError:  # that there is no archive was found
         return
-    for chain_id in held:
+    for chain_id in chain_ids:
         yield from signature_findings(site.archive(chain_id), public_key, check.counts)
 
 
@@ -122,21 +122,21 @@ def _archives(
     site: Site,
     check: Verification,
     holding: Holding,
-    held: list[str],
+    chain_ids: list[str],
     listing: Listing | None,
     scratch: Path | None,
 ) -> Iterator[Finding]:
     """Check each chain of the archive, that of the warehouse against what is loaded."""
     own = holding.chain_id
-    if own and own not in held:
+    if own and own not in chain_ids:
         _expect(ExpectedOfHolding(holding, check.scope), check)
-        others = f"it holds {', '.join(held)}" if held else "it is empty"
+        others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
         what = f"nothing of chain {own} is here; {others}: is this the right place?"
         yield Finding(Problem.NOTHING, site.store.describe(), what, _FIRST_TIME)
-    elif not held:
+    elif not chain_ids:
         what = "there is no archive here: is this the right place?"
         yield Finding(Problem.NOTHING, site.store.describe(), what, _RIGHT_PLACE)
-    for number, chain_id in enumerate(held):
+    for number, chain_id in enumerate(chain_ids):
         is_own = chain_id == own
         expected: Expected = (
             ExpectedOfHolding(holding, check.scope) if is_own else NothingExpected()
@@ -154,7 +154,7 @@ def _archives(
         if not check.was_stopped:
             yield from _lake(site, check, archive, listing, scratch, expected, is_own=is_own)
     if listing is not None and not check.was_stopped:
-        yield from stranger_findings(site.store, listing, held)
+        yield from stranger_findings(site.store, listing, chain_ids)
 
 
 def _lake(
@@ -178,8 +178,8 @@ def _lake(
     if is_own:
         # That it cannot be read is found where the warehouse is checked.
         with suppress(IntegrityError, FileNotFoundError):
-            found = loaded_state(site.warehouse.backing)
-            state = LoadedState(*found) if found else None
+            contents = loaded_state(site.warehouse.backing)
+            state = LoadedState(*contents) if contents else None
     yield from LakeCheck(
         archive,
         check,
@@ -201,14 +201,14 @@ def verify_lake(site: Site, check: Verification) -> Iterator[Finding]:
     scratch = site.scratch() if site.warehouse.cache.is_dir() else None
     site = replace(site, settings=replace(site.settings, lake=True))
     count = 0
-    with ExitStack() as kept:
+    with ExitStack() as stack:
         try:
-            listing = kept.enter_context(_listed(site, scratch)) if check.scope.is_whole else None
-            held = _chains(site, own, listing)
+            listing = stack.enter_context(_listed(site, scratch)) if check.scope.is_whole else None
+            chain_ids = _chains(site, own, listing)
         except ConfigError as error:
             yield Finding(Problem.NOTHING, site.store.describe(), str(error), _RIGHT_PLACE)
             return
-        for chain_id in held:
+        for chain_id in chain_ids:
             archive, is_own = site.archive(chain_id), chain_id == own
             for finding in _lake(
                 site, check, archive, listing, scratch, NothingExpected(), is_own=is_own
@@ -235,14 +235,14 @@ def _chains(site: Site, own: str, listing: Listing | None) -> list[str]:
     `ConfigError` where there is no archive.
     """
     try:
-        held = set(chains(site.store))
+        chain_ids = set(chains(site.store))
     except (IntegrityError, OSError):  # it is found where the documents are compared
-        held = set()
-    if not held and listing is not None:
-        held = {name for name in listing.folders() if listing.find(f"{name}/{INDEX}")}
+        chain_ids = set()
+    if not chain_ids and listing is not None:
+        chain_ids = {name for name in listing.folders() if listing.find(f"{name}/{INDEX}")}
     if own and next(iter(site.store.list(f"{own}/")), None) is not None:
-        held.add(own)
-    return sorted(held)
+        chain_ids.add(own)
+    return sorted(chain_ids)
 
 
 def _expect(expected: Expected, check: Verification) -> None:
@@ -294,7 +294,7 @@ def summary(check: Verification, findings: int) -> str:
     if check.is_quick:
         kinds = (Kind.ZIPS, Kind.VOLUMES, Kind.LAKE_FILES)
         counts = [(kind, check.counts[kind]) for kind in kinds if check.counts[kind].expected]
-        looked = ", ".join(f"{one.read:,} of {one.expected:,} {kind}" for kind, one in counts)
+        looked = ", ".join(f"{count.read:,} of {count.expected:,} {kind}" for kind, count in counts)
         documents = "chosen at random, and at all documents"
         return f"Looked at the hashes of {looked}, {documents}: {_counted(findings)}."
     if check.was_stopped:

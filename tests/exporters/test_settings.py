@@ -73,7 +73,7 @@ def test_what_is_given_beats_the_variable_which_beats_the_default() -> None:
     environment = {"G_LINES": "5", "G_SECONDS": " 2.25 ", "G_LOUD": "1", "G_STYLE": "reference"}
 
     found = read_group(
-        Group, "G_", environment, given={"lines": 7, "loud": None}, defaults={"seconds": 9.0}
+        Group, "G_", environment, overrides={"lines": 7, "loud": None}, defaults={"seconds": 9.0}
     )
 
     assert found == Group(lines=7, seconds=2.25, loud=True, style=NameStyle.REFERENCE)

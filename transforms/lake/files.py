@@ -88,9 +88,9 @@ def write_file(
                     "the lake; report it, with the segment"
                 )
         file.check_rows()
-        held = lake_columns(table, columns)
-        file.check_types(held)
-        return WrittenFile(path, held, file.statistics(held))
+        table_columns = lake_columns(table, columns)
+        file.check_types(table_columns)
+        return WrittenFile(path, table_columns, file.statistics(table_columns))
 
 
 def _rows(table: str, columns: Sequence[Column], receipts: Sequence[Receipt]) -> str:
@@ -147,8 +147,8 @@ class LakeFile:
         )
 
     def _has_texts(self) -> bool:
-        asked = f"select 1 from {self._source} where _raw is not null limit 1"  # noqa: S608
-        return self._con.execute(asked).fetchone() is not None
+        query = f"select 1 from {self._source} where _raw is not null limit 1"  # noqa: S608
+        return self._con.execute(query).fetchone() is not None
 
     def _view(self) -> None:
         """Show the file as the table that a volume has: every column of any of its segments."""
@@ -170,18 +170,18 @@ class LakeFile:
     def check_types(self, columns: Sequence[LakeColumn]) -> None:
         """Raise `IntegrityError` where a column is absent, or of another type than the table's."""
         relation = self._con.sql(f"select * from {self._source}")  # noqa: S608 - quoted
-        found = dict(zip(relation.columns, map(str, relation.types), strict=True))
-        wanted = {column.name: _duck_type(column.type) for column in columns} | _OWN_TYPES
-        for name in sorted(found.keys() & wanted.keys()):
-            if found[name] != wanted[name]:
+        old_types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+        new_types = {column.name: _duck_type(column.type) for column in columns} | _OWN_TYPES
+        for name in sorted(old_types.keys() & new_types.keys()):
+            if old_types[name] != new_types[name]:
                 raise IntegrityError(
-                    f"{self._path.name} of the lake: column {name} is {found[name]} there, and "
-                    f"{wanted[name]} in its newest segment: where a column was retyped, readers "
+                    f"{self._path.name} of the lake: column {name} is {old_types[name]} there, and "
+                    f"{new_types[name]} in its newest segment: where a column was retyped, readers "
                     "would see other values, so nothing is added to this table; publish without "
                     "the lake (STRATA_LAKE=0)"
                 )
-        if found != wanted:
-            other = sorted(set(found.items()) ^ set(wanted.items()))
+        if old_types != new_types:
+            other = sorted(set(old_types.items()) ^ set(new_types.items()))
             raise IntegrityError(f"{self._path.name} has other columns than its table: {other}")
 
     def names(self) -> list[str]:

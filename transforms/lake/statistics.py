@@ -30,18 +30,18 @@ class Statistics:
 def read_statistics(con: Connection, source: str, columns: Sequence[LakeColumn]) -> Statistics:
     """Compute the statistics of a relation that has these columns and our own."""
     described = [c for c in (*columns, *OWN_COLUMNS) if c.has_statistics]
-    asked = ", ".join(_asked(column) for column in described)
-    row = con.execute(f"select count(*), {asked} from {source}").fetchone()  # noqa: S608 - quoted
+    terms = ", ".join(_asked(column) for column in described)
+    row = con.execute(f"select count(*), {terms} from {source}").fetchone()  # noqa: S608 - quoted
     assert row is not None
     rows, values = row[0], row[1:]
     least, greatest, nulls = values[0::3], values[1::3], values[2::3]
-    found = {
+    statistics = {
         "numRecords": rows,
         "minValues": _shown(described, least, lambda time: time // 1000),
         "maxValues": _shown(described, greatest, lambda time: -(-time // 1000)),
         "nullCount": {c.name: count for c, count in zip(described, nulls, strict=True)},
     }
-    return Statistics(rows, json.dumps(found, separators=(",", ":")))
+    return Statistics(rows, json.dumps(statistics, separators=(",", ":")))
 
 
 def fitted(statistics: str, described: Iterable[str]) -> str:
@@ -50,13 +50,13 @@ def fitted(statistics: str, described: Iterable[str]) -> str:
     A column that the file lacks is NULL in all its rows, which must be said: of a column that a
     table describes and a file does not, deltalake tells pyarrow that no value of it is there.
     """
-    found = json.loads(statistics)
-    nulls = {name: found["nullCount"].get(name, found["numRecords"]) for name in described}
+    content = json.loads(statistics)
+    nulls = {name: content["nullCount"].get(name, content["numRecords"]) for name in described}
     ends = {
-        end: {name: value for name, value in found[end].items() if name in nulls}
+        end: {name: value for name, value in content[end].items() if name in nulls}
         for end in ("minValues", "maxValues")
     }
-    return json.dumps(found | ends | {"nullCount": nulls}, separators=(",", ":"))
+    return json.dumps(content | ends | {"nullCount": nulls}, separators=(",", ":"))
 
 
 def _asked(column: LakeColumn) -> str:

@@ -54,20 +54,20 @@ class Lookups:
     identities: Identities
 
     @classmethod
-    def of(cls, held: Mapped) -> Lookups | None:
+    def of(cls, file: Mapped) -> Lookups | None:
         """The lookups in a mapped file; None where the volume has none."""
-        if held.said is None:
+        if file.said is None:
             return None
         return cls(
-            filters={key: KeyFilter(held.bytes(key)) for key in held.said["filters"]},
-            pages={table: held_index(held, table) for table in PAGES if _is_held(held, table)},
+            filters={key: KeyFilter(file.bytes(key)) for key in file.said["filters"]},
+            pages={table: held_index(file, table) for table in PAGES if _is_held(file, table)},
             times={
                 table: None if times is None else (times[0], times[1])
-                for table, times in held.said["times"].items()
+                for table, times in file.said["times"].items()
             },
-            order_zones=_held_zones(held) if ZONES in held else None,
+            order_zones=_held_zones(file) if ZONES in file else None,
             identities=Identities(
-                held.numbers("highs", "Q"), held.numbers("lows", "Q"), held.numbers("written", "q")
+                file.numbers("highs", "Q"), file.numbers("lows", "Q"), file.numbers("written", "q")
             ),
         )
 
@@ -109,18 +109,18 @@ def _packed(con: Connection) -> bytes:
     return packed({"filters": [*filters], "times": spans}, sections)
 
 
-def _is_held(held: Mapped, table: PageTable) -> bool:
+def _is_held(file: Mapped, table: PageTable) -> bool:
     name, kind = table.key[0]
-    return f"{table.name}.{name}{' ends' if kind == 'text' else ''}" in held
+    return f"{table.name}.{name}{' ends' if kind == 'text' else ''}" in file
 
 
 def _identity_sections(con: Connection) -> Sections:
     half = "18446744073709551615::uhugeint"
-    found = con.sql(
+    identities = con.sql(
         f"select (identity >> 64)::ubigint as highs, (identity & {half})::ubigint as lows, written "  # noqa: S608
         f"from volume.strata.{IDENTITIES} order by identity"
     ).to_arrow_table()
-    return {name: _column_bytes(found.column(name)) for name in ("highs", "lows", "written")}
+    return {name: _column_bytes(identities.column(name)) for name in ("highs", "lows", "written")}
 
 
 def _column_bytes(column: pa.ChunkedArray) -> bytes:
@@ -132,8 +132,8 @@ def _column_bytes(column: pa.ChunkedArray) -> bytes:
 
 
 def _zone_sections(con: Connection) -> Sections:
-    asked = f"select first, last from volume.strata.{ZONES} order by row_block"  # noqa: S608 - ours
-    zones = ZoneMap.of(con.execute(asked).fetchall())
+    query = f"select first, last from volume.strata.{ZONES} order by row_block"  # noqa: S608 - ours
+    zones = ZoneMap.of(con.execute(query).fetchall())
     return {
         ZONES: numbers_section("q", (number for run in zones.runs for number in run)),
         **texts_sections(f"{ZONES}.firsts", zones.firsts),
@@ -141,7 +141,7 @@ def _zone_sections(con: Connection) -> Sections:
     }
 
 
-def _held_zones(held: Mapped) -> ZoneMap:
-    runs = iter(held.numbers(ZONES, "q"))
-    firsts, lasts = held.texts(f"{ZONES}.firsts"), held.texts(f"{ZONES}.lasts")
+def _held_zones(file: Mapped) -> ZoneMap:
+    runs = iter(file.numbers(ZONES, "q"))
+    firsts, lasts = file.texts(f"{ZONES}.firsts"), file.texts(f"{ZONES}.lasts")
     return ZoneMap([*zip(runs, runs, runs, strict=True)], firsts, lasts)

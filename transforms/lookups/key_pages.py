@@ -93,20 +93,20 @@ def prove_pages(con: Connection, volume: str, table: PageTable, rows: str) -> bo
     with con.cursor() as reading:
         reading.execute(f"from {volume}.strata.{table.name} order by page")
         stored = (row for some in iter(lambda: reading.fetchmany(_READ_PAGES), []) for row in some)
-        made = (
+        pages = (
             row
             for batch in _batches(con, table, rows)
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
         )
-        return all(_is_same(known, wanted) for known, wanted in zip_longest(stored, made))
+        return all(_is_same(page, other) for page, other in zip_longest(stored, pages))
 
 
-def _is_same(known: Row | None, wanted: Row | None) -> bool:
+def _is_same(page: Row | None, other: Row | None) -> bool:
     """Whether two pages have the same rows, however they were deflated."""
-    if known is None or wanted is None or known[:-1] != wanted[:-1]:
+    if page is None or other is None or page[:-1] != other[:-1]:
         return False
     try:
-        return known[-1] == wanted[-1] or inflate(known[-1]) == inflate(wanted[-1])
+        return page[-1] == other[-1] or inflate(page[-1]) == inflate(other[-1])
     except IntegrityError:
         return False
 
@@ -181,10 +181,10 @@ def index_sections(con: Connection, file: str, table: PageTable) -> Sections:
     return sections
 
 
-def held_index(held: Mapped, table: PageTable) -> PageIndex:
+def held_index(file: Mapped, table: PageTable) -> PageIndex:
     """The index of a page table in a mapped file."""
     columns: tuple[Sequence[Any], ...] = tuple(
-        held.texts(section) if kind == "text" else held.numbers(section, _CODES[kind])
+        file.texts(section) if kind == "text" else file.numbers(section, _CODES[kind])
         for name, kind in table.key
         for section in [f"{table.name}.{name}"]
     )
@@ -200,7 +200,7 @@ def _batches(con: Connection, table: PageTable, rows: str) -> Iterator[pa.Record
     """The pages that rows make, a bounded number at a time."""
     names = [name for name, _ in table.key]
     last: Key = ()
-    made = 0
+    page_count = 0
     with con.cursor() as reading:
         for batch in _aligned(reading.sql(rows).to_arrow_reader(_BATCH_ROWS)):
             keys = [batch.column(name) for name in names]
@@ -210,8 +210,8 @@ def _batches(con: Connection, table: PageTable, rows: str) -> Iterator[pa.Record
                 for column, (_, kind) in zip(keys, table.key, strict=True)
             ]
             bodies = [*_bodies(batch.column("row"))]
-            numbers = [*range(made, made + len(bodies))]
-            made += len(bodies)
+            numbers = [*range(page_count, page_count + len(bodies))]
+            page_count += len(bodies)
             yield pa.record_batch([numbers, *firsts, bodies], schema=_schema(table))
 
 
@@ -228,18 +228,18 @@ def _least(kind: Kind, value: Any) -> Any:  # noqa: ANN401 - a value of a key
 
 def _aligned(reader: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of whole pages, but for the last."""
-    kept: list[pa.RecordBatch] = []
-    held = 0
+    batches: list[pa.RecordBatch] = []
+    row_count = 0
     for batch in reader:
-        kept.append(batch)
-        held += len(batch)
-        if held >= _BATCH_ROWS:
-            whole = pa.concat_batches(kept)
-            cut = held // PAGE_ROWS * PAGE_ROWS
+        batches.append(batch)
+        row_count += len(batch)
+        if row_count >= _BATCH_ROWS:
+            whole = pa.concat_batches(batches)
+            cut = row_count // PAGE_ROWS * PAGE_ROWS
             yield whole.slice(0, cut)
-            kept, held = [whole.slice(cut)], held - cut
-    if held:
-        yield pa.concat_batches(kept)
+            batches, row_count = [whole.slice(cut)], row_count - cut
+    if row_count:
+        yield pa.concat_batches(batches)
 
 
 def _in_order(last: Key, keys: Sequence[pa.Array], table: PageTable) -> Key:

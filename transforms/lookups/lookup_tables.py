@@ -111,17 +111,17 @@ def write_lookups(con: Connection, volume: str, *, is_sorted: bool = False) -> N
 
 def prove_lookups(con: Connection, volume: str) -> str:
     """Make the lookups of an attached volume again; says what of them is wrong, "" if nothing."""
-    held = lookups_of(con, volume)
-    if not held:
+    names = lookups_of(con, volume)
+    if not names:
         return ""
     tables = _tables(con, volume)
     for table in PAGES:
-        if table.name in held or table is not ORDERS:
+        if table.name in names or table is not ORDERS:
             rows = _rows_sql(volume, table, tables)
             if not prove_pages(con, quote_name(volume), table, rows):
                 return _wrong(table.name)
     for name, query in _queries(con, volume).items():
-        if name in held or name != ZONES:
+        if name in names or name != ZONES:
             # Which rows there are; that they lie in order makes them fast, not right.
             sums = [
                 con.execute(f"select count(*), bit_xor(hash(_made)) from {rows} _made").fetchall()  # noqa: S608
@@ -134,11 +134,11 @@ def prove_lookups(con: Connection, volume: str) -> str:
 
 def lookups_of(con: Connection, volume: str) -> Collection[str]:
     """The tables of an attached volume's lookups; none where it has none."""
-    asked = (
+    query = (
         "select table_name from duckdb_tables() where database_name = $1 and schema_name = 'strata'"
     )
-    held = {name for (name,) in con.execute(asked, [volume]).fetchall()}
-    return held if FILTERS in held else ()
+    names = {name for (name,) in con.execute(query, [volume]).fetchall()}
+    return names if FILTERS in names else ()
 
 
 def _wrong(name: str) -> str:
@@ -182,9 +182,9 @@ def _rows_sql(volume: str, table: PageTable, tables: Mapping[str, TableColumns])
         "liquidity_provisions": f"{source} where {LISTED_PROVISIONS}",
         "orders": f"{source} where id is not null",
     }
-    made = f"select {keys}, {row_sql(_ROWS[name].direct(tables[name]))} from {rows[name]}"  # noqa: S608
+    select = f"select {keys}, {row_sql(_ROWS[name].direct(tables[name]))} from {rows[name]}"  # noqa: S608
     # The table of orders lies in this order: sorting millions of rows again would be dear.
-    return f"{made} order by {order}" if order else made
+    return f"{select} order by {order}" if order else select
 
 
 def latest_sql(withdrawals: str) -> str:

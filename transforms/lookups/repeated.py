@@ -14,18 +14,18 @@ _TOGETHER = 2**18
 _HIGHS = 2**64
 
 
-def repeated(held: Sequence[Identities], fresh: Sequence[Identities]) -> dict[bytes, int]:
+def repeated(lists: Sequence[Identities], fresh: Sequence[Identities]) -> dict[bytes, int]:
     """The last times, in microseconds, of withdrawals that are in `fresh` and more than once held.
 
-    `fresh` are some of `held`, or all. By identity, the 16 bytes of the MD5.
+    `fresh` are some of `lists`, or all. By identity, the 16 bytes of the MD5.
     """
-    if len(fresh) == len(held):
-        tables = _parts(held)
+    if len(fresh) == len(lists):
+        tables = _parts(lists)
     else:
-        highs = pa.chunked_array([_array(one.highs, pa.uint64()) for one in fresh], pa.uint64())
-        table = _table(held)
+        highs = pa.chunked_array([_array(ids.highs, pa.uint64()) for ids in fresh], pa.uint64())
+        table = _table(lists)
         tables = iter([table.filter(pc.is_in(table.column("high"), value_set=highs))])
-    found: dict[bytes, int] = {}
+    times: dict[bytes, int] = {}
     for table in tables:
         counted = table.group_by(["high", "low"]).aggregate(
             [("written", "max"), ("written", "count")]
@@ -33,28 +33,28 @@ def repeated(held: Sequence[Identities], fresh: Sequence[Identities]) -> dict[by
         several = counted.filter(pc.greater(counted.column("written_count"), 1))
         for row in several.to_pylist():
             identity = row["low"].to_bytes(8, "little") + row["high"].to_bytes(8, "little")
-            found[identity] = row["written_max"]
-    return found
+            times[identity] = row["written_max"]
+    return times
 
 
-def _parts(held: Sequence[Identities]) -> Iterator[pa.Table]:
+def _parts(lists: Sequence[Identities]) -> Iterator[pa.Table]:
     """All identities, in tables of some hundred thousand, equal ones in one."""
-    parts = sum(len(one.highs) for one in held) // _TOGETHER + 1
+    parts = sum(len(ids.highs) for ids in lists) // _TOGETHER + 1
     for part in range(parts):
         low, high = part * _HIGHS // parts, (part + 1) * _HIGHS // parts
-        yield _table([_between(one, low, high) for one in held])
+        yield _table([_between(ids, low, high) for ids in lists])
 
 
-def _between(one: Identities, low: int, high: int) -> Identities:
-    begin, end = bisect_left(one.highs, low), bisect_left(one.highs, high)
-    return Identities(one.highs[begin:end], one.lows[begin:end], one.written[begin:end])
+def _between(ids: Identities, low: int, high: int) -> Identities:
+    begin, end = bisect_left(ids.highs, low), bisect_left(ids.highs, high)
+    return Identities(ids.highs[begin:end], ids.lows[begin:end], ids.written[begin:end])
 
 
-def _table(held: Sequence[Identities]) -> pa.Table:
+def _table(lists: Sequence[Identities]) -> pa.Table:
     columns = {
-        "high": pa.chunked_array([_array(one.highs, pa.uint64()) for one in held], pa.uint64()),
-        "low": pa.chunked_array([_array(one.lows, pa.uint64()) for one in held], pa.uint64()),
-        "written": pa.chunked_array([_array(one.written, pa.int64()) for one in held], pa.int64()),
+        "high": pa.chunked_array([_array(ids.highs, pa.uint64()) for ids in lists], pa.uint64()),
+        "low": pa.chunked_array([_array(ids.lows, pa.uint64()) for ids in lists], pa.uint64()),
+        "written": pa.chunked_array([_array(ids.written, pa.int64()) for ids in lists], pa.int64()),
     }
     return pa.table(columns)
 

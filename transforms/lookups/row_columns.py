@@ -112,5 +112,5 @@ def _shown(name: str, value: str) -> str:
 
 
 def _read(table: TableColumns, name: str) -> str:
-    read = {"@": table.time, "#": table.number, "$": table.text}.get(name[-1], table.value)
-    return read(name.rstrip("@#$"))
+    expression = {"@": table.time, "#": table.number, "$": table.text}.get(name[-1], table.value)
+    return expression(name.rstrip("@#$"))

@@ -63,15 +63,15 @@ class CidHasher:
 
     def update(self, data: bytes) -> None:
         """Take the next bytes."""
-        taken, view = 0, memoryview(data)
-        while taken < len(data):
+        offset, view = 0, memoryview(data)
+        while offset < len(data):
             # A whole chunk waits for the byte after it: the last one may be the root.
             if len(self._chunk) == _CHUNK:
                 self._add(0, _leaf(bytes(self._chunk)))
                 self._chunk.clear()
-            piece = view[taken : taken + _CHUNK - len(self._chunk)]
+            piece = view[offset : offset + _CHUNK - len(self._chunk)]
             self._chunk += piece
-            taken += len(piece)
+            offset += len(piece)
 
     def cid(self) -> str:
         """The id of all bytes so far; no more can follow."""

@@ -72,8 +72,8 @@ def id_chain(runs: Iterable[IdRun]) -> IdChain:
     contradictions: list[Contradiction] = []
     for run in runs:
         before = joined[-1] if joined else None
-        if before is not None and (found := contradiction(before, run)):
-            contradictions.append(found)
+        if before is not None and (conflict := contradiction(before, run)):
+            contradictions.append(conflict)
         if before is not None and _follows(before, run):
             joined[-1] = IdRun(before.first, run.last, run.segment_id, before.previous_id)
         else:
@@ -91,9 +91,9 @@ def contradiction(before: IdRun, after: IdRun) -> Contradiction | None:
     return Contradiction(before, after) if wrong or before.last == after.first else None
 
 
-def other_id(segment_id: str, said: str) -> bool:
+def other_id(segment_id: str, claim: str) -> bool:
     """Whether somebody's word for a segment's id is another one than the computed id."""
-    return said != segment_id and is_cid(said)
+    return claim != segment_id and is_cid(claim)
 
 
 def _follows(before: IdRun, after: IdRun) -> bool:

@@ -81,8 +81,8 @@ class Inventory:
     @property
     def segments(self) -> tuple[SegmentFile, ...]:
         """All of them, ascending; takes time for each."""
-        known = (SegmentFile(SegmentName.parse(info.key), info) for info in self.loaded)
-        return tuple(sorted((*known, *self.fresh), key=_first_block))
+        files = (SegmentFile(SegmentName.parse(info.key), info) for info in self.loaded)
+        return tuple(sorted((*files, *self.fresh), key=_first_block))
 
     @property
     def runs(self) -> tuple[BlockRange, ...]:
@@ -114,7 +114,7 @@ NO_INDEX = SourceIndex({}, {})
 
 
 def take_inventory(
-    objects: Sequence[ObjectInfo], index: SourceIndex = NO_INDEX, held: Held = NOTHING_HELD
+    objects: Sequence[ObjectInfo], index: SourceIndex = NO_INDEX, contents: Held = NOTHING_HELD
 ) -> Inventory:
     """Sort a source's ZIP files into segments and refusals (decision 9).
 
@@ -122,26 +122,26 @@ def take_inventory(
     the one refused. Otherwise every party of a conflict is refused, since nothing says which is
     right.
     """
-    size_of = held.files.get
-    loaded: list[ObjectInfo] = []
+    size_of = contents.files.get
+    loaded_infos: list[ObjectInfo] = []
     others: list[ObjectInfo] = []
     for info in objects:
-        (loaded if size_of(info.key) == info.size else others).append(info)
+        (loaded_infos if size_of(info.key) == info.size else others).append(info)
     files, refused = _named(others, index)
-    if twins := _twins(files, held):
-        files += _named([info for info in loaded if info.key in twins], index)[0]
-        loaded = [info for info in loaded if info.key not in twins]
-    chain_id = held.chain_id or _chain(files)
+    if twins := _twins(files, contents):
+        files += _named([info for info in loaded_infos if info.key in twins], index)[0]
+        loaded_infos = [info for info in loaded_infos if info.key not in twins]
+    chain_id = contents.chain_id or _chain(files)
     mine = [file for file in files if file.name.chain_id == chain_id]
     for file in files:
         if file.name.chain_id != chain_id:
             reason = f"{file.info.key} belongs to chain {file.name.chain_id}, not to {chain_id}"
             refused.append(Refusal(file.info, f"{reason}: keep one chain in a source"))
-    conflicts = _conflicts(mine, held)
+    conflicts = _conflicts(mine, contents)
     refused.extend(Refusal(file.info, conflicts[file]) for file in mine if file in conflicts)
     fresh = sorted((file for file in mine if file not in conflicts), key=_first_block)
     refused.sort(key=lambda refusal: refusal.info)
-    return Inventory(chain_id, tuple(fresh), tuple(refused), tuple(loaded))
+    return Inventory(chain_id, tuple(fresh), tuple(refused), tuple(loaded_infos))
 
 
 def _name(key: str) -> SegmentName | None:
@@ -155,13 +155,13 @@ def _first_block(file: SegmentFile) -> int:
     return file.name.blocks.first
 
 
-def _twins(files: Iterable[SegmentFile], held: Held) -> set[str]:
+def _twins(files: Iterable[SegmentFile], contents: Held) -> set[str]:
     """The keys of loaded segments' files whose names these files have too, written otherwise."""
-    found = ((file, held.at(file.blocks)) for file in files)
+    pairs = ((file, contents.at(file.blocks)) for file in files)
     return {
-        known[1]
-        for file, known in found
-        if known and known[0] == file.name and known[1] != file.info.key
+        entry[1]
+        for file, entry in pairs
+        if entry and entry[0] == file.name and entry[1] != file.info.key
     }
 
 
@@ -189,16 +189,16 @@ def _chain(files: Iterable[SegmentFile]) -> str:
     return min(counts, key=lambda chain: (-counts[chain], chain), default="")
 
 
-def _conflicts(files: Iterable[SegmentFile], held: Held) -> dict[SegmentFile, str]:
+def _conflicts(files: Iterable[SegmentFile], contents: Held) -> dict[SegmentFile, str]:
     """For each file that shares blocks with another one: the sentence that says with which."""
     reasons: dict[SegmentFile, str] = {}
     free: list[SegmentFile] = []
     for file in sorted(files, key=lambda file: (file.blocks, file.info.key)):
-        known = held.at(file.blocks)
-        if known is None or known[0] == file.name:
+        entry = contents.at(file.blocks)
+        if entry is None or entry[0] == file.name:
             free.append(file)
         else:
-            reasons[file] = _sentence(file, f"{known[0].file_name}, already loaded,")
+            reasons[file] = _sentence(file, f"{entry[0].file_name}, already loaded,")
     for cluster in _overlapping(free):
         for file in cluster:
             other = cluster[0] if file is not cluster[0] else cluster[1]

@@ -101,9 +101,9 @@ class _BoundedFile:
         return self._file.seek(min(origin + offset, self._size))
 
     def read(self, size: int = -1) -> bytes:
-        left = self._size - self._file.tell()
+        rest = self._size - self._file.tell()
         try:
-            return self._file.read(left if size < 0 else min(size, left))
+            return self._file.read(rest if size < 0 else min(size, rest))
         except OSError as error:
             raise _DiskError(error) from error
 
@@ -256,8 +256,8 @@ class SegmentZip:
         elsewhere = {_IN_ZIP64, 0} if flags & _FOLLOWED else {_IN_ZIP64}
         right = (info.CRC, info.compress_size, info.file_size)
         if method != info.compress_type or any(
-            said != known and said not in elsewhere
-            for said, known in zip(facts, right, strict=True)
+            local_value != directory_value and local_value not in elsewhere
+            for local_value, directory_value in zip(facts, right, strict=True)
         ):
             raise zipfile.BadZipFile("its own header contradicts the directory of the ZIP")
 

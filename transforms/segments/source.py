@@ -46,15 +46,15 @@ class Source:
         """Name the source for a person."""
         return self._reader.describe()
 
-    def inventory(self, held: Held = NOTHING_HELD, known_for: float = 0.0) -> Inventory:
+    def inventory(self, contents: Held = NOTHING_HELD, known_for: float = 0.0) -> Inventory:
         """List the source's segments and refusals; only its top level counts.
 
-        `held` are the segments already loaded. A listing that was taken within `known_for` seconds
+        `contents` are segments already loaded. A listing that was taken within `known_for` seconds
         may be used again. Raises `ConfigError` where `index.json` is not one.
         """
         objects = self._objects(known_for)
         has_index = any(info.key == _INDEX_KEY for info in objects)
-        return take_inventory(objects, self._index() if has_index else NO_INDEX, held)
+        return take_inventory(objects, self._index() if has_index else NO_INDEX, contents)
 
     @property
     def listed(self) -> float:
@@ -84,10 +84,10 @@ class Source:
     def _index(self) -> SourceIndex:
         try:
             rows: list[dict[str, Any]] = json.loads(self._reader.read(_INDEX_KEY))
-            named = {str(row.get("File") or row.get("file") or ""): row for row in rows}
+            entries = {str(row.get("File") or row.get("file") or ""): row for row in rows}
             return SourceIndex(
-                {file: said(row.get("HistorySegmentID")) for file, row in named.items()},
-                {file: said(row.get("PreviousHistorySegmentID")) for file, row in named.items()},
+                {file: said(row.get("HistorySegmentID")) for file, row in entries.items()},
+                {file: said(row.get("PreviousHistorySegmentID")) for file, row in entries.items()},
             )
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             where = self._reader.describe(_INDEX_KEY)

@@ -71,9 +71,9 @@ class CaptureReport:
 
 def new_captures(current: Path | None, reader: ObjectReader) -> list[ObjectInfo]:
     """The files of captures in a source that `current` has not read yet, or changed since."""
-    known = {ObjectInfo(key, size, version) for key, size, version in _rows(current, "files")}
-    held = (info for info in reader.list(PREFIX) if info.key.endswith(SUFFIXES))
-    return sorted(info for info in held if _recorded(info) not in known)
+    records = {ObjectInfo(key, size, version) for key, size, version in _rows(current, "files")}
+    files = (info for info in reader.list(PREFIX) if info.key.endswith(SUFFIXES))
+    return sorted(info for info in files if _recorded(info) not in records)
 
 
 def write_captures(
@@ -93,8 +93,8 @@ def write_captures(
         _begin(con, current, map(_recorded, fresh))
         for info in fresh:
             reader.fetch(info.key, scratch / "capture")
-            known = _recorded(info)
-            _add(con, known, read_captures(known.key, scratch / "capture", chain_id), report)
+            record = _recorded(info)
+            _add(con, record, read_captures(record.key, scratch / "capture", chain_id), report)
         con.execute(_NEWEST)
     return report
 
@@ -129,12 +129,12 @@ def _begin(con: Connection, current: Path | None, fresh: Iterable[ObjectInfo]) -
 def _add(
     con: Connection,
     info: ObjectInfo,
-    found: Iterator[FoundCapture | RefusedLine],
+    items: Iterator[FoundCapture | RefusedLine],
     report: CaptureReport,
 ) -> None:
     """Insert what one file has, a few thousand lines at a time."""
     rows: dict[str, list[dict[str, Any]]] = {"captures": [], "refused_lines": []}
-    for item in found:
+    for item in items:
         if isinstance(item, FoundCapture):
             rows["captures"].append(_capture_row(item))
         else:
@@ -151,14 +151,14 @@ def _add(
     report.files += 1
 
 
-def _capture_row(found: FoundCapture) -> dict[str, Any]:
+def _capture_row(item: FoundCapture) -> dict[str, Any]:
     return {
-        "party_id": found.capture.party_id,
-        "epoch": found.capture.epoch,
-        "height": found.height,
-        "file": found.file,
-        "line": found.line,
-        "statistics": json.dumps(found.capture.statistics),
+        "party_id": item.capture.party_id,
+        "epoch": item.capture.epoch,
+        "height": item.height,
+        "file": item.file,
+        "line": item.line,
+        "statistics": json.dumps(item.capture.statistics),
     }
 
 

@@ -27,8 +27,8 @@ _RFC3339 = re.compile(
 _SECOND = 10**9
 
 Statistics = dict[str, Any]
-_Read = Callable[[Any, str], Any]
-_Fields = Mapping[str, tuple[_Read, Any]]
+_Reader = Callable[[Any, str], Any]
+_Fields = Mapping[str, tuple[_Reader, Any]]
 
 
 class CaptureLineError(ValueError):
@@ -49,19 +49,19 @@ def parse_capture(line: bytes, chain_id: str) -> Capture:
     if len(line) > MAX_LINE_BYTES:
         raise CaptureLineError(f"it is longer than {MAX_LINE_BYTES} bytes")
     try:
-        read = json.loads(line.decode())
+        document = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
         raise CaptureLineError(f"it is not JSON: {error}") from None
-    if not isinstance(read, dict):
+    if not isinstance(document, dict):
         raise CaptureLineError("it is not a JSON object")
-    if read.get("chainId") != chain_id:
-        raise CaptureLineError(f"its chainId is {read.get('chainId')!r:.80}, not {chain_id!r}")
-    party = _party(read.get("partyId"))
-    statistics = read.get("statistics")
+    if document.get("chainId") != chain_id:
+        raise CaptureLineError(f"its chainId is {document.get('chainId')!r:.80}, not {chain_id!r}")
+    party = _party(document.get("partyId"))
+    statistics = document.get("statistics")
     if not isinstance(statistics, dict) or statistics.get("epochSeq") is None:
         raise CaptureLineError("its statistics have no epochSeq")
-    known = _object(_STATISTICS)(statistics, "statistics")
-    return Capture(party, known["epochSeq"], known)
+    fields = _object(_STATISTICS)(statistics, "statistics")
+    return Capture(party, fields["epochSeq"], fields)
 
 
 def format_nanos(nanos: int) -> str:
@@ -129,7 +129,7 @@ def _timestamp(value: object, where: str) -> str | None:
         raise CaptureLineError(f"{where} is {value!r:.80}, not a time") from None
 
 
-def _object(fields: _Fields) -> _Read:
+def _object(fields: _Fields) -> _Reader:
     """Reads an object: known fields by their rules, absent ones as their default, others not."""
 
     def read(value: object, where: str) -> Statistics:
@@ -143,7 +143,7 @@ def _object(fields: _Fields) -> _Read:
     return read
 
 
-def _several(rule: _Read) -> _Read:
+def _several(rule: _Reader) -> _Reader:
     def read(value: object, where: str) -> list[Any]:
         if not isinstance(value, list):
             raise CaptureLineError(f"{where} is {value!r:.80}, not a list")

@@ -78,14 +78,14 @@ class KeptFacts:
     def read(self) -> StoreFacts | None:
         """What was seen less than a day ago; None where nothing was."""
         with suppress(OSError, ValueError, TypeError, KeyError):
-            kept = json.loads(self._path.read_text())
-            age = time.time() - kept["time"]
-            if kept["address"] == self._address:
-                return StoreFacts(**kept["facts"]) if 0 <= age < _DAY_SECONDS else None
+            record = json.loads(self._path.read_text())
+            age = time.time() - record["time"]
+            if record["address"] == self._address:
+                return StoreFacts(**record["facts"]) if 0 <= age < _DAY_SECONDS else None
         return None
 
     def write(self, facts: StoreFacts) -> None:
         """Keep what was just seen; a folder that cannot be written to only costs another look."""
-        kept = {"address": self._address, "time": time.time(), "facts": asdict(facts)}
+        record = {"address": self._address, "time": time.time(), "facts": asdict(facts)}
         with suppress(OSError), new_file(self._path, durable=False) as file:
-            file.write(json.dumps(kept, indent=1).encode())
+            file.write(json.dumps(record, indent=1).encode())

@@ -65,14 +65,14 @@ class FolderStore:
         """Describe one file, or None where there is none."""
         try:
             # Exports ask for 10,000 objects at once: making a `Path` of each takes longer.
-            found = os.stat(f"{self._root}/{checked_key(key)}")  # noqa: PTH116
+            stats = os.stat(f"{self._root}/{checked_key(key)}")  # noqa: PTH116
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             if error.errno in _NO_FILE:
                 return None
             raise
-        return describe_file(key, found) if stat.S_ISREG(found.st_mode) else None
+        return describe_file(key, stats) if stat.S_ISREG(stats.st_mode) else None
 
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
@@ -134,9 +134,9 @@ class FolderStore:
                     return PutResult.CREATED
                 with self._staged(source, sha256) as staged:
                     return self._link(staged, target)
-        held = content_sha256(target)
-        if held != sha256:
-            raise conflict(str(target), held, sha256)
+        digest = content_sha256(target)
+        if digest != sha256:
+            raise conflict(str(target), digest, sha256)
         return PutResult.IDENTICAL
 
     def put_if_match(
@@ -152,10 +152,10 @@ class FolderStore:
         target = self._path(key)
         self._make_scratch()
         with self._staged(data, sha256) as staged, self._locked():
-            held = self.head(key)
-            if (held and held.version) != expected_version:
+            info = self.head(key)
+            if (info and info.version) != expected_version:
                 raise LostRaceError(f"{target} was changed by another writer: read it again")
-            if held is None:
+            if info is None:
                 try:
                     self._link(staged, target)
                 except FileExistsError as error:  # by put_if_absent, which takes no lock

@@ -19,49 +19,49 @@ def check_file_system(scratch: Path) -> None:
 
     Works on files of its own in `scratch`. Errors of the machine pass through.
     """
-    one, two = (scratch / f"probe-{uuid4().hex}" for _ in range(2))
+    first, second = (scratch / f"probe-{uuid4().hex}" for _ in range(2))
     try:
-        with naming_full_disk(one):
-            one.write_bytes(b"1")
-        _check_links(one, two)
-        _check_locks(one)
-        two.write_bytes(b"2")
-        one.replace(two)
-        if two.read_bytes() != b"1":
+        with naming_full_disk(first):
+            first.write_bytes(b"1")
+        _check_links(first, second)
+        _check_locks(first)
+        second.write_bytes(b"2")
+        first.replace(second)
+        if second.read_bytes() != b"1":
             raise _unfit(scratch, "a file cannot be replaced by renaming another")
     finally:
-        one.unlink(missing_ok=True)
-        two.unlink(missing_ok=True)
+        first.unlink(missing_ok=True)
+        second.unlink(missing_ok=True)
 
 
-def _check_links(one: Path, two: Path) -> None:
+def _check_links(first: Path, second: Path) -> None:
     try:
-        os.link(one, two)
+        os.link(first, second)
     except OSError as error:
         if error.errno in _CANNOT:
-            raise _unfit(one.parent, "it knows no hard links") from error
+            raise _unfit(first.parent, "it knows no hard links") from error
         raise
     try:
-        os.link(one, two)
+        os.link(first, second)
     except FileExistsError:
-        two.unlink()
+        second.unlink()
         return
-    raise _unfit(one.parent, "a hard link replaces a file that is there")
+    raise _unfit(first.parent, "a hard link replaces a file that is there")
 
 
-def _check_locks(one: Path) -> None:
-    with one.open("rb") as first, one.open("rb") as second:
+def _check_locks(path: Path) -> None:
+    with path.open("rb") as first, path.open("rb") as second:
         try:
             fcntl.flock(first, fcntl.LOCK_EX)
         except OSError as error:
             if error.errno in _CANNOT:
-                raise _unfit(one.parent, "it knows no flock") from error
+                raise _unfit(path.parent, "it knows no flock") from error
             raise
         try:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-    raise _unfit(one.parent, "flock locks nobody out")
+    raise _unfit(path.parent, "flock locks nobody out")
 
 
 def _unfit(scratch: Path, reason: str) -> ConfigError:

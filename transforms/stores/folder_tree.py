@@ -17,9 +17,9 @@ LOCK = "lock"
 _ABANDONED_SECONDS = 24 * 3600
 
 
-def describe_file(key: str, found: os.stat_result) -> ObjectInfo:
+def describe_file(key: str, stats: os.stat_result) -> ObjectInfo:
     """A file as an object; see `file_version`."""
-    return ObjectInfo(key, found.st_size, file_version(found), found.st_mtime)
+    return ObjectInfo(key, stats.st_size, file_version(stats), stats.st_mtime)
 
 
 def walk(folder: Path, above: str, prefix: str) -> Iterator[ObjectInfo]:
@@ -42,11 +42,11 @@ def walk(folder: Path, above: str, prefix: str) -> Iterator[ObjectInfo]:
 def sweep(scratch: Path) -> None:
     """Delete what killed writers left behind; a living one touches its file all the time."""
     oldest = file_clock(scratch) - _ABANDONED_SECONDS
-    for left in scratch.iterdir():
+    for entry in scratch.iterdir():
         with suppress(FileNotFoundError):  # its writer has just finished
             # A folder there is that of somebody who fetches.
-            if left.name != LOCK and left.is_file() and left.stat().st_mtime < oldest:
-                left.unlink()
+            if entry.name != LOCK and entry.is_file() and entry.stat().st_mtime < oldest:
+                entry.unlink()
 
 
 def outdate(staged: Path, target: Path) -> None:

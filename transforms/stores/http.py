@@ -55,10 +55,10 @@ class HttpStore:
         `ConfigError` (refused), `ConnectionError`. Pieces raise `ConnectionError` where they end
         before they should.
         """
-        asked = {"Range": f"bytes={start}-"} if start else {}
+        headers = {"Range": f"bytes={start}-"} if start else {}
         if version.startswith('"'):  # only a strong tag may be compared with
-            asked["If-Match"] = version
-        return self._body(key, asked, start)
+            headers["If-Match"] = version
+        return self._body(key, headers, start)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Raises `ConfigError`: a web server says what a document is, not what there is."""
@@ -79,20 +79,22 @@ class HttpStore:
         """Return `length` bytes from `start`; past the end there are none."""
         if length == 0:
             return b""
-        asked = {}
+        headers = {}
         if start or length is not None:
-            asked["Range"] = f"bytes={start}-" + ("" if length is None else f"{start + length - 1}")
+            headers["Range"] = f"bytes={start}-" + (
+                "" if length is None else f"{start + length - 1}"
+            )
         if version and version.startswith('"'):
-            asked["If-Match"] = version
-        for left in reversed(range(_READINGS)):
-            body = self._body(key, asked, start)
+            headers["If-Match"] = version
+        for retries in reversed(range(_READINGS)):
+            body = self._body(key, headers, start)
             try:
                 with closing(body):
                     data = b"".join(body.pieces)[start - body.start :]
             except (
                 ConnectionError
             ):  # only what has not begun to arrive is asked for again by itself
-                if not left:
+                if not retries:
                     raise
             else:
                 return data if length is None else data[:length]
@@ -136,19 +138,19 @@ class HttpStore:
         """Raises `ConfigError`."""
         self._refuse(key)
 
-    def put_if_absent(self, key: str, *_given: object, **_named: object) -> PutResult:
+    def put_if_absent(self, key: str, *_arguments: object, **_options: object) -> PutResult:
         """Raises `ConfigError`."""
         self._refuse(key)
 
-    def put_if_match(self, key: str, *_given: object, **_named: object) -> str:
+    def put_if_match(self, key: str, *_arguments: object, **_options: object) -> str:
         """Raises `ConfigError`."""
         self._refuse(key)
 
     def _refuse(self, key: str) -> NoReturn:
         raise ConfigError(f"{self.describe(key)} is only read: give a folder or s3://<bucket>")
 
-    def _body(self, key: str, asked: dict[str, str], start: int) -> Body:
-        answer = self._asked("GET", key, asked)
+    def _body(self, key: str, headers: dict[str, str], start: int) -> Body:
+        answer = self._asked("GET", key, headers)
         if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             answer.close()
             return Body(start, _total(answer), _version(answer), iter(()))
@@ -183,25 +185,25 @@ class HttpStore:
         if status in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             return
         answer.close()
-        said = f"{status} {answer.reason or ''}".strip()
+        reply = f"{status} {answer.reason or ''}".strip()
         if status in _GONE:
             raise FileNotFoundError(errno.ENOENT, "There is no such object", place)
         if status == HTTPStatus.PRECONDITION_FAILED:
             raise BusyError(f"{place} was replaced while it was read: read it again")
         if status in _REFUSED:
             raise ConfigError(
-                f"{place} is refused ({said}): give an address that may be read, with "
+                f"{place} is refused ({reply}): give an address that may be read, with "
                 "https://<user>:<password>@<host> if it takes them"
             )
         if status in LATER:
-            raise ConnectionError(f"{place} is not answered for now ({said}): try again later")
-        raise OSError(errno.EIO, f"{place} is answered with {said}: see whether that is right")
+            raise ConnectionError(f"{place} is not answered for now ({reply}): try again later")
+        raise OSError(errno.EIO, f"{place} is answered with {reply}: see whether that is right")
 
 
 def _info(key: str, answer: urllib3.BaseHTTPResponse) -> ObjectInfo:
-    written = answer.headers.get("Last-Modified", "")
+    last_modified = answer.headers.get("Last-Modified", "")
     try:
-        modified = parsedate_to_datetime(written).timestamp() if written else 0.0
+        modified = parsedate_to_datetime(last_modified).timestamp() if last_modified else 0.0
     except ValueError:
         modified = 0.0
     return ObjectInfo(key, _length(answer) or 0, _version(answer), modified)

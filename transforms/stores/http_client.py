@@ -68,8 +68,8 @@ def open_pool(scheme: str, host: str, options: HttpOptions) -> urllib3.PoolManag
 def headers_of(url: str) -> dict[str, str]:
     """What every request says: that bytes are wanted as they lie, and who asks, if `url` tells."""
     account = _account(url)
-    named = urllib3.make_headers(basic_auth=account) if account else {}
-    return {"Accept-Encoding": "identity", "User-Agent": "strata-fetch", **named}
+    authorization = urllib3.make_headers(basic_auth=account) if account else {}
+    return {"Accept-Encoding": "identity", "User-Agent": "strata-fetch", **authorization}
 
 
 def _account(url: str) -> str:

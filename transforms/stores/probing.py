@@ -49,12 +49,12 @@ def probe(client: S3Client, bucket: str, prefix: str) -> StoreFacts:
 
     Raises botocore's errors where that is not possible: no network, no rights.
     """
-    one = _Probe(client, bucket, f"{prefix}{_FOLDER}")
+    trial = _Probe(client, bucket, f"{prefix}{_FOLDER}")
     try:
-        one.remove_abandoned()
-        return one.facts()
+        trial.remove_abandoned()
+        return trial.facts()
     finally:
-        one.remove()
+        trial.remove()
 
 
 class _Probe:
@@ -88,11 +88,11 @@ class _Probe:
 
     def remove_abandoned(self) -> None:
         """Delete what killed probes left."""
-        found = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._folder)
-        oldest = answer_time(found, self._folder) - _ABANDONED_SECONDS
-        for left in found.get("Contents", []):
-            if left["LastModified"].timestamp() < oldest:
-                self._delete(left["Key"])
+        listing = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._folder)
+        oldest = answer_time(listing, self._folder) - _ABANDONED_SECONDS
+        for item in listing.get("Contents", []):
+            if item["LastModified"].timestamp() < oldest:
+                self._delete(item["Key"])
 
     def _delete(self, key: str) -> None:
         with suppress(ClientError):
@@ -127,15 +127,15 @@ class _Probe:
 
     def _lists_pages(self) -> bool:
         self._put(self._second)
-        found: list[str] = []
+        keys: list[str] = []
         where: dict[str, Any] = {"Bucket": self._bucket, "Prefix": self._base, "MaxKeys": 1}
         for _ in range(4):  # two pages, and for some services an empty one
             page = self._client.list_objects_v2(**where)
-            found += [item["Key"] for item in page.get("Contents", [])]
+            keys += [item["Key"] for item in page.get("Contents", [])]
             if not page["IsTruncated"]:
                 break
             where["ContinuationToken"] = page["NextContinuationToken"]
-        return sorted(found) == [self._first, self._second]
+        return sorted(keys) == [self._first, self._second]
 
     def _put(self, key: str, body: bytes | None = None, **conditions: str) -> _Answer:
         self._count += 1  # other bytes each time: an ETag is often their hash

@@ -57,10 +57,10 @@ class ReadOnlyStore:
         """Nothing is written."""
         raise NotImplementedError(key)
 
-    def put_if_absent(self, key: str, *_given: object, **_named: object) -> PutResult:
+    def put_if_absent(self, key: str, *_arguments: object, **_options: object) -> PutResult:
         """Nothing is written."""
         raise NotImplementedError(key)
 
-    def put_if_match(self, key: str, *_given: object, **_named: object) -> str:
+    def put_if_match(self, key: str, *_arguments: object, **_options: object) -> str:
         """Nothing is written."""
         raise NotImplementedError(key)

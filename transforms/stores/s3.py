@@ -94,22 +94,22 @@ class S3Store:
         """Yield the objects whose key starts with `prefix`, in the service's order, by pages."""
         with self._plain_errors(prefix):
             attempts = self._options.attempts
-            for found in listed(self._client, self._bucket, self._prefix + prefix, attempts):
-                key = found["Key"][len(self._prefix) :]
+            for item in listed(self._client, self._bucket, self._prefix + prefix, attempts):
+                key = item["Key"][len(self._prefix) :]
                 # A console's folder marker is no object.
                 if key and not key.endswith("/") and not key.startswith(f"{SCRATCH}/"):
-                    modified = found["LastModified"].timestamp()
-                    etag = found["ETag"].strip('"')  # some leave the quotes out here, and only here
-                    yield ObjectInfo(key, found["Size"], f'"{etag}"', modified)
+                    modified = item["LastModified"].timestamp()
+                    etag = item["ETag"].strip('"')  # some leave the quotes out here, and only here
+                    yield ObjectInfo(key, item["Size"], f'"{etag}"', modified)
 
     def head(self, key: str) -> ObjectInfo | None:
         """Describe one object, or None where it is absent."""
-        found = self._head(key)
-        if found is None:
+        answer = self._head(key)
+        if answer is None:
             return None
-        modified = found["LastModified"].timestamp()
-        sha256 = found["Metadata"].get("sha256", "")
-        return ObjectInfo(key, found["ContentLength"], found["ETag"], modified, sha256)
+        modified = answer["LastModified"].timestamp()
+        sha256 = answer["Metadata"].get("sha256", "")
+        return ObjectInfo(key, answer["ContentLength"], answer["ETag"], modified, sha256)
 
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
@@ -159,8 +159,8 @@ class S3Store:
         they are not told. Raises `ConfigError` for a key that they understand otherwise.
         """
         with self._plain_errors(key):
-            found = self._session.get_credentials()
-            held = found.get_frozen_credentials() if found else None
+            credentials = self._session.get_credentials()
+            frozen_credentials = credentials.get_frozen_credentials() if credentials else None
         endpoint = self._client.meta.endpoint_url
         options = {
             "aws_endpoint": endpoint,
@@ -170,13 +170,13 @@ class S3Store:
             "aws_allow_http": str(endpoint.startswith("http://")).lower(),
             "aws_virtual_hosted_style_request": "false",
             "aws_conditional_put": "etag",
-            "aws_skip_signature": str(held is None).lower(),
+            "aws_skip_signature": str(frozen_credentials is None).lower(),
             "max_retries": str(2 * self._options.attempts),  # shorter pauses than boto3's
         }
-        if held is not None:
-            options["aws_access_key_id"] = held.access_key or ""
-            options["aws_secret_access_key"] = held.secret_key or ""
-            options["aws_session_token"] = held.token or ""
+        if frozen_credentials is not None:
+            options["aws_access_key_id"] = frozen_credentials.access_key or ""
+            options["aws_secret_access_key"] = frozen_credentials.secret_key or ""
+            options["aws_session_token"] = frozen_credentials.token or ""
         path = quote(checked_address(self._key(key)))
         return StoreAccess(f"s3://{self._bucket}/{path}", options)
 
@@ -208,8 +208,8 @@ class S3Store:
         # A PUT that meets an object is refused before its body is sent, but not by all services.
         look_first = upload.size > _LARGE_BYTES or not writer.facts.creates_once
         for attempt in range(_RACES):
-            if (attempt or look_first) and (held := self._head(key)):
-                return self._compared(key, held, upload)
+            if (attempt or look_first) and (answer := self._head(key)):
+                return self._compared(key, answer, upload)
             with self._plain_errors(key):
                 if writer.write(upload, NO_VERSION):
                     return PutResult.CREATED
@@ -236,9 +236,9 @@ class S3Store:
 
     def _tried(self) -> StoreFacts:
         place, endpoint = self.describe(), self._client.meta.endpoint_url
-        kept = self._options.facts and KeptFacts(self._options.facts, f"{place} at {endpoint}")
+        cache = self._options.facts and KeptFacts(self._options.facts, f"{place} at {endpoint}")
         single_writer = self._options.single_writer
-        facts = kept.read() if kept else None
+        facts = cache.read() if cache else None
         tries = 0
         while facts is None or not facts.is_usable(single_writer=single_writer):
             # An answer that got lost looks like a condition that is not honoured: once is not seen.
@@ -246,8 +246,8 @@ class S3Store:
                 raise facts.refusal(place)
             with self._plain_errors(""):
                 facts = probe(self._client, self._bucket, self._prefix)
-            if kept:
-                kept.write(facts)
+            if cache:
+                cache.write(facts)
             tries += 1
         return facts
 
@@ -292,11 +292,11 @@ class S3Store:
         }
         return Upload(self._bucket, self._key(key), content, size, sha256, headers)
 
-    def _compared(self, key: str, held: HeadObjectOutputTypeDef, upload: Upload) -> PutResult:
+    def _compared(self, key: str, answer: HeadObjectOutputTypeDef, upload: Upload) -> PutResult:
         """What is there is what was offered, or a `ConflictError`."""
-        says = held["Metadata"].get("sha256")
+        says = answer["Metadata"].get("sha256")
         # Where nobody verified the upload, what an object says of itself may not be so.
-        believed = self.facts().verifies and held["ContentLength"] == upload.size
+        believed = self.facts().verifies and answer["ContentLength"] == upload.size
         there = (says if believed else None) or object_sha256(self, key)
         if there == upload.sha256:
             return PutResult.IDENTICAL
@@ -304,6 +304,6 @@ class S3Store:
             raise conflict(self.describe(key), there, upload.sha256)
         # These very bytes, which arrived damaged from a writer that did not live to see it.
         with self._plain_errors(key):
-            if self._writer().write(upload, held["ETag"]):
+            if self._writer().write(upload, answer["ETag"]):
                 return PutResult.CREATED
         raise LostRaceError(f"{self.describe(key)} was changed by another writer: try again")

@@ -30,14 +30,14 @@ def listed(client: S3Client, bucket: str, prefix: str, attempts: int) -> Iterato
 
 
 def _page(client: S3Client, where: dict[str, Any], attempts: int) -> ListObjectsV2OutputTypeDef:
-    for left in reversed(range(attempts)):
+    for retries in reversed(range(attempts)):
         try:
             page = client.list_objects_v2(**where)
         except ResponseParserError:
-            if not left:
+            if not retries:
                 raise
         except ValueError as error:  # a number or a time that is none
-            if not left:
+            if not retries:
                 raise ResponseParserError(str(error)) from error
         else:
             if page["IsTruncated"] == bool(page.get("NextContinuationToken")):
@@ -50,11 +50,11 @@ def answer_time(answer: ListObjectsV2OutputTypeDef, place: str) -> float:
 
     Raises `ConfigError` where it does not.
     """
-    said = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
+    date = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
     try:
-        return parsedate_to_datetime(said).timestamp()
+        return parsedate_to_datetime(date).timestamp()
     except ValueError as error:
         raise ConfigError(
-            f"the service of {place} answers without the time (Date: {said!r}): see what stands "
+            f"the service of {place} answers without the time (Date: {date!r}): see what stands "
             "between, or use one that gives it"
         ) from error

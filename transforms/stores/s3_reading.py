@@ -57,11 +57,11 @@ class StoredObject:
         """
         arrived: list[str] = []
         data: bytes | None = None
-        for left in reversed(range(self.attempts)):
+        for retries in reversed(range(self.attempts)):
             try:
                 piece = self._asked(start, length)
             except _BROKEN_BODY:  # botocore tries again only until the answer begins
-                if not left:
+                if not retries:
                     raise
                 continue
             except FlexibleChecksumError as error:
@@ -114,13 +114,13 @@ class StoredObject:
         return digest.hexdigest(), recorded
 
     def _asked(self, start: int, length: int | None) -> Piece:
-        asked: dict[str, Any] = {"Bucket": self.bucket, "Key": self.key, **self.condition}
+        request: dict[str, Any] = {"Bucket": self.bucket, "Key": self.key, **self.condition}
         if start == 0 and length is None:
-            asked["ChecksumMode"] = "ENABLED"  # botocore holds the body against the service's own
+            request["ChecksumMode"] = "ENABLED"  # botocore holds the body against the service's own
         else:
-            asked["Range"] = _span(start, length)
+            request["Range"] = _span(start, length)
         try:
-            answer = self.client.get_object(**asked)
+            answer = self.client.get_object(**request)
         except ClientError as error:
             if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 return Piece(b"", 0)
@@ -134,8 +134,8 @@ def _piece(answer: GetObjectOutputTypeDef, data: bytes, start: int, length: int 
     recorded = answer["Metadata"].get("sha256", "")
     if total.isdecimal():
         return Piece(data, int(total), answer["ETag"], recorded)
-    wanted = data[start:] if length is None else data[start : start + length]
-    return Piece(wanted, len(data), answer["ETag"], recorded)
+    part = data[start:] if length is None else data[start : start + length]
+    return Piece(part, len(data), answer["ETag"], recorded)
 
 
 def _whole_digest(piece: Piece, start: int) -> str:

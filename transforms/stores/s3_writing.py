@@ -58,14 +58,14 @@ class ObjectWriter:
         sent again while it is not what was sent. Raises `IntegrityError` where its bytes arrive
         damaged each time.
         """
-        held = version
+        stored_version = version
         for _ in range(self.attempts):
-            etag = self._sent(upload, held)
+            etag = self._sent(upload, stored_version)
             if etag is None or self.facts.verifies:
                 return etag
-            held = etag
-            if self._arrived(upload, held):
-                return held
+            stored_version = etag
+            if self._arrived(upload, stored_version):
+                return stored_version
         _check_content(upload)
         if not version:  # else it may be all that is left of what it replaced
             self.client.delete_object(Bucket=upload.bucket, Key=upload.key)
@@ -80,13 +80,13 @@ class ObjectWriter:
         condition = self.facts.replacing(version) if version else self.facts.creating()
         if not condition and self._version(upload) != version:
             return None
-        for left in reversed(range(self.attempts)):
+        for retries in reversed(range(self.attempts)):
             try:
                 return self._put(upload, condition)
             except ClientError as error:
                 if is_damage(error):
                     _check_content(upload)
-                    if left:
+                    if retries:
                         continue
                 no_bucket = error.response["Error"]["Code"] == "NoSuchBucket"
                 if status_of(error) in _LOST and not no_bucket:
@@ -128,9 +128,9 @@ class ObjectWriter:
 
 def _check_content(upload: Upload) -> None:
     """Raise `IntegrityError` where the damage was there before anything was sent."""
-    found = content_sha256(upload.content)
-    if found != upload.sha256:
+    digest = content_sha256(upload.content)
+    if digest != upload.sha256:
         what = upload.content if isinstance(upload.content, Path) else "the content"
         raise IntegrityError(
-            f"{what} hashes to {found}, not to {upload.sha256} as announced: it was not stored"
+            f"{what} hashes to {digest}, not to {upload.sha256} as announced: it was not stored"
         )

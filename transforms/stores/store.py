@@ -158,9 +158,9 @@ def checked_address(path: str) -> str:
 
     They take escapes of addresses for what they stand for, and a backslash for a slash.
     """
-    if found := _NO_ADDRESS.search(path):
+    if match := _NO_ADDRESS.search(path):
         raise ConfigError(
-            f"{path!r} has {found[0]!r} in it and deltalake opens no tables there: name another "
+            f"{path!r} has {match[0]!r} in it and deltalake opens no tables there: name another "
             "place, or leave the lake out (STRATA_LAKE=0)"
         )
     return path
@@ -209,26 +209,26 @@ def object_sha256(
     `advance` is called with the bytes that were just read. Raises `FileNotFoundError`, `BusyError`
     where the object is replaced meanwhile, and `IntegrityError` where other bytes arrive each time.
     """
-    held = reader.head(key)
-    if held is None:
+    info = reader.head(key)
+    if info is None:
         raise FileNotFoundError(errno.ENOENT, "There is no such object", reader.describe(key))
-    found = [reader.digest(held, advance)]
-    while held.sha256 and found[-1] != held.sha256:
-        if len(found) == _READINGS:
+    digests = [reader.digest(info, advance)]
+    while info.sha256 and digests[-1] != info.sha256:
+        if len(digests) == _READINGS:
             raise IntegrityError(
                 f"{reader.describe(key)} arrives with other bytes each time, so it is damaged on "
                 "the way: try again later; if it stays so, look for what damages it: a proxy, a "
                 "network card"
             )
-        found.append(reader.digest(held, lambda _bytes: None))
-        if found[-1] == found[-2]:
+        digests.append(reader.digest(info, lambda _bytes: None))
+        if digests[-1] == digests[-2]:
             break
-    return found[-1]
+    return digests[-1]
 
 
-def conflict(place: str, held: str, offered: str) -> ConflictError:
+def conflict(place: str, digest: str, offered: str) -> ConflictError:
     """The error of a create-only write that found other bytes; both hashes are hex SHA-256."""
     return ConflictError(
-        f"{place} already holds other bytes: sha256 {held} stands there, {offered} was offered. "
+        f"{place} already holds other bytes: sha256 {digest} stands there, {offered} was offered. "
         "Nothing was changed; to put the new bytes there, replace the file and give the reason"
     )

@@ -38,13 +38,13 @@ def open_object(store: Store, key: str, start: int = 0, version: str = "") -> Bo
     if opened is not None:
         body: Body = opened(key, start, version)
         return body
-    held = store.head(key)
-    if held is None:
+    info = store.head(key)
+    if info is None:
         raise FileNotFoundError(errno.ENOENT, "There is no such object", store.describe(key))
-    wanted = version or held.version
+    expected_version = version or info.version
 
     def pieces() -> Iterator[bytes]:
-        for at in range(start, held.size, CHUNK_BYTES):
-            yield store.read(key, at, min(CHUNK_BYTES, held.size - at), version=wanted)
+        for at in range(start, info.size, CHUNK_BYTES):
+            yield store.read(key, at, min(CHUNK_BYTES, info.size - at), version=expected_version)
 
-    return Body(start, held.size, wanted, pieces())
+    return Body(start, info.size, expected_version, pieces())

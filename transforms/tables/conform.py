@@ -135,12 +135,12 @@ def typed_rows(
     for number, column in enumerate(columns):
         text = f"_text{number}"
         inner.append((quote_name(column.name), text))
-        held = text
+        alias = text
         if conversion(table, column) is not TEXT:
-            held = f"_value{number}"
-            inner.append((value(table, column), held))
-            cells.append((column.name, text, f"{text} is not null and {held} is null"))
-        outer.append((held, column.name))
+            alias = f"_value{number}"
+            inner.append((value(table, column), alias))
+            cells.append((column.name, text, f"{text} is not null and {alias} is null"))
+        outer.append((alias, column.name))
     select = select_list([*outer, (raw_map(cells), "_raw")])
     return f"select {select} from (select {select_list(inner)} from {rows})"  # noqa: S608 - quoted
 
@@ -149,13 +149,13 @@ def raw_map(cells: Sequence[tuple[str, str, str]]) -> str:
     """SQL for the `_raw` map of (column name, text, condition); NULL where no condition holds."""
     if not cells:
         return "null::map(varchar, varchar)"
-    kept = ", ".join(
+    cases = ", ".join(
         f"case when {lacks} then {{'k': {quote_text(name)}, 'v': {text}}} end"
         for name, text, lacks in cells
     )
     # Few rows have such cells: only for those is the list worth making.
     lacking = " or ".join(f"({lacks})" for _, _, lacks in cells)
-    entries = f"list_filter([{kept}], lambda cell: cell is not null)"
+    entries = f"list_filter([{cases}], lambda cell: cell is not null)"
     return f"case when {lacking} then map_from_entries({entries}) end"
 
 

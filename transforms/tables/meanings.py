@@ -47,11 +47,11 @@ def column_meaning(table: str, column: str) -> str:
 
     Never raises: of a column that is known from nowhere it says so.
     """
-    known = _meanings()
-    for source in (table, known.twins.get(table, "")):
-        if column in known.columns.get(source, {}):
-            return known.columns[source][column]
-    return known.names.get(column) or _by_type(table, column)
+    meanings = _meanings()
+    for source in (table, meanings.twins.get(table, "")):
+        if column in meanings.columns.get(source, {}):
+            return meanings.columns[source][column]
+    return meanings.names.get(column) or _by_type(table, column)
 
 
 def type_caveat(duckdb_type: str, table: str) -> str:
@@ -66,7 +66,7 @@ def is_enum(column_type: str) -> bool:
 
 def _by_type(table: str, column: str) -> str:
     """The column's name in words and the kind of its values."""
-    known = known_table(table, _NEWEST_VERSION)
-    types = {each.name: each.type for each in known.schema.columns} if known else {}
+    state = known_table(table, _NEWEST_VERSION)
+    types = {each.name: each.type for each in state.schema.columns} if state else {}
     words = column.replace("_", " ").capitalize()
     return f"{words}: {_meanings().types.get(types.get(column, UNKNOWN_TYPE), 'a name')}."

@@ -94,7 +94,7 @@ def schema_reference() -> Mapping[str, TableReference]:
 
 def _table(table: str, joined_by: tuple[str, ...]) -> TableReference:
     columns = tuple(_column(table, column) for column in _columns_ever(table))
-    newest = [known for _, known in table_changes(table) if known is not None][-1]
+    newest = [state for _, state in table_changes(table) if state is not None][-1]
     return TableReference(
         name=table,
         meaning=table_meaning(table),
@@ -102,7 +102,7 @@ def _table(table: str, joined_by: tuple[str, ...]) -> TableReference:
         key=newest.key,
         identity=identity_of(table),
         history=history_of(table),
-        latest=next((one for one in tables_ever() if history_of(one) == table), None),
+        latest=next((other for other in tables_ever() if history_of(other) == table), None),
         exported=table in HISTORY_TABLES,
         columns=columns,
         joined_by=joined_by,
@@ -111,16 +111,16 @@ def _table(table: str, joined_by: tuple[str, ...]) -> TableReference:
 
 def _columns_ever(table: str) -> list[Column]:
     """In the order of their first appearance, each with its newest type."""
-    found: dict[str, Column] = {}
-    for _, known in table_changes(table):
-        for column in known.schema.columns if known else ():
-            found[column.name] = column
-    return list(found.values())
+    columns: dict[str, Column] = {}
+    for _, state in table_changes(table):
+        for column in state.schema.columns if state else ():
+            columns[column.name] = column
+    return list(columns.values())
 
 
 def _kinds(table: str) -> Iterator[tuple[Versions, str]]:
     changes = table_changes(table)
-    kinds = [(version, known.kind if known else "") for version, known in changes]
+    kinds = [(version, state.kind if state else "") for version, state in changes]
     starts = [
         (version, kind)
         for place, (version, kind) in enumerate(kinds)
@@ -134,7 +134,7 @@ def _kinds(table: str) -> Iterator[tuple[Versions, str]]:
 def _column(table: str, column: Column) -> ColumnReference:
     unit = unit_of(table, column.name)
     numbers = enum_names(table, column.name)
-    named = tuple(numbers.items()) if numbers else ()
+    values = tuple(numbers.items()) if numbers else ()
     return ColumnReference(
         name=column.name,
         type=_view_type(table, column),
@@ -144,20 +144,20 @@ def _column(table: str, column: Column) -> ColumnReference:
         decimals=_decimals(table, unit) if unit else None,
         target=target_of(table, column.name),
         label=f"{column.name}_name" if numbers or is_enum_name(table, column) else None,
-        values=named or tuple((None, name) for name in enum_values(column.type)),
+        values=values or tuple((None, name) for name in enum_values(column.type)),
         versions=tuple(_versions(table, column.name)),
     )
 
 
 def _view_type(table: str, column: Column) -> str:
-    held = conversion(table, column).type
-    return _DECIMAL if column.type == "numeric" and held == "VARCHAR" else held
+    stored_type = conversion(table, column).type
+    return _DECIMAL if column.type == "numeric" and stored_type == "VARCHAR" else stored_type
 
 
 def _versions(table: str, column: str) -> Iterator[Versions]:
     since: int | None = None
-    for version, known in table_changes(table):
-        has = known is not None and column in known.schema.names
+    for version, state in table_changes(table):
+        has = state is not None and column in state.schema.names
         if has and since is None:
             since = version
         elif not has and since is not None:

@@ -128,9 +128,9 @@ def _replay(table: str, rows: Sequence[dict[str, Any]]) -> list[tuple[int, Known
 def known_table(table: str, version: int) -> KnownTable | None:
     """The table as of schema `version`: its last change at or before it, None if there is none."""
     state: KnownTable | None = None
-    for since, known in _changes().get(table, ()):
+    for since, change in _changes().get(table, ()):
         if since <= version:
-            state = known
+            state = change
     return state
 
 
@@ -155,9 +155,9 @@ def _types_ever(table: str) -> Mapping[str, str]:
     """Column name to type over all versions; the newest type wins."""
     return {
         column.name: column.type
-        for _, known in _changes().get(table, ())
-        if known is not None
-        for column in known.schema.columns
+        for _, state in _changes().get(table, ())
+        if state is not None
+        for column in state.schema.columns
     }
 
 
@@ -169,15 +169,15 @@ def schema_of(table: str, version: int, header: Sequence[str]) -> TableSchema:
     is known to have: such a file contradicts its version. Raises `SegmentError`.
     """
     _check_names(table, header)
-    known = known_table(table, version)
-    expected = {column.name: column.type for column in known.schema.columns} if known else {}
-    kept = [name for name in header if name in expected]
-    if kept != [name for name in expected if name in kept]:
+    state = known_table(table, version)
+    expected = {column.name: column.type for column in state.schema.columns} if state else {}
+    known_names = [name for name in header if name in expected]
+    if known_names != [name for name in expected if name in known_names]:
         raise SegmentError(
             f"table {table}: the header reorders the columns of schema version {version}"
         )
     added = [name for name in header if name not in expected]
-    missing = [name for name in expected if name not in kept]
+    missing = [name for name in expected if name not in known_names]
     if added and missing:
         raise SegmentError(
             f"table {table}: the header contradicts schema version {version}: it lacks "
@@ -211,5 +211,5 @@ def _check_names(table: str, header: Sequence[str]) -> None:
 
 def primary_key(table: str, version: int) -> tuple[str, ...]:
     """The columns that identify a row inside one segment, in dump order; empty where unknown."""
-    known = known_table(table, version)
-    return known.key if known else ()
+    state = known_table(table, version)
+    return state.key if state else ()

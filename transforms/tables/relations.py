@@ -48,16 +48,16 @@ def unit_of(table: str, column: str) -> str | None:
 
 def target_of(table: str, column: str) -> str | None:
     """The column that this one joins to, `parties.id`; of an array, each of its values does."""
-    found = _fact("joins", table, column)
-    return None if found == f"{table}.{column}" else found
+    target = _fact("joins", table, column)
+    return None if target == f"{table}.{column}" else target
 
 
 def _fact(kind: str, table: str, column: str) -> str | None:
     facts = _facts()[kind]
     for source in (table, history_of(table) or ""):
-        found: str | None = facts["columns"].get(source, {}).get(column)
-        if found:
-            return found
+        fact: str | None = facts["columns"].get(source, {}).get(column)
+        if fact:
+            return fact
     by_name: str | None = facts["names"].get(column)
     return by_name
 

@@ -64,9 +64,9 @@ class Proofs:
 
     def find(self, place: str, state: str, recorded: str) -> Proof | None:
         """The proof of a place in this very state against this recorded hash, if there is one."""
-        asked = "select state, recorded, sha256 from proofs where (purpose, place) = (?, ?)"
+        query = "select state, recorded, sha256 from proofs where (purpose, place) = (?, ?)"
         oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
-        rows = self._run(f"{asked} and time > ?", self._purpose, place, oldest)
+        rows = self._run(f"{query} and time > ?", self._purpose, place, oldest)
         return Proof(place, *rows[0]) if rows and rows[0][:2] == (state, recorded) else None
 
     def keep(self, proof: Proof) -> None:

@@ -23,7 +23,7 @@ QUICK_ZIPS, QUICK_VOLUMES, QUICK_LAKE_FILES = 200, 3, 20
 """How many of them a quick check reads, about."""
 
 
-def _unreported(_what: str, _done: int, _total: int) -> None:
+def _unreported(_what: str, _count: int, _total: int) -> None:
     """Nobody wants to know the progress."""
 
 

@@ -28,13 +28,13 @@ class Addition:
                 f"the warehouse holds {newest.chain_id} and the segments are of {self.chain_id}: "
                 "give each chain a warehouse of its own"
             )
-        history = [known for known in newest.history() if known not in lost]
-        kept = [state for state in newest.states() if state not in lost]
-        states = newest_states([*kept, *self.states])
-        if not any(known.blocks.overlaps(self.volume.blocks) for known in history):
+        history = [volume for volume in newest.history() if volume not in lost]
+        intact_states = [state for state in newest.states() if state not in lost]
+        states = newest_states([*intact_states, *self.states])
+        if not any(volume.blocks.overlaps(self.volume.blocks) for volume in history):
             history.append(self.volume)
         # Otherwise another process loaded these segments, or only their state was lost.
-        elif states == kept:
+        elif states == intact_states:
             return None
         return replace(newest, chain_id=self.chain_id).with_volumes([*history, *states])
 

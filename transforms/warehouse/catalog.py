@@ -63,8 +63,8 @@ class Catalog:
     @cached_property
     def segments(self) -> Mapping[BlockRange, LoadedSegment]:
         """Every loaded segment, from the records; those of a bucket are fetched once."""
-        found = (one for record in self._records() for one in read_record(record))
-        return {segment.blocks: segment for segment in found}
+        segments = (entry for record in self._records() for entry in read_record(record))
+        return {segment.blocks: segment for segment in segments}
 
     @cached_property
     def blocks(self) -> tuple[BlockRange, ...]:
@@ -76,8 +76,8 @@ class Catalog:
         sizes: dict[str, int] = {}
         for files in self._files():
             if self.lost:
-                kept = (self._is_intact(blocks) for blocks in files.blocks)
-                sizes.update(compress(zip(files.keys, files.sizes, strict=True), kept))
+                selectors = (self._is_intact(blocks) for blocks in files.blocks)
+                sizes.update(compress(zip(files.keys, files.sizes, strict=True), selectors))
             else:
                 sizes.update(zip(files.keys, files.sizes, strict=True))
         intact = (volume.blocks for volume in self.history() if volume not in self.lost)
@@ -204,5 +204,5 @@ class Catalog:
         return Catalog(self.document.with_volumes(list(volumes)), self.store, self.files)
 
 
-def _last_block(held: LoadedSegment | Volume) -> int:
-    return held.blocks.last
+def _last_block(item: LoadedSegment | Volume) -> int:
+    return item.blocks.last

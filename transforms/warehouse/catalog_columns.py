@@ -44,12 +44,12 @@ def typed_columns(table: str, shape: Shape) -> list[ViewColumn]:
     A column of the CSV that has such a name already stays what it is.
     """
     columns = shape.column_list()
-    taken = {fold_case(column.name) for column in columns}
+    names = {fold_case(column.name) for column in columns}
     listed: list[ViewColumn] = []
     for column in columns:
         listed.append(_typed(table, column, is_raw=column.name in shape.raw))
         listed += (
-            beside for beside in _beside(table, column) if fold_case(beside.name) not in taken
+            beside for beside in _beside(table, column) if fold_case(beside.name) not in names
         )
     return [*listed, *(ViewColumn(own, own, text) for own, text in _OWN_COLUMNS.items())]
 

@@ -86,8 +86,8 @@ class CatalogFile:
     def made(self, catalog: Catalog) -> Path | None:
         """The file of this generation, of which nothing is lost; None where it is to be made."""
         path = self.path()
-        record, wanted = read_record(path), ViewsRecord.of(catalog, self.files)
-        if (record.generation, record.content) != (wanted.generation, wanted.content):
+        record, target = read_record(path), ViewsRecord.of(catalog, self.files)
+        if (record.generation, record.content) != (target.generation, target.content):
             return None
         with suppress(OSError):  # it is made again, and what hinders that is told then
             return None if record.difference(path) else path
@@ -141,13 +141,13 @@ class ViewsRecord:
     def of(cls, catalog: Catalog, files: Path, views: Sequence[str] = ()) -> ViewsRecord:
         """What is known of the file of a generation before it is made."""
         keys = (volume.key for volume in catalog.volumes)
-        named = [_format(), str(files), catalog.document.warehouse, *keys]
+        parts = [_format(), str(files), catalog.document.warehouse, *keys]
         return cls(
             catalog.generation,
             catalog.chain_id,
             str(files),
             socket.gethostname(),
-            _hash(named),
+            _hash(parts),
             _hash(views) if views else "",
         )
 
@@ -198,8 +198,8 @@ def write_catalog(
     if before is not None and _is_copied(before, path, record.views):
         _write(path, catalog, record, [*views.lists, *views.states])
     else:
-        made = ["create schema strata", *views.lists, *views.fixed, *views.states]
-        _write(path, catalog, record, made)
+        statements = ["create schema strata", *views.lists, *views.fixed, *views.states]
+        _write(path, catalog, record, statements)
     return replace(record, file=content_sha256(path))
 
 
@@ -244,9 +244,11 @@ def _format() -> str:
     """
     here = Path(__file__).parent
     parts = [*here.glob("catalog_*.py"), here / "record.py"]
-    parts += (one for one in (here.parent / "tables").iterdir() if one.suffix in (".py", ".json"))
+    parts += (
+        path for path in (here.parent / "tables").iterdir() if path.suffix in (".py", ".json")
+    )
     return _hash(
-        f"{one.name} {hashlib.sha256(one.read_bytes()).hexdigest()}" for one in sorted(parts)
+        f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sorted(parts)
     )
 
 

@@ -117,6 +117,6 @@ _ALL = (
 
 def joins_of(columns: Mapping[str, Set[str]]) -> Iterator[str]:
     """The statements for a catalog whose tables have these columns, in order."""
-    for made in _ALL:
-        if all(needed <= columns.get(table, frozenset()) for table, needed in made.needs.items()):
-            yield from made.statements()
+    for join in _ALL:
+        if all(needed <= columns.get(table, frozenset()) for table, needed in join.needs.items()):
+            yield from join.statements()

@@ -109,9 +109,9 @@ def views_of(
     for table in tables:
         fixed += _table_views(table, table.source(path, lists.name))
     if records := [path(volume.record) for volume in history if volume.record]:
-        named = lists.name(records)
-        fixed.append(f"create view strata.segments as from {segments_source(named)}")
-        fixed.append(f"create view strata.receipts as from {receipts_source(named)}")
+        list_name = lists.name(records)
+        fixed.append(f"create view strata.segments as from {segments_source(list_name)}")
+        fixed.append(f"create view strata.receipts as from {receipts_source(list_name)}")
     fixed += _unfit_view(tables, path, lists)
     fixed += joins_of({table.name: {*table.shape.columns} for table in tables})
     if captures is not None:
@@ -192,20 +192,20 @@ def _capture_views(file: str) -> Iterator[str]:
 def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Table]:
     names = {table for volume in (*history, *states) for table in volume.shapes}
     for name in sorted(names):
-        held = [volume for volume in history if name in volume.shapes]
+        parts = [volume for volume in history if name in volume.shapes]
         copies = [volume for volume in states if name in volume.shapes]
         # A table that a later schema version turned into history keeps its last whole copy, which
         # has the rows from before; otherwise only the newest copy counts.
-        older = [copy for copy in copies if not held or copy.version < held[-1].version]
-        volumes = (*older[-1:], *held)
+        older = [copy for copy in copies if not parts or copy.version < parts[-1].version]
+        volumes = (*older[-1:], *parts)
         shape = Shape()
         columns: dict[str, str] | None = None
-        for held_shape in (volume.shapes[name] for volume in volumes):
-            if held_shape.columns is columns:  # as in most volumes of a document
-                shape.raw |= held_shape.raw
+        for volume_shape in (volume.shapes[name] for volume in volumes):
+            if volume_shape.columns is columns:  # as in most volumes of a document
+                shape.raw |= volume_shape.raw
             else:
-                shape.merge(held_shape)
-                columns = held_shape.columns
+                shape.merge(volume_shape)
+                columns = volume_shape.columns
         yield _Table(name, volumes, shape)
 
 

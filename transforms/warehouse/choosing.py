@@ -11,20 +11,20 @@ from transforms.warehouse.describing import FoundVolume
 from transforms.warehouse.shapes import Volume
 
 
-def check_agreement(found: Sequence[FoundVolume], place: str) -> None:
+def check_agreement(entries: Sequence[FoundVolume], place: str) -> None:
     """Raise `IntegrityError` where two volumes say that different files are the same segment."""
-    known: dict[tuple[str, BlockRange], tuple[str, FoundVolume]] = {}
-    for one in found:
-        for blocks, sha256 in one.segments.items():
-            said, other = known.setdefault((one.volume.kind, blocks), (sha256, one))
-            if said != sha256 or other.chain_id != one.chain_id:
+    claims: dict[tuple[str, BlockRange], tuple[str, FoundVolume]] = {}
+    for entry in entries:
+        for blocks, sha256 in entry.segments.items():
+            digest, other = claims.setdefault((entry.volume.kind, blocks), (sha256, entry))
+            if digest != sha256 or other.chain_id != entry.chain_id:
                 raise IntegrityError(
-                    f"{other.volume.key} and {one.volume.key} in {place} contradict each other: "
-                    f"the segment {blocks} of {other.chain_id} with SHA-256 {said}, and of "
-                    f"{one.chain_id} with {sha256}. Move the wrong one of these two files to "
+                    f"{other.volume.key} and {entry.volume.key} in {place} contradict each other: "
+                    f"the segment {blocks} of {other.chain_id} with SHA-256 {digest}, and of "
+                    f"{entry.chain_id} with {sha256}. Move the wrong one of these two files to "
                     "another place, then run strata repair"
                 )
-    chains = {one.chain_id: one.volume.key for one in found}
+    chains = {entry.chain_id: entry.volume.key for entry in entries}
     if len(chains) > 1:
         listed = ", ".join(f"{key} of {chain}" for chain, key in sorted(chains.items()))
         raise IntegrityError(
@@ -33,10 +33,10 @@ def check_agreement(found: Sequence[FoundVolume], place: str) -> None:
         )
 
 
-def best_cover(volumes: Iterable[Volume], named: Collection[str] = ()) -> list[Volume]:
+def best_cover(volumes: Iterable[Volume], named_keys: Collection[str] = ()) -> list[Volume]:
     """Of volumes that may overlap those that hold the most blocks without overlap, ascending.
 
-    Where that leaves a choice: as many blocks as can be in those whose key is `named`, then as few
+    Where that leaves a choice: as many blocks as can be in those of `named_keys`, then as few
     volumes as can be.
     """
     ordered = sorted(volumes, key=lambda volume: (volume.blocks.last, volume.key))
@@ -47,9 +47,9 @@ def best_cover(volumes: Iterable[Volume], named: Collection[str] = ()) -> list[V
         before = bisect_left(lasts, volume.blocks.first)
         size = volume.blocks.last - volume.blocks.first + 1
         blocks, old, count = scores[before]
-        taken = (blocks + size, old + (size if volume.key in named else 0), count - 1)
-        previous.append(before if taken > scores[-1] else None)
-        scores.append(max(taken, scores[-1]))
+        score = (blocks + size, old + (size if volume.key in named_keys else 0), count - 1)
+        previous.append(before if score > scores[-1] else None)
+        scores.append(max(score, scores[-1]))
     chosen: list[Volume] = []
     place = len(ordered)
     while place:

@@ -82,10 +82,10 @@ def _replace(log: Log, old: set[str], merged: Volume) -> bool:
     """Name the merged volume instead of the old ones, if all of them are still named."""
 
     def change(newest: Document) -> Document | None:
-        kept = [volume for volume in newest.volumes if volume.key not in old]
-        if len(kept) + len(old) != len(newest.volumes):
+        rest = [volume for volume in newest.volumes if volume.key not in old]
+        if len(rest) + len(old) != len(newest.volumes):
             return None
-        return newest.with_volumes([*kept, merged])
+        return newest.with_volumes([*rest, merged])
 
     return any(volume.key == merged.key for volume in log.commit(change).volumes)
 

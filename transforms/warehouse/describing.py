@@ -54,8 +54,8 @@ class FoundVolume:
 
 def volume_blocks(key: str) -> BlockRange | None:
     """The blocks that a volume's name says; None for another file."""
-    found = _NAME.fullmatch(key)
-    return BlockRange(int(found[2]), int(found[3])) if found else None
+    match = _NAME.fullmatch(key)
+    return BlockRange(int(match[2]), int(match[3])) if match else None
 
 
 def volume_kind(key: str) -> str:
@@ -71,11 +71,11 @@ def describe_volume(backing: Backing, info: ObjectInfo, advance: Advance) -> Fou
     """
     sha256 = info.key.split(".")[-2]
     if backing.store.path(info.key) is not None:
-        found = object_sha256(backing.store, info.key, advance)
-        if sha256 != found:
+        digest = object_sha256(backing.store, info.key, advance)
+        if sha256 != digest:
             place = backing.store.describe(info.key)
             raise IntegrityError(
-                f"{place} hashes to {found}, its name says {sha256}: it is damaged"
+                f"{place} hashes to {digest}, its name says {sha256}: it is damaged"
             )
         advance = _unreported
     file = StoredFile(info.key, info.size, sha256)
@@ -115,14 +115,14 @@ def with_record(backing: Backing, volume: Volume) -> Volume:
 
 def logged_progress(what: str, total: int) -> Advance:
     """Log how many of `total` bytes were read, a line now and then."""
-    done, last = 0, time.monotonic()
+    byte_count, last = 0, time.monotonic()
 
     def advance(size: int) -> None:
-        nonlocal done, last
-        done += size
+        nonlocal byte_count, last
+        byte_count += size
         if time.monotonic() - last >= _LINE_SECONDS:
             last = time.monotonic()
-            _log.warning("%s: %.1f of %.1f GB read", what, done / 1e9, total / 1e9)
+            _log.warning("%s: %.1f of %.1f GB read", what, byte_count / 1e9, total / 1e9)
 
     return advance
 

@@ -97,8 +97,8 @@ class Document:
         """The same with some files refused, and some, by key, no longer."""
         fresh = {file.key: file for file in refused}
         gone = set(released) - fresh.keys()
-        kept = {file.key: file for file in self.quarantine if file.key not in gone}
-        merged = sorted((kept | fresh).values(), key=lambda file: file.refusal.info)
+        rest = {file.key: file for file in self.quarantine if file.key not in gone}
+        merged = sorted((rest | fresh).values(), key=lambda file: file.refusal.info)
         return replace(self, quarantine=tuple(merged))
 
 
@@ -110,27 +110,27 @@ def new_warehouse() -> Document:
 def following(
     base: Document,
     parent: str,
-    wanted: Document,
+    target: Document,
     forget: Iterable[str],
     now: float | None = None,
 ) -> Document:
-    """The document after `base` with the content of `wanted`; `parent` is the hash of `base`.
+    """The document after `base` with the content of `target`; `parent` is the hash of `base`.
 
-    Files that `base` names and `wanted` does not are dropped from `now` on (None: by this machine's
+    Files that `base` names and `target` does not are dropped from `now` on (None: by this machine's
     clock); of those that were dropped before, `forget` are gone by now.
     """
     now = max(
         round(time.time() if now is None else now, 6), base.time
     )  # microseconds, as they are written
     number = base.generation + 1
-    named, gone = wanted.named_keys(), set(forget)
-    old = [one for one in base.dropped if one.key not in named and one.key not in gone]
-    fresh = [Dropped(key, number, now) for key in sorted(base.named_keys() - named)]
+    keys, gone = target.named_keys(), set(forget)
+    old = [file for file in base.dropped if file.key not in keys and file.key not in gone]
+    fresh = [Dropped(key, number, now) for key in sorted(base.named_keys() - keys)]
     marks = base.marks
     if not marks or marks[-1].time < now - _MARK_SECONDS:
         marks = (*marks, Mark(number, now))
     return replace(
-        wanted,
+        target,
         warehouse=base.warehouse,
         generation=number,
         commit=uuid4().hex,
@@ -186,7 +186,7 @@ def parse_document(data: bytes, place: str) -> Document:
 
 def _parsed(row: Mapping[str, Any]) -> Document:
     columns = [dict(pairs) for pairs in row["columns"]]
-    plain = [{table: Shape(columns[at]) for table, at in one.items()} for one in row["tables"]]
+    plain = [{table: Shape(columns[at]) for table, at in entry.items()} for entry in row["tables"]]
     return Document(
         row["warehouse"],
         row["generation"],
@@ -194,7 +194,7 @@ def _parsed(row: Mapping[str, Any]) -> Document:
         row["parent"],
         _time(row["time"]),
         row["chain"],
-        tuple(_volume(one, plain) for one in row["volumes"]),
+        tuple(_volume(entry, plain) for entry in row["volumes"]),
         _file(row["captures"]),
         tuple(map(QuarantinedFile.parse, row["quarantine"])),
         tuple(Dropped(key, number, _time(text)) for key, number, text in row["dropped"]),
@@ -225,20 +225,20 @@ class _TableSets:
     def __init__(self) -> None:
         self.columns = _ColumnSets()
         self.listed: dict[tuple[tuple[str, int], ...], int] = {}
-        self._known: dict[int, tuple[int, dict[str, list[str]]]] = {}
+        self._entries: dict[int, tuple[int, dict[str, list[str]]]] = {}
 
     def number(self, shapes: Mapping[str, Shape]) -> tuple[int, dict[str, list[str]]]:
         """The place in the list, and the columns with `_raw`; shapes live as long as this does."""
-        known = self._known.get(id(shapes))
-        if known is None:
+        entry = self._entries.get(id(shapes))
+        if entry is None:
             pairs = tuple(
                 (table, self.columns.number(shape.columns))
                 for table, shape in sorted(shapes.items())
             )
             raw = {table: sorted(shape.raw) for table, shape in shapes.items() if shape.raw}
-            known = (self.listed.setdefault(pairs, len(self.listed)), raw)
-            self._known[id(shapes)] = known
-        return known
+            entry = (self.listed.setdefault(pairs, len(self.listed)), raw)
+            self._entries[id(shapes)] = entry
+        return entry
 
 
 def _volume_row(volume: Volume, tables: _TableSets) -> dict[str, object]:

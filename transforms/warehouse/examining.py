@@ -68,31 +68,31 @@ class Examination:
         return changed.with_volumes(volumes)
 
     def takeable(
-        self, document: Document, kept: Document, findings: list[Finding]
+        self, document: Document, remainder: Document, findings: list[Finding]
     ) -> list[FoundVolume]:
-        """Sound volumes that neither names, with blocks that `kept` lacks, agreeing with it.
+        """Sound volumes that neither names, with blocks that `remainder` lacks, agreeing with it.
 
         Raises `IntegrityError` where they contradict each other.
         """
-        named = document.named_keys()
-        infos = list(lacking(self._backing.store, named, kept.history()))
-        infos += self._newer_states(document, kept)
-        segments = self._backing.catalog(kept).segments
-        found = []
+        keys = document.named_keys()
+        infos = list(lacking(self._backing.store, keys, remainder.history()))
+        infos += self._newer_states(document, remainder)
+        segments = self._backing.catalog(remainder).segments
+        entries = []
         for info in infos:
-            one = self._description(info)
-            reason = one if isinstance(one, str) else _disagreement(one, kept)
-            if isinstance(one, FoundVolume):
-                for blocks, sha256 in one.segments.items():
+            entry = self._description(info)
+            reason = entry if isinstance(entry, str) else _disagreement(entry, remainder)
+            if isinstance(entry, FoundVolume):
+                for blocks, sha256 in entry.segments.items():
                     if blocks in segments and segments[blocks].sha256 != sha256:
                         reason = f"its segment {blocks} was loaded from another file"
-            if isinstance(one, str) or reason:
+            if isinstance(entry, str) or reason:
                 remedy = "left where it is, not named: load its segments"
                 findings.append(Finding(info.key, reason, remedy))
             else:
-                found.append(one)
-        check_agreement(found, self._backing.store.describe())
-        return found
+                entries.append(entry)
+        check_agreement(entries, self._backing.store.describe())
+        return entries
 
     def _named(self, document: Document) -> Iterator[tuple[StoredFile, str]]:
         sizes: dict[str, int] = {}
@@ -115,21 +115,21 @@ class Examination:
         if self._quick:
             return ""
         try:
-            found = object_sha256(store, file.key, self._advance)
+            digest = object_sha256(store, file.key, self._advance)
         except FileNotFoundError:
             return "it is missing"
-        same = found == file.sha256
-        return "" if same else f"it is damaged: it hashes to {found}, not {file.sha256}"
+        same = digest == file.sha256
+        return "" if same else f"it is damaged: it hashes to {digest}, not {file.sha256}"
 
-    def _newer_states(self, document: Document, kept: Document) -> Iterator[ObjectInfo]:
+    def _newer_states(self, document: Document, remainder: Document) -> Iterator[ObjectInfo]:
         """States that are not named, later than the named ones, or all where one of those lacks."""
-        states = kept.states()
-        named = document.named_keys()
+        states = remainder.states()
+        keys = document.named_keys()
         for info in listed_volumes(self._backing.store, "state"):
             blocks = volume_blocks(info.key)
             assert blocks is not None
             later = all(state.blocks < blocks for state in states)
-            if info.key not in named and (later or len(states) < len(document.states())):
+            if info.key not in keys and (later or len(states) < len(document.states())):
                 yield info
 
     def _description(self, info: ObjectInfo) -> FoundVolume | str:
@@ -142,15 +142,15 @@ class Examination:
         return self._described[info.key]
 
 
-def _disagreement(one: FoundVolume, kept: Document) -> str:
+def _disagreement(entry: FoundVolume, remainder: Document) -> str:
     """Why a volume cannot stand beside, or instead of, those that are named; empty if it can."""
-    if kept.chain_id not in ("", one.chain_id):
-        return f"it is of the chain {one.chain_id}, the warehouse of {kept.chain_id}"
-    blocks = one.volume.blocks
-    if one.volume.kind == "state":
+    if remainder.chain_id not in ("", entry.chain_id):
+        return f"it is of the chain {entry.chain_id}, the warehouse of {remainder.chain_id}"
+    blocks = entry.volume.blocks
+    if entry.volume.kind == "state":
         return ""
-    for held in kept.history():
-        inside = blocks.first <= held.blocks.first and held.blocks.last <= blocks.last
-        if held.blocks.overlaps(blocks) and not inside:
-            return f"{held.key}, which is named, has only a part of its blocks"
+    for volume in remainder.history():
+        inside = blocks.first <= volume.blocks.first and volume.blocks.last <= blocks.last
+        if volume.blocks.overlaps(blocks) and not inside:
+            return f"{volume.key}, which is named, has only a part of its blocks"
     return ""

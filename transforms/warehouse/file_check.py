@@ -34,9 +34,9 @@ def file_findings(
         if copy is not None and not copy.exists():
             backing.files.bring([file], advance)
             return
-        found = object_sha256(backing.store, file.key, advance)
-        if found != file.sha256:
-            what = f"it hashes to SHA-256 {found}, not {file.sha256} as when it was written"
+        digest = object_sha256(backing.store, file.key, advance)
+        if digest != file.sha256:
+            what = f"it hashes to SHA-256 {digest}, not {file.sha256} as when it was written"
             yield Finding(Problem.DAMAGED, place, what, remedy)
     except FileNotFoundError:
         yield Finding(Problem.MISSING, place, NOT_THERE, remedy)

@@ -45,36 +45,36 @@ class HeldFiles:
                     con.append(closing.enter_context(file_connection()))
                 return packed_lookups(con[0], catalog.files.path(volume.file))
 
-            found: dict[str, Lookups | None] = {}
+            lookups: dict[str, Lookups | None] = {}
             for volume in catalog.history():
                 if volume.key in self._lookups:
-                    found[volume.key] = self._lookups[volume.key]
+                    lookups[volume.key] = self._lookups[volume.key]
                 else:
                     name = held_lookups.file_name(volume.file.sha256)
-                    held = self.folder.get(name, lambda volume=volume: make(volume))  # type: ignore[misc]
-                    found[volume.key] = Lookups.of(held)
-        self._lookups = found
-        return found
+                    file = self.folder.get(name, lambda volume=volume: make(volume))  # type: ignore[misc]
+                    lookups[volume.key] = Lookups.of(file)
+        self._lookups = lookups
+        return lookups
 
     def segments(self, catalog: Catalog) -> Mapping[str, SegmentList]:
         """The segments of each volume of history, whose records are local, by its key.
 
         Raises `FileNotFoundError` or `IntegrityError` for a record that cannot be read.
         """
-        found: dict[str, SegmentList] = {}
+        lists: dict[str, SegmentList] = {}
         for volume in catalog.history():
             record = volume.record
             if record is not None:
-                known = self._segments.get(record.key)
-                if known is None:
+                segment_list = self._segments.get(record.key)
+                if segment_list is None:
                     path = catalog.files.path(record)
                     name = segment_lists.file_name(record.sha256)
-                    held = self.folder.get(name, lambda path=path: packed_segments(path))  # type: ignore[misc]
-                    known = SegmentList.of(held)
-                found[record.key] = known
-        self._segments = found
+                    file = self.folder.get(name, lambda path=path: packed_segments(path))  # type: ignore[misc]
+                    segment_list = SegmentList.of(file)
+                lists[record.key] = segment_list
+        self._segments = lists
         return {
-            volume.key: found[volume.record.key] for volume in catalog.history() if volume.record
+            volume.key: lists[volume.record.key] for volume in catalog.history() if volume.record
         }
 
     def tidy(self, catalog: Catalog) -> None:

@@ -53,7 +53,7 @@ class Holding:
 
     def receipts(self, blocks: BlockRange) -> Iterator[Receipt]:
         """The receipts of segments that begin in these blocks, ascending by block, then table."""
-        paths = [path for held, path in self._records.values() if held.overlaps(blocks)]
+        paths = [path for span, path in self._records.values() if span.overlaps(blocks)]
         where = f"first_block between {blocks.first} and {blocks.last}"
         mine = (r for r in self._others if blocks.first <= r.blocks.first <= blocks.last)
         return merge(recorded_receipts(paths, where), mine, key=_ORDER)

@@ -52,15 +52,15 @@ class CatalogHoldings:
 
     def receipts(self, table: str, blocks: BlockRange) -> list[Receipt]:
         """See `Holdings.receipts`."""
-        records = [one.record for one in self._catalog.volumes_over(blocks) if one.record]
+        records = [volume.record for volume in self._catalog.volumes_over(blocks) if volume.record]
         if not records:
             return []
         self._catalog.files.bring(records)
         paths = [self._catalog.files.path(record) for record in records]
         source = receipts_source(quote_files(paths))
         with file_connection() as con:
-            asked = con.execute(receipts_sql(source), [table, blocks.first, blocks.last])
-            return table_receipts(table, asked.fetchall())
+            result = con.execute(receipts_sql(source), [table, blocks.first, blocks.last])
+            return table_receipts(table, result.fetchall())
 
     def segments(self) -> list[SegmentName]:
         """See `Holdings.segments`."""

@@ -103,9 +103,9 @@ class Loader:
             return None
         return segment
 
-    def _judge(self, found: Iterable[tuple[PreparedSegment, str]]) -> None:
+    def _judge(self, contradictions: Iterable[tuple[PreparedSegment, str]]) -> None:
         """Warn of contradictions of ids, or raise `SegmentError`, as the setting says."""
-        for segment, sentence in found:
+        for segment, sentence in contradictions:
             if self._settings.require_id_chain:
                 raise SegmentError(sentence, segment.file.name.file_name)
             if sentence not in self._warned:  # a group may be tried again
@@ -144,14 +144,14 @@ class Loader:
         error: SegmentError | MemoryLimitError,
     ) -> list[PreparedSegment]:
         """Quarantine the segment of `part` that is at fault; all wait on where none is named."""
-        named = [
+        culprits = [
             s
             for s in part
             if isinstance(error, SegmentError) and s.file.name.file_name == error.segment
         ]
-        if not named and len(part) > 1:
+        if not culprits and len(part) > 1:
             return waiting  # each is tried alone
-        (bad,) = named or part
+        (bad,) = culprits or part
         if isinstance(error, SegmentError):
             self._refuse(bad.file, error, bad.zip_path)
         else:
@@ -172,14 +172,14 @@ class Loader:
         built = tuple(state for state in states if state is not None)
         addition = Addition(group[0].file.name.chain_id, volume, built)
         catalog = self._commit(addition, group)
-        held = catalog.segments_over(BlockRange(group[0].blocks.first, group[-1].blocks.last))
-        self.report.receipts.extend(known for known in receipts if known.blocks in held)
-        if any(known.key == volume.key for known in catalog.history()):
+        segments = catalog.segments_over(BlockRange(group[0].blocks.first, group[-1].blocks.last))
+        self.report.receipts.extend(item for item in receipts if item.blocks in segments)
+        if any(item.key == volume.key for item in catalog.history()):
             self.report.volumes.append(volume.key)
         # Another process may have loaded only some of these segments while we did.
-        rest = [segment for segment in group if segment.blocks not in held]
+        rest = [segment for segment in group if segment.blocks not in segments]
         for segment in rest:
-            _check_free(segment, held)
+            _check_free(segment, segments)
         for run in _contiguous(iter(rest)):
             self._load_volume(run)
 
@@ -189,8 +189,10 @@ class Loader:
         unfinished = self._scratch / "volume.duckdb"
         unfinished.unlink(missing_ok=True)
         origin = _origin(newest)
-        with _Told.of(group, self._progress) as told:
-            receipts = build_volume(unfinished, origin, group, self._sink, self._settings, told.add)
+        with _Told.of(group, self._progress) as progress:
+            receipts = build_volume(
+                unfinished, origin, group, self._sink, self._settings, progress.add
+            )
         segments = [loaded_segment(segment, receipts) for segment in group]
         backing = self._backing
         return receipts, store_history(
@@ -209,12 +211,12 @@ class Loader:
         return Volume.of(file, receipts)
 
     def _commit(self, addition: Addition, group: Sequence[PreparedSegment]) -> Catalog:
-        loaded = [segment.file.info.key for segment in group]
+        keys = [segment.file.info.key for segment in group]
 
         def change(newest: Document) -> Document | None:
             grown = addition.applied(newest, self._backing.catalog(newest).lost)
             # Others loaded these segments: what was refused meanwhile is still to be kept.
-            return grown.quarantined(self._refused, loaded) if grown else self._with_refused(newest)
+            return grown.quarantined(self._refused, keys) if grown else self._with_refused(newest)
 
         document = self._backing.log.commit(change)
         self._refused.clear()
@@ -239,9 +241,9 @@ class Loader:
 
 def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
     """The last segment of each schema version in the group, unless a later one is loaded."""
-    known = {state.version: state.blocks for state in newest.states() if state not in newest.lost}
+    blocks = {state.version: state.blocks for state in newest.states() if state not in newest.lost}
     for version, segment in {segment.file.name.version: segment for segment in group}.items():
-        if version not in known or known[version] < segment.blocks:
+        if version not in blocks or blocks[version] < segment.blocks:
             yield segment
 
 
@@ -280,9 +282,9 @@ class _Told:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._tell(self.size if kind is None else 0)
 
-    def _tell(self, done: int) -> None:
-        self.progress(done - self.told)
-        self.told = done
+    def _tell(self, byte_count: int) -> None:
+        self.progress(byte_count - self.told)
+        self.told = byte_count
 
 
 def _contradictory(before: PreparedSegment, segment: PreparedSegment) -> bool:
@@ -299,20 +301,20 @@ def _contradictions(
     earlier = newest.segment_at(group[0].blocks.first - 1)
     before = [earlier.id_run] if earlier else []
     for segment in group:
-        if before and (found := contradiction(before[0], segment.id_run)):
-            yield segment, str(found)
+        if before and (conflict := contradiction(before[0], segment.id_run)):
+            yield segment, str(conflict)
         before = [segment.id_run]
     later = newest.segment_at(group[-1].blocks.last + 1)
-    if later and (found := contradiction(before[0], later.id_run)):
-        yield group[-1], str(found)
+    if later and (conflict := contradiction(before[0], later.id_run)):
+        yield group[-1], str(conflict)
 
 
-def _check_free(segment: PreparedSegment, held: Mapping[BlockRange, LoadedSegment]) -> None:
+def _check_free(segment: PreparedSegment, segments: Mapping[BlockRange, LoadedSegment]) -> None:
     """Raise `SegmentError` where a loaded segment covers some of the same blocks."""
-    for blocks, known in held.items():
+    for blocks, other in segments.items():
         if blocks.overlaps(segment.blocks):
             raise SegmentError(
-                f"{segment.file.info.key} covers blocks that {known.name.file_name}, loaded in the "
+                f"{segment.file.info.key} covers blocks that {other.name.file_name}, loaded in the "
                 "meantime, covers too: remove the one that is wrong",
                 segment.file.name.file_name,
             )

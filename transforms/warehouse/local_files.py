@@ -99,16 +99,16 @@ class LocalFiles:
         bytes, and what the store and the machine raise (`ConnectionError`, `OSError`): what arrived
         whole before stays, nothing else does.
         """
-        wanted = list(dict.fromkeys(files))
+        unique_files = list(dict.fromkeys(files))
         if not self._copies:
-            for file in wanted:
+            for file in unique_files:
                 self._check_own(file, recheck=recheck)
                 progress(file.size)
             yield
             return
-        with self._leases.lease(wanted):
+        with self._leases.lease(unique_files):
             lacking = []
-            for file in wanted:
+            for file in unique_files:
                 if self._is_here(file, recheck=recheck):
                     progress(file.size)
                 else:
@@ -181,13 +181,13 @@ class LocalFiles:
         """Whether a copy can be believed; if so, it counts as used now."""
         path = self.path(file)
         with suppress(FileNotFoundError):
-            found = path.stat()
+            stats = path.stat()
             if log_beside(path):
                 return False
-            if found.st_size == file.size and not (recheck and content_sha256(path) != file.sha256):
+            if stats.st_size == file.size and not (recheck and content_sha256(path) != file.sha256):
                 # Readers that cache by the time of the last write need not read it again.
                 now = time.time_ns()
-                os.utime(path, ns=(now, found.st_mtime_ns))
+                os.utime(path, ns=(now, stats.st_mtime_ns))
                 return True
         return False
 
@@ -197,8 +197,8 @@ class LocalFiles:
             with suppress(FileNotFoundError), os.scandir(self._cache / folder) as entries:
                 for entry in entries:
                     if entry.is_file(follow_symlinks=False):
-                        found = entry.stat()
-                        yield found.st_atime_ns, f"{folder}/{entry.name}", found.st_size
+                        stats = entry.stat()
+                        yield stats.st_atime_ns, f"{folder}/{entry.name}", stats.st_size
 
     def _download(self, lacking: list[StoredFile], progress: Callable[[int], None]) -> None:
         sweep_scratch(self._scratch)
@@ -213,8 +213,8 @@ class LocalFiles:
         with scratch_folder(self._scratch) as scratch, ThreadPoolExecutor(_DOWNLOADS) as pool:
             running = [pool.submit(self._copy, file, scratch, report) for file in lacking]
             try:
-                for done in as_completed(running):
-                    done.result()
+                for future in as_completed(running):
+                    future.result()
             finally:  # the others need not go on where one has failed
                 stop.set()
                 pool.shutdown(cancel_futures=True)
@@ -222,15 +222,15 @@ class LocalFiles:
     def _copy(self, file: StoredFile, scratch: Path, report: Callable[[int], None]) -> None:
         remove_log(self.path(file))
         with new_file(self.path(file), scratch) as copy:
-            found = self._fetched(file, copy, report)
-            if found != (file.size, file.sha256):  # damaged on the way, perhaps: once more
+            result = self._fetched(file, copy, report)
+            if result != (file.size, file.sha256):  # damaged on the way, perhaps: once more
                 copy.seek(0)
                 copy.truncate()
-                found = self._fetched(file, copy, _unreported)
-            if found != (file.size, file.sha256):
+                result = self._fetched(file, copy, _unreported)
+            if result != (file.size, file.sha256):
                 raise self._other_bytes(
                     file,
-                    f"{found[0]} bytes that hash to {found[1]}",
+                    f"{result[0]} bytes that hash to {result[1]}",
                     f"{file.size} bytes that hash to {file.sha256}",
                 )
 
@@ -257,9 +257,9 @@ class LocalFiles:
         remedy = _REMEDIES.get(file.key.partition("/")[0], "run strata repair, then strata load")
         return MissingFileError(f"{self._store.describe(file.key)} is missing: {remedy}")
 
-    def _other_bytes(self, file: StoredFile, found: str, expected: str) -> IntegrityError:
+    def _other_bytes(self, file: StoredFile, content: str, expected: str) -> IntegrityError:
         return IntegrityError(
-            f"{self._store.describe(file.key)} gave {found}, where the warehouse's log names "
+            f"{self._store.describe(file.key)} gave {content}, where the warehouse's log names "
             f"{expected}: try again, in case they were damaged on the way; if it stays so, put the "
             "object back from a backup, or run strata repair and load its segments again"
         )

@@ -65,7 +65,7 @@ class Log:
 
     def __init__(self, store: Store, cache: Path) -> None:
         self._store = store
-        self._seen = Seen(cache)
+        self._memory = Seen(cache)
         self._newest: tuple[Document, str] | None = None
 
     def newest(self) -> Document | None:
@@ -73,8 +73,8 @@ class Log:
 
         Raises `IntegrityError` where it is damaged, or older than what this machine has seen.
         """
-        found = self._find()
-        return found[0] if found else None
+        entry = self._find()
+        return entry[0] if entry else None
 
     def is_outdated(self, generation: int) -> bool:
         """Whether there is a newer generation; two requests to the store at the most."""
@@ -97,7 +97,7 @@ class Log:
         if not listed:
             return []
         horizon = listed[-1][1] - SETTLED_SECONDS
-        old = [number for (number, _), (_, written) in pairwise(listed) if written < horizon]
+        old = [number for (number, _), (_, modified) in pairwise(listed) if modified < horizon]
         many = old[: max(0, len(listed) - KEPT_DOCUMENTS)]
         return sorted({*many, *(number for number, _ in listed if number < before)})
 
@@ -108,7 +108,7 @@ class Log:
             return []
         # Any other error of the listing is one: who may not list a bucket must not begin a new log.
         infos = ((_NAME.fullmatch(info.key), info.modified) for info in self._store.list(_FOLDER))
-        return sorted((int(found[1]), modified) for found, modified in infos if found)
+        return sorted((int(match[1]), modified) for match, modified in infos if match)
 
     def read(self, generation: int) -> Document:
         """One document. Raises `FileNotFoundError`, `IntegrityError`."""
@@ -116,7 +116,7 @@ class Log:
 
     def last_seen(self) -> Document | None:
         """The newest generation that this machine has seen, whatever the store says now."""
-        return self._seen.document()
+        return self._memory.document()
 
     def _parsed(self, data: bytes, generation: int) -> Document:
         place = self._store.describe(document_key(generation))
@@ -147,11 +147,11 @@ class Log:
                     f"{self._store.describe(document_key(lost))} is said to be there and cannot be "
                     "found: try again; if it stays so, the store cannot hold a warehouse"
                 )
-            wanted = change(base)
-            if wanted is None:
+            target = change(base)
+            if target is None:
                 return base
             now = self._store.now()  # what is dropped then is swept by the same clock
-            created = self.create(following(base, parent, wanted, forget, now))
+            created = self.create(following(base, parent, target, forget, now))
             if created is not None:
                 self._check_in_time(base, began)
                 return created
@@ -181,7 +181,7 @@ class Log:
             self._newest = None
             return None
         self._newest = (document, sha256)
-        self._seen.keep(document, data)
+        self._memory.keep(document, data)
         return document
 
     def bridge(self, document: Document, number: int) -> bool:
@@ -218,13 +218,13 @@ class Log:
         return False
 
     def _find(self) -> tuple[Document, str] | None:
-        known = self._newest
-        if known is not None and not self.is_outdated(known[0].generation):
-            return known
-        seen, seen_sha256 = self._seen.newest() or (None, "")
+        cache = self._newest
+        if cache is not None and not self.is_outdated(cache[0].generation):
+            return cache
+        last_seen, seen_sha256 = self._memory.newest() or (None, "")
         numbers = self.numbers()
         if not numbers:
-            check_seen(seen, None, self._store.describe("log"))
+            check_seen(last_seen, None, self._store.describe("log"))
             return None
         key = document_key(numbers[-1])
         try:
@@ -234,12 +234,12 @@ class Log:
                 raise
             return self._find()  # much newer ones came since it was listed
         sha256 = hashlib.sha256(data).hexdigest()
-        if seen is not None and (sha256, numbers[-1]) == (seen_sha256, seen.generation):
-            newest = (seen, sha256)  # the very bytes: there is nothing to parse or to compare
+        if last_seen is not None and (sha256, numbers[-1]) == (seen_sha256, last_seen.generation):
+            newest = (last_seen, sha256)  # the very bytes: there is nothing to parse or to compare
         else:
             newest = (self._parsed(data, numbers[-1]), sha256)
-            check_seen(seen, newest[0], self._store.describe(key))
-            self._seen.keep(newest[0], data)
+            check_seen(last_seen, newest[0], self._store.describe(key))
+            self._memory.keep(newest[0], data)
         self._newest = newest
         return newest
 

@@ -52,7 +52,7 @@ def log_findings(
 ) -> Iterator[Finding]:
     """Whether there is a log, whether its newest documents are sound, and go with what is known."""
     place = backing.store.describe("log")
-    if not state.numbers and state.seen is None:
+    if not state.numbers and state.last_seen is None:
         yield _nothing(backing)
         return
     verification.counts.expect(Kind.DOCUMENTS)
@@ -90,10 +90,10 @@ def _older(backing: Backing, state: LogState) -> Iterator[Finding]:
 
 
 def _seen(backing: Backing) -> Iterator[Finding]:
-    seen = Seen(backing.cache)
-    if seen.path.exists() and seen.document() is None:
+    memory = Seen(backing.cache)
+    if memory.path.exists() and memory.document() is None:
         what = "what this machine remembers of the log is damaged"
-        yield Finding(Problem.DAMAGED, str(seen.path), what, MADE_AGAIN)
+        yield Finding(Problem.DAMAGED, str(memory.path), what, MADE_AGAIN)
 
 
 def view_findings(backing: Backing) -> Iterator[Finding]:
@@ -119,8 +119,8 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
     What a killed load left is none at first: a sweep removes it after a week.
     """
     store, now = backing.store, backing.store.now()
-    dropped = {one.key for one in document.dropped}
-    named = document.named_keys()
+    dropped = {file.key for file in document.dropped}
+    keys = document.named_keys()
     runs = list(contiguous_runs(volume.blocks for volume in document.history()))
     for info in listed(store, "log"):
         if not is_document_key(info.key):
@@ -128,7 +128,7 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
     for info in unnamed(store, document):
         age = now - info.modified
         blocks = volume_blocks(info.key)
-        if info.key in dropped or info.key.removesuffix(".wal") in named:  # found with its file
+        if info.key in dropped or info.key.removesuffix(".wal") in keys:  # found with its file
             continue
         if not is_ours(info.key):
             yield _orphan(backing, info, "no file of a warehouse has such a name")

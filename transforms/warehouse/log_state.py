@@ -25,7 +25,7 @@ class LogState:
     sound: Document | None
     parent: str
     damaged: Sequence[tuple[int, str]]
-    seen: Document | None
+    last_seen: Document | None
     gap: int = 0
 
     @property
@@ -40,26 +40,26 @@ class LogState:
 
     def conflict(self, place: str) -> str:
         """Why the log cannot follow what this machine has seen, as a sentence; empty if it can."""
-        seen, sound = self.seen, self.sound
-        if seen is None:
+        last_seen, sound = self.last_seen, self.sound
+        if last_seen is None:
             return ""
-        said = f"this machine has seen generation {seen.generation} of {seen.warehouse}"
+        clause = f"this machine has seen generation {last_seen.generation} of {last_seen.warehouse}"
         if not self.numbers:
-            return f"{place} has no log, and {said}"
-        if sound is not None and sound.warehouse != seen.warehouse:
-            return f"the log of {place} belongs to another warehouse, {sound.warehouse}: {said}"
-        if seen.generation > self.top:
-            return f"the log of {place} ends with generation {self.top}, and {said}"
-        if sound and seen.generation == sound.generation and seen.commit != sound.commit:
-            return f"the log of {place} has another generation {sound.generation}, and {said}"
+            return f"{place} has no log, and {clause}"
+        if sound is not None and sound.warehouse != last_seen.warehouse:
+            return f"the log of {place} belongs to another warehouse, {sound.warehouse}: {clause}"
+        if last_seen.generation > self.top:
+            return f"the log of {place} ends with generation {self.top}, and {clause}"
+        if sound and last_seen.generation == sound.generation and last_seen.commit != sound.commit:
+            return f"the log of {place} has another generation {sound.generation}, and {clause}"
         return ""
 
     def newest(self) -> Document | None:
         """The newest sound document, or this machine's copy of a newer one of this warehouse."""
-        seen, sound = self.seen, self.sound
-        if seen is None or (sound and sound.generation >= seen.generation):
+        last_seen, sound = self.last_seen, self.sound
+        if last_seen is None or (sound and sound.generation >= last_seen.generation):
             return sound
-        return seen if sound is None or sound.warehouse == seen.warehouse else sound
+        return last_seen if sound is None or sound.warehouse == last_seen.warehouse else sound
 
 
 def read_state(backing: Backing) -> LogState:

@@ -28,8 +28,8 @@ class LostFilesError(IntegrityError):
         first, *others = sorted(losses)
         self.count = len(losses)
         more = f" (and {len(others)} more files are lost)" if others else ""
-        said = f"{store.describe(first.key)} {losses[first]}{more}"
-        super().__init__(f"{said}: {_remedy(losses)}")
+        description = f"{store.describe(first.key)} {losses[first]}{more}"
+        super().__init__(f"{description}: {_remedy(losses)}")
 
 
 def _remedy(files: Iterable[StoredFile]) -> Remedy:
@@ -44,12 +44,12 @@ def absent_files(store: Store, files: Iterable[StoredFile]) -> dict[StoredFile, 
     A listing is not believed: what it lacks is asked for by name. A store that cannot be reached
     raises, and nothing counts as lost.
     """
-    wanted = tuple(files)
+    targets = tuple(files)
     sizes: dict[str, int] = {}
-    for folder in sorted({file.key.partition("/")[0] for file in wanted}):
+    for folder in sorted({file.key.partition("/")[0] for file in targets}):
         sizes |= {info.key: info.size for info in _listed(store, f"{folder}/")}
-    found = ((file, _absence(store, file)) for file in wanted if sizes.get(file.key) != file.size)
-    return {file: problem for file, problem in found if problem}
+    pairs = ((file, _absence(store, file)) for file in targets if sizes.get(file.key) != file.size)
+    return {file: problem for file, problem in pairs if problem}
 
 
 def _absence(store: Store, file: StoredFile) -> str:
@@ -63,16 +63,16 @@ def unreadable_files(
     store: Store, local: LocalFiles, files: Iterable[StoredFile], *, recheck: bool
 ) -> dict[StoredFile, str]:
     """The files that cannot be had with the right bytes, with what is wrong; see `LocalFiles`."""
-    found: dict[StoredFile, str] = {}
+    problems: dict[StoredFile, str] = {}
     for file in files:
         try:
             local.bring([file], recheck=recheck)
         except FileNotFoundError:
-            found[file] = MISSING
+            problems[file] = MISSING
         except IntegrityError:
             # The same words as `absent_files` has for it, whichever notices it first.
-            found[file] = _absence(store, file) or _DAMAGED
-    return found
+            problems[file] = _absence(store, file) or _DAMAGED
+    return problems
 
 
 def _listed(store: Store, prefix: str) -> Iterator[ObjectInfo]:

@@ -225,12 +225,12 @@ def _cheapest(sizes: Sequence[int], excess: int, limits: MergeLimits) -> Iterato
     width = min(FAN, len(sizes))
     sums = [0, *accumulate(sizes)]
     costs = [sums[start + width] - sums[start] for start in range(len(sizes) - width + 1)]
-    taken = bytearray(len(sizes))
+    marks = bytearray(len(sizes))
     for start in sorted(range(len(costs)), key=costs.__getitem__):
         end = start + width
         if excess <= 0 or costs[start] > limits.largest:
             return
-        if not taken[start] and not taken[end - 1]:
-            taken[start:end] = b"\1" * width
+        if not marks[start] and not marks[end - 1]:
+            marks[start:end] = b"\1" * width
             excess -= width - 1
             yield start, end

@@ -63,12 +63,12 @@ def later_volumes(backing: Backing, document: Document, generation: int) -> dict
     return later
 
 
-def lacking(store: Store, named: set[str], held: list[Volume]) -> Iterator[ObjectInfo]:
+def lacking(store: Store, keys: set[str], volumes: list[Volume]) -> Iterator[ObjectInfo]:
     """Volumes of history that are not named and have blocks which the held volumes lack."""
-    runs = list(contiguous_runs(volume.blocks for volume in held))
+    runs = list(contiguous_runs(volume.blocks for volume in volumes))
     for info in listed_volumes(store, "volumes"):
         blocks = volume_blocks(info.key)
-        if info.key not in named and blocks and not _covers(runs, blocks):
+        if info.key not in keys and blocks and not _covers(runs, blocks):
             yield info
 
 
@@ -92,11 +92,11 @@ def _origin(backing: Backing, info: ObjectInfo) -> Origin | None:
     blocks = volume_blocks(info.key)
     assert blocks is not None
     for record in backing.store.list(f"records/{blocks.key}."):
-        found = _RECORD.fullmatch(record.key)
-        if found is None:
+        match = _RECORD.fullmatch(record.key)
+        if match is None:
             continue
         with suppress(IntegrityError, FileNotFoundError):
-            file = StoredFile(record.key, record.size, found[1])
+            file = StoredFile(record.key, record.size, match[1])
             backing.files.bring([file])
             about = read_about(backing.files.path(file))
             if about.volume.key == info.key:

@@ -53,12 +53,12 @@ def _difference(file: TableFile, offset: int, source: bytes, ours: bytes) -> Pro
     )
 
 
-def _shared_bytes(one: bytes, other: bytes) -> int:
+def _shared_bytes(first: bytes, second: bytes) -> int:
     """How many leading bytes two texts share, by halving: `bytes` compares a slice at C speed."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[:middle] == other[:middle]:
+        if first[:middle] == second[:middle]:
             low = middle
         else:
             high = middle - 1

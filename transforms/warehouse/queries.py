@@ -41,12 +41,12 @@ def query_rows(
     JSON has a value for is DuckDB's text for it. See `query_reader`.
     """
     with warehouse.connect(extent) as con, _query_errors():
-        asked = readable(con, query)
-        kinds = con.sql(asked).types
-        names = con.sql(asked).columns
+        statement = readable(con, query)
+        kinds = con.sql(statement).types
+        names = con.sql(statement).columns
         casts = [(_shown_type(kind), name) for kind, name in zip(kinds, names, strict=True)]
         makers = [_whole if kind.id in ("hugeint", "uhugeint") else _plain for kind in kinds]
-        reader = con.sql(_cast(asked, casts)).to_arrow_reader()
+        reader = con.sql(_cast(statement, casts)).to_arrow_reader()
         yield names, _rows(reader, makers)
 
 
@@ -103,9 +103,9 @@ def _plain(value: object) -> object:
     if isinstance(value, Decimal):
         return int(value) if value.as_tuple().exponent == 0 else value
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     return value
 
 

@@ -75,12 +75,12 @@ class Choice:
     def __str__(self) -> str:
         count = len(self.segments)
         plural = "" if count == 1 else "s"
-        times = (rfc3339(one) if one is not None else "?" for one in self.times)
+        times = (rfc3339(time) if time is not None else "?" for time in self.times)
         return f"blocks {self.blocks} ({count:,} segment{plural}), {' to '.join(times)}"
 
     def facts(self) -> dict[str, object]:
         """The choice for a JSON document."""
-        first, last = (rfc3339(one) if one is not None else None for one in self.times)
+        first, last = (rfc3339(time) if time is not None else None for time in self.times)
         return {
             "from_block": self.blocks.first,
             "to_block": self.blocks.last,
@@ -95,13 +95,13 @@ class Choice:
         return self.first_time, self.last_time
 
 
-def choose_between(held: TimedSegments, start: str | None, end: str | None) -> Choice:
+def choose_between(index: TimedSegments, start: str | None, end: str | None) -> Choice:
     """The same as `choose_range` of what people write. Raises `RangeError` also where it is odd."""
     lower = lower_bound(start) if start else None
-    return choose_range(held, lower, upper_bound(end) if end else None)
+    return choose_range(index, lower, upper_bound(end) if end else None)
 
 
-def choose_range(held: TimedSegments, start: Bound | None, end: Bound | None) -> Choice:
+def choose_range(index: TimedSegments, start: Bound | None, end: Bound | None) -> Choice:
     """The loaded segments with any block between two bounds, both included; None: no bound.
 
     Of a long history only the volumes at the two ends are opened. Raises `RangeError` where no
@@ -109,59 +109,59 @@ def choose_range(held: TimedSegments, start: Bound | None, end: Bound | None) ->
     """
     if start and end and _is_reversed(start, end):
         raise RangeError(f"{end.text} is before {start.text}: give the first one first")
-    catalog = held.catalog
+    catalog = index.catalog
     segments = catalog.blocks
-    first = _first(held, catalog, start) if start else 0
-    last = _last(held, catalog, end) if end else len(segments) - 1
+    first = _first(index, catalog, start) if start else 0
+    last = _last(index, catalog, end) if end else len(segments) - 1
     if not 0 <= first <= last < len(segments):
-        raise RangeError(_nothing(held, catalog, start, end))
+        raise RangeError(_nothing(index, catalog, start, end))
     chosen = segments[first : last + 1]
-    ends = segment_times(held, {chosen[0], chosen[-1]})
+    ends = segment_times(index, {chosen[0], chosen[-1]})
     opening, closing = ends.get(chosen[0]), ends.get(chosen[-1])
     return Choice(chosen, opening and opening[0], closing and closing[1])
 
 
-def segment_times(held: TimedSegments, segments: Iterable[BlockRange]) -> dict[BlockRange, Times]:
+def segment_times(index: TimedSegments, segments: Iterable[BlockRange]) -> dict[BlockRange, Times]:
     """First and last `vega_time` of loaded segments; those without a table of blocks lack.
 
     Opens each volume that holds some of them.
     """
-    catalog, asked = held.catalog, sorted(segments)
-    found: dict[BlockRange, Times] = {}
-    while asked:
-        volume = catalog.volume_of(asked[0])
-        inside = [one for one in asked if one.last <= volume.blocks.last]
-        asked = asked[len(inside) :]
+    catalog, queue = index.catalog, sorted(segments)
+    result: dict[BlockRange, Times] = {}
+    while queue:
+        volume = catalog.volume_of(queue[0])
+        inside = [blocks for blocks in queue if blocks.last <= volume.blocks.last]
+        queue = queue[len(inside) :]
         bounds = [inside[0].first, inside[-1].first]
-        rows = held.rows(volume, _TIMES, bounds)
+        rows = index.rows(volume, _TIMES, bounds)
         times = {first: (begin, last) for first, begin, last in rows}
-        found |= {one: times[one.first] for one in inside if one.first in times}
-    return found
+        result |= {blocks: times[blocks.first] for blocks in inside if blocks.first in times}
+    return result
 
 
-def _first(held: TimedSegments, catalog: Catalog, start: Bound) -> int:
+def _first(index: TimedSegments, catalog: Catalog, start: Bound) -> int:
     """The place of the first segment that ends at the bound or later."""
     if start.micros is None:
         return bisect_left(catalog.blocks, start.block or 0, key=attrgetter("last"))
     sql = "select min(_segment) from {blocks} where vega_time >= make_timestamptz($1)"
     for volume in catalog.history():
         if Extent(times=(start.micros, 2**62)).reaches(volume):
-            for (found,) in held.rows(volume, sql, [start.micros]):
-                if found is not None:
-                    return bisect_left(catalog.blocks, found, key=attrgetter("first"))
+            for (block,) in index.rows(volume, sql, [start.micros]):
+                if block is not None:
+                    return bisect_left(catalog.blocks, block, key=attrgetter("first"))
     return len(catalog.blocks)
 
 
-def _last(held: TimedSegments, catalog: Catalog, end: Bound) -> int:
+def _last(index: TimedSegments, catalog: Catalog, end: Bound) -> int:
     """The place of the last segment that begins at the bound or before; -1 where there is none."""
     if end.micros is None:
         return bisect_right(catalog.blocks, end.block or 0, key=attrgetter("first")) - 1
     sql = "select max(_segment) from {blocks} where vega_time <= make_timestamptz($1)"
     for volume in reversed(catalog.history()):
         if Extent(times=(-(2**62), end.micros)).reaches(volume):
-            for (found,) in held.rows(volume, sql, [end.micros]):
-                if found is not None:
-                    return bisect_left(catalog.blocks, found, key=attrgetter("first"))
+            for (block,) in index.rows(volume, sql, [end.micros]):
+                if block is not None:
+                    return bisect_left(catalog.blocks, block, key=attrgetter("first"))
     return -1
 
 
@@ -172,10 +172,10 @@ def _is_reversed(start: Bound, end: Bound) -> bool:
     )
 
 
-def _nothing(held: TimedSegments, catalog: Catalog, start: Bound | None, end: Bound | None) -> str:
-    asked = " ".join(
+def _nothing(index: TimedSegments, catalog: Catalog, start: Bound | None, end: Bound | None) -> str:
+    span = " ".join(
         f"{word} {bound.text}" for word, bound in (("from", start), ("to", end)) if bound
     )
     if not catalog.blocks:
-        return f"no segment lies {asked}: nothing is loaded"
-    return f"no segment lies {asked}: the warehouse holds {choose_range(held, None, None)}"
+        return f"no segment lies {span}: nothing is loaded"
+    return f"no segment lies {span}: the warehouse holds {choose_range(index, None, None)}"

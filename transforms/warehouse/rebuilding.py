@@ -55,21 +55,21 @@ def rebuild(backing: Backing, start: Document, at_least: int = 0) -> Document | 
     place = store.describe()
     _log.warning("%s has volumes and no log: it is rebuilt from %d files", place, len(infos))
     total = sum(info.size for info in infos)
-    found = _sound(backing, infos, logged_progress("rebuilding", total))
-    check_agreement(found, place)
+    entries = _sound(backing, infos, logged_progress("rebuilding", total))
+    check_agreement(entries, place)
     volumes = [
         with_record(backing, volume) if volume.kind == "history" else volume
-        for volume in chosen_volumes([], found)
+        for volume in chosen_volumes([], entries)
     ]
     if not volumes:
         return None
-    origins = [one.origin for one in found]
+    origins = [entry.origin for entry in entries]
     number = beyond([at_least, *(origin.generation for origin in origins)])
     base = replace(start, warehouse=_warehouse(origins, start, place), generation=number - 1)
-    wanted = replace(
-        base, chain_id=found[0].chain_id, captures=start.captures or newest_captures(backing)
+    target = replace(
+        base, chain_id=entries[0].chain_id, captures=start.captures or newest_captures(backing)
     )
-    document = following(base, "", wanted.with_volumes(volumes), ())
+    document = following(base, "", target.with_volumes(volumes), ())
     created = backing.log.create(document)
     if created is not None:
         _log.warning(
@@ -79,37 +79,37 @@ def rebuild(backing: Backing, start: Document, at_least: int = 0) -> Document | 
     return created
 
 
-def chosen_volumes(named: Sequence[Volume], found: Sequence[FoundVolume]) -> list[Volume]:
+def chosen_volumes(named_volumes: Sequence[Volume], entries: Sequence[FoundVolume]) -> list[Volume]:
     """The volumes of the next document: of the named ones and those that were found."""
-    volumes = [*named, *(one.volume for one in found)]
-    keys = {volume.key for volume in named}
-    history = best_cover((one for one in volumes if one.kind == "history"), keys)
+    volumes = [*named_volumes, *(item.volume for item in entries)]
+    keys = {volume.key for volume in named_volumes}
+    history = best_cover((item for item in volumes if item.kind == "history"), keys)
     states = [
         state
         for state in volumes
         if state.kind == "state"
-        and (state.key in keys or any(one.blocks.overlaps(state.blocks) for one in history))
+        and (state.key in keys or any(item.blocks.overlaps(state.blocks) for item in history))
     ]
-    by_origin = {one.volume.key: one.origin.generation for one in found}
+    by_origin = {item.volume.key: item.origin.generation for item in entries}
     states.sort(key=lambda state: (state.key in keys, by_origin.get(state.key, 0)))
     return [*history, *newest_states(states)]
 
 
 def _sound(backing: Backing, infos: Iterable[ObjectInfo], advance: Advance) -> list[FoundVolume]:
-    found = []
+    entries = []
     for info in infos:
         try:
-            found.append(describe_volume(backing, info, advance))
+            entries.append(describe_volume(backing, info, advance))
         except (FileNotFoundError, IntegrityError) as error:
             _log.warning("left out: %s", error)
-    return found
+    return entries
 
 
 def _warehouse(origins: Collection[Origin], start: Document, place: str) -> str:
-    known = {origin.warehouse for origin in origins}
-    if len(known) > 1:
+    warehouses = {origin.warehouse for origin in origins}
+    if len(warehouses) > 1:
         _log.warning("%s has volumes that were made for several warehouses", place)
-    return known.pop() if len(known) == 1 else start.warehouse
+    return warehouses.pop() if len(warehouses) == 1 else start.warehouse
 
 
 def newest_captures(backing: Backing) -> StoredFile | None:

@@ -65,8 +65,10 @@ def write_record(
     ]
     # DuckDB's files differ by themselves, and with them their records: a sweep never takes a fresh
     # one for an abandoned one of that name.
-    said = {_ABOUT: json.dumps({"file": astuple(about.volume), "origin": astuple(about.origin)})}
-    schema = _SCHEMA.with_metadata(said)
+    metadata = {
+        _ABOUT: json.dumps({"file": astuple(about.volume), "origin": astuple(about.origin)})
+    }
+    schema = _SCHEMA.with_metadata(metadata)
     table = pa.Table.from_pylist(rows, schema=schema)
     pq.write_table(table, path, compression="zstd", write_page_checksum=True)
 
@@ -123,15 +125,15 @@ class RecordedIds:
 def read_ids(path: Path) -> RecordedIds:
     """The ids of a record's segments. Raises `IntegrityError` where it is damaged."""
     table = _read(path, _IDS)
-    ids, before, said = (table.column(name).to_pylist() for name in _IDS)
+    ids, before, claims = (table.column(name).to_pylist() for name in _IDS)
     files = read_files(path)
     blocks = files.blocks
     if before[1:] == ids[:-1] and len([*contiguous_runs(blocks)]) == 1:
         runs = [IdRun(blocks[0], blocks[-1], ids[-1], before[0])]
     else:
         runs = list(map(IdRun, blocks, blocks, ids, before))
-    named = zip(files.keys, ids, said, strict=True)
-    return RecordedIds(tuple(runs), tuple(one for one in named if other_id(one[1], one[2])))
+    rows = zip(files.keys, ids, claims, strict=True)
+    return RecordedIds(tuple(runs), tuple(row for row in rows if other_id(row[1], row[2])))
 
 
 @lru_cache(maxsize=4096)
@@ -148,11 +150,11 @@ def parse_record(path: Path) -> tuple[LoadedSegment, ...]:
     return tuple(parse_segments(_read(path, SEGMENTS.names)))
 
 
-def _read(path: Path, wanted: Sequence[str]) -> pa.Table:
+def _read(path: Path, columns: Sequence[str]) -> pa.Table:
     """Columns of a record, proven by the checksums of its pages."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            return file.read([*wanted], use_threads=False)
+            return file.read([*columns], use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -183,7 +185,7 @@ def recorded_receipts(
         query = f"from {source} where {where} order by first_block, table_name"
         try:
             with file_connection() as con:
-                found = read_receipts(con, query, values or {})
+                receipts = read_receipts(con, query, values or {})
         except duckdb.InvalidInputException as error:
             raise IntegrityError(f"a record {_DAMAGED}: {str(error).splitlines()[0]}") from error
-        yield from found
+        yield from receipts

@@ -107,10 +107,10 @@ def table_digests(
         with rendered.open("rb") as stream:
             for receipt in alike:
                 digest = hashlib.sha256(header)
-                left = receipt.bytes - len(header)
-                while left > 0 and (chunk := stream.read(min(_CHUNK, left))):
+                rest = receipt.bytes - len(header)
+                while rest > 0 and (chunk := stream.read(min(_CHUNK, rest))):
                     digest.update(chunk)
-                    left -= len(chunk)
+                    rest -= len(chunk)
                 yield receipt, digest.hexdigest()
             if stream.read(1):
                 raise IntegrityError(

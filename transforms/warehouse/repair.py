@@ -61,18 +61,18 @@ def repair(
     release, `BusyError` where others write all the time; errors of the machine and of the network
     pass: what cannot be reached is not missing.
     """
-    read = 0
+    byte_count = 0
 
     def count(size: int) -> None:
-        nonlocal read
-        read += size
+        nonlocal byte_count
+        byte_count += size
         advance(size)
 
     examination = Examination(backing, count, quick=quick)
     for _ in range(_ATTEMPTS):
         attempt = _Attempt(backing, examination, choice, dry_run=dry_run)
         if attempt.succeeds():
-            attempt.report.bytes = read
+            attempt.report.bytes = byte_count
             attempt.report.findings += remove_foreign_writes(backing, dry_run=dry_run)
             return attempt.report
     raise BusyError(
@@ -116,14 +116,14 @@ class _Attempt:
         if conflict:
             self._find("log", conflict, f"you chose --{self._choice}")
             if self._choice is Choice.TAKE_VOLUMES:
-                base = state.seen if state.conflict(self._place) else base
-            elif base is None and state.seen:
-                base = replace(new_warehouse(), warehouse=state.seen.warehouse)
+                base = state.last_seen if state.conflict(self._place) else base
+            elif base is None and state.last_seen:
+                base = replace(new_warehouse(), warehouse=state.last_seen.warehouse)
         if base is None:
             return self._begin(state)
-        seen = state.seen.generation if state.seen else 0
+        seen_generation = state.last_seen.generation if state.last_seen else 0
         origins = (origin.generation for origin in later.values())
-        number = beyond([state.top, seen, *origins]) if conflict else state.top + 1
+        number = beyond([state.top, seen_generation, *origins]) if conflict else state.top + 1
         return self._continue(state, base, number, is_forced=bool(conflict))
 
     def _explain(self, conflict: str, base: Document | None) -> None:
@@ -160,28 +160,28 @@ class _Attempt:
         if self._dry_run:
             return True
         start = new_warehouse()
-        made = rebuild(self._backing, start, at_least=state.top)
+        document = rebuild(self._backing, start, at_least=state.top)
         if not state.numbers:
-            newest = made or self._backing.log.newest()
+            newest = document or self._backing.log.newest()
             self.report.generation = newest.generation if newest else 0
             return True
-        if made is None and not volumes:
+        if document is None and not volumes:
             base = replace(start, generation=beyond([state.top]) - 1)
-            made = self._backing.log.create(following(base, "", base, ()))
-        return made is not None and self._wrote(made, state)
+            document = self._backing.log.create(following(base, "", base, ()))
+        return document is not None and self._wrote(document, state)
 
     def _continue(self, state: LogState, base: Document, number: int, *, is_forced: bool) -> bool:
         """Make the document that follows, if there is a reason to."""
         findings = self.report.findings
         self.report.generation = base.generation
         self.report.volumes = len(base.volumes)
-        kept = self._examination.kept(base, findings)
-        found = []
+        remainder = self._examination.kept(base, findings)
+        entries = []
         if self._choice is not Choice.TRUST_LOG:
-            found = self._examination.takeable(base, kept, findings)
-        volumes = chosen_volumes(kept.volumes, found)
+            entries = self._examination.takeable(base, remainder, findings)
+        volumes = chosen_volumes(remainder.volumes, entries)
         for volume in volumes:
-            if volume not in kept.volumes:
+            if volume not in remainder.volumes:
                 self._find(volume.key, "no document in the log names it", "taken in")
         if state.gap:
             problem = f"the documents from number {state.gap} to {state.top - 1} are missing"
@@ -190,12 +190,12 @@ class _Attempt:
             return True
         if state.gap and state.sound and not self._backing.log.bridge(state.sound, state.gap):
             return False
-        chain_id = kept.chain_id or (found[0].chain_id if found else "")
-        wanted = replace(kept, chain_id=chain_id).with_volumes(map(self._recorded, volumes))
-        if wanted == base and not state.damaged and not is_forced:
+        chain_id = remainder.chain_id or (entries[0].chain_id if entries else "")
+        target = replace(remainder, chain_id=chain_id).with_volumes(map(self._recorded, volumes))
+        if target == base and not state.damaged and not is_forced:
             return True
         parent = state.parent if base is state.sound and number == base.generation + 1 else ""
-        document = following(replace(base, generation=number - 1), parent, wanted, ())
+        document = following(replace(base, generation=number - 1), parent, target, ())
         created = self._backing.log.create(document)
         return created is not None and self._wrote(created, state)
 

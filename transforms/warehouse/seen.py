@@ -21,15 +21,15 @@ class Seen:
     def __init__(self, cache: Path) -> None:
         self.path = cache / _NAME
         self._scratch = cache / "scratch"
-        self._read: tuple[str, Document, str] | None = None
+        self._entry: tuple[str, Document, str] | None = None
 
     def keep(self, document: Document, data: bytes) -> None:
         """Remember a generation and its bytes, unless a newer one is known already."""
-        known = self.document()
+        last_seen = self.document()
         if (
-            known is not None
-            and known.warehouse == document.warehouse
-            and known.generation >= document.generation
+            last_seen is not None
+            and last_seen.warehouse == document.warehouse
+            and last_seen.generation >= document.generation
         ):
             return
         with (
@@ -40,37 +40,37 @@ class Seen:
             file.write(data)
             file.flush()
             version = file_version(os.fstat(file.fileno()))
-            self._read = (version, document, hashlib.sha256(data).hexdigest())
+            self._entry = (version, document, hashlib.sha256(data).hexdigest())
 
     def document(self) -> Document | None:
         """The newest generation seen; None where there is none, or what is kept is damaged."""
-        found = self.newest()
-        return found[0] if found else None
+        entry = self.newest()
+        return entry[0] if entry else None
 
     def newest(self) -> tuple[Document, str] | None:
         """The same, with the SHA-256 of its bytes."""
         with suppress(OSError, StrataError):
             version = file_version(self.path.stat())
-            read = self._read
+            entry = self._entry
             # A document of thousands of volumes takes longer to parse than to replace.
-            if read is None or read[0] != version:
+            if entry is None or entry[0] != version:
                 data = self.path.read_bytes()
                 document = parse_document(data, str(self.path))
-                read = (version, document, hashlib.sha256(data).hexdigest())
-                self._read = read
-            return read[1], read[2]
+                entry = (version, document, hashlib.sha256(data).hexdigest())
+                self._entry = entry
+            return entry[1], entry[2]
         return None
 
 
-def check_seen(known: Document | None, document: Document | None, place: str) -> None:
+def check_seen(last_seen: Document | None, document: Document | None, place: str) -> None:
     """Raise `IntegrityError` where the newest document is older than, or not, what was seen.
 
-    `known` must have been seen before `document` was looked for: other processes of this machine
+    `last_seen` must be from before `document` was looked for: other processes of this machine
     may see newer ones at any time.
     """
-    if known is None:
+    if last_seen is None:
         return
-    warehouse, generation = known.warehouse, known.generation
+    warehouse, generation = last_seen.warehouse, last_seen.generation
     advice = (
         "a backup was put there, or documents were lost; nothing was changed. strata repair "
         "says what is there and lets you choose"
@@ -89,7 +89,7 @@ def check_seen(known: Document | None, document: Document | None, place: str) ->
             f"{place} is generation {document.generation}, and this machine has seen "
             f"{generation}: {advice}"
         )
-    if document.generation == generation and document.commit != known.commit:
+    if document.generation == generation and document.commit != last_seen.commit:
         raise IntegrityError(
             f"{place} is not the generation {generation} that this machine has seen: {advice}"
         )

@@ -28,10 +28,10 @@ class SegmentList:
     chains: Sequence[str]
 
     @classmethod
-    def of(cls, held: Mapped) -> SegmentList:
+    def of(cls, file: Mapped) -> SegmentList:
         """The segments in a mapped file."""
-        first, last, version = (held.numbers(name, "q") for name in ("first", "last", "version"))
-        return cls(first, last, version, *map(held.texts, ("id", "previous", "chain")))
+        first, last, version = (file.numbers(name, "q") for name in ("first", "last", "version"))
+        return cls(first, last, version, *map(file.texts, ("id", "previous", "chain")))
 
     def __len__(self) -> int:
         return len(self.firsts)
@@ -54,13 +54,13 @@ def in_order(lists: Iterable[SegmentList]) -> list[SegmentList]:
 
     They are the very lists, but for volumes that have segments between those of others.
     """
-    found: list[SegmentList] = []
-    for one in sorted(filter(len, lists), key=lambda one: one.firsts[0]):
-        if found and one.firsts[0] < found[-1].lasts[-1]:
-            found[-1] = found[-1].joined(one)
+    result: list[SegmentList] = []
+    for segments in sorted(filter(len, lists), key=lambda segments: segments.firsts[0]):
+        if result and segments.firsts[0] < result[-1].lasts[-1]:
+            result[-1] = result[-1].joined(segments)
         else:
-            found.append(one)
-    return found
+            result.append(segments)
+    return result
 
 
 def file_name(record_sha256: str) -> str:
@@ -70,15 +70,15 @@ def file_name(record_sha256: str) -> str:
 
 def packed_segments(record: Path) -> bytes:
     """The mapped file of a record. Raises `FileNotFoundError`, or `IntegrityError` if damaged."""
-    found = parse_record(record)
+    segments = parse_record(record)
     return packed(
         None,
         {
-            "first": numbers_section("q", (one.blocks.first for one in found)),
-            "last": numbers_section("q", (one.blocks.last for one in found)),
-            "version": numbers_section("q", (one.name.version for one in found)),
-            **texts_sections("id", [one.segment_id for one in found]),
-            **texts_sections("previous", [one.previous_id for one in found]),
-            **texts_sections("chain", [one.name.chain_id for one in found]),
+            "first": numbers_section("q", (segment.blocks.first for segment in segments)),
+            "last": numbers_section("q", (segment.blocks.last for segment in segments)),
+            "version": numbers_section("q", (segment.name.version for segment in segments)),
+            **texts_sections("id", [segment.segment_id for segment in segments]),
+            **texts_sections("previous", [segment.previous_id for segment in segments]),
+            **texts_sections("chain", [segment.name.chain_id for segment in segments]),
         },
     )

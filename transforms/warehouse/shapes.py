@@ -100,13 +100,13 @@ class Volume:
         times: Times | None = None,
     ) -> Volume:
         """Describe a volume by its receipts: one of history where it has a record."""
-        known = list(receipts)
-        first = min(receipt.blocks.first for receipt in known)
-        last = max(receipt.blocks.last for receipt in known)
-        version = max(receipt.segment.version for receipt in known)
+        receipt_list = list(receipts)
+        first = min(receipt.blocks.first for receipt in receipt_list)
+        last = max(receipt.blocks.last for receipt in receipt_list)
+        version = max(receipt.segment.version for receipt in receipt_list)
         kind = "state" if record is None else "history"
         blocks = BlockRange(first, last)
-        return cls(kind, file, blocks, version, shapes_of(known), record, is_sorted, times)
+        return cls(kind, file, blocks, version, shapes_of(receipt_list), record, is_sorted, times)
 
     @property
     def key(self) -> str:

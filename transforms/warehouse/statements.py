@@ -31,10 +31,10 @@ def readable(con: Connection, query: str) -> str:
     What cannot stand inside other SQL (`explain`, `pragma`) is run, and its rows are named. Raises
     `ConfigError` for any statement that does more than read.
     """
-    found = con.extract_statements(query)
-    if len(found) != 1:
-        raise query_error(f"it holds {len(found)} statements, not one")
-    kind = found[0].type
+    statements = con.extract_statements(query)
+    if len(statements) != 1:
+        raise query_error(f"it holds {len(statements)} statements, not one")
+    kind = statements[0].type
     text = _without_end(query)
     if kind in _READING:
         return text
@@ -69,8 +69,8 @@ def _explains_reading(con: Connection, text: str) -> bool:
             depth += {b"(": 1, b")": -1}.get(rest.pop(0)[:1], 0)
             if not depth:
                 break
-    found = _statements(con, rest[0]) if rest else []
-    return len(found) == 1 and found[0].type in _READING
+    statements = _statements(con, rest[0]) if rest else []
+    return len(statements) == 1 and statements[0].type in _READING
 
 
 def _statements(con: Connection, text: bytes) -> list[duckdb.Statement]:

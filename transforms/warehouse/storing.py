@@ -67,9 +67,9 @@ def store_again(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
     try:
         return store_file(store, key, sha256, path)
     except ConflictError:
-        held = store.head(key)
+        info = store.head(key)
         store.put_if_match(
-            key, path, held.version if held else None, _TYPES[path.suffix], sha256=sha256
+            key, path, info.version if info else None, _TYPES[path.suffix], sha256=sha256
         )
         return StoredFile(key, content_size(path), sha256)
 

@@ -19,18 +19,18 @@ class Survey:
 
     `pending` are segments that can be loaded now; `known_bad` those whose very bytes were refused
     before, or that changed after they were loaded; the inventory's own refusals come on top.
-    `loaded` are the runs of loaded blocks, ascending.
+    `loaded_runs` are the runs of loaded blocks, ascending.
     """
 
     inventory: Inventory
     pending: tuple[SegmentFile, ...]
     known_bad: tuple[Refusal, ...]
-    loaded: tuple[BlockRange, ...] = ()
+    loaded_runs: tuple[BlockRange, ...] = ()
 
     @property
     def refused(self) -> tuple[Refusal, ...]:
         """All files of the source that cannot be used, by key."""
-        return tuple(sorted((*self.inventory.refused, *self.known_bad), key=lambda one: one.key))
+        return tuple(sorted((*self.inventory.refused, *self.known_bad), key=lambda item: item.key))
 
     @property
     def blocks_behind(self) -> int:
@@ -38,22 +38,22 @@ class Survey:
 
         Quarantined files show their blocks by their names. Blocks of a gap are shown by nothing.
         """
-        return self.behind(self.loaded)
+        return self.behind(self.loaded_runs)
 
     def behind(self, present: Coverage) -> int:
         """The same of another place with these blocks: what is loaded is shown to it, too."""
-        since = self.loaded[0].first if self.loaded else 0
-        return behind((*self.inventory.shown, *self.loaded), present, since)
+        since = self.loaded_runs[0].first if self.loaded_runs else 0
+        return behind((*self.inventory.shown, *self.loaded_runs), present, since)
 
     def quarantined(self, newest: Document) -> Document | None:
         """A generation with these refusals, without files that may be tried now; None: the same."""
         refused = {refusal.key: refusal for refusal in self.inventory.refused}
         bad = {refusal.info for refusal in (*refused.values(), *self.known_bad)}
-        known = {file.key: file for file in newest.quarantine}
+        quarantine = {file.key: file for file in newest.quarantine}
         fresh = [
             QuarantinedFile(refusal)
             for key, refusal in refused.items()
-            if key not in known or known[key].refusal != refusal
+            if key not in quarantine or quarantine[key].refusal != refusal
         ]
         released = [file.key for file in newest.quarantine if file.refusal.info not in bad]
         changed = newest.quarantined(fresh, released)
@@ -62,7 +62,7 @@ class Survey:
 
 def survey(
     source: Source,
-    held: Held,
+    contents: Held,
     quarantine: Sequence[QuarantinedFile],
     memory_mb: int,
     known_for: float = 0.0,
@@ -72,18 +72,18 @@ def survey(
     `memory_mb` is what a load may use: a file that was refused for less may be loaded now.
     A listing that this process took within `known_for` seconds may be used again.
     """
-    inventory = source.inventory(held, known_for)
-    read = {bad.refusal.info: bad.refusal for bad in quarantine if bad.stands(memory_mb)}
+    inventory = source.inventory(contents, known_for)
+    refusals = {bad.refusal.info: bad.refusal for bad in quarantine if bad.stands(memory_mb)}
     pending: list[SegmentFile] = []
     known_bad: list[Refusal] = []
     for file in inventory.fresh:
-        known = held.at(file.blocks)
-        if known is not None and known[0] == file.name:
-            if held.files[known[1]] != file.info.size:
+        entry = contents.at(file.blocks)
+        if entry is not None and entry[0] == file.name:
+            if contents.files[entry[1]] != file.info.size:
                 reason = f"{file.info.key} changed after it was loaded: verify which is right"
                 known_bad.append(Refusal(file.info, reason))
-        elif file.info in read:
-            known_bad.append(read[file.info])
+        elif file.info in refusals:
+            known_bad.append(refusals[file.info])
         else:
             pending.append(file)
-    return Survey(inventory, tuple(pending), tuple(known_bad), held.runs)
+    return Survey(inventory, tuple(pending), tuple(known_bad), contents.runs)

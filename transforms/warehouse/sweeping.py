@@ -42,8 +42,8 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     if document is None:
         return []
     now = store.now()
-    dropped = {one.key for one in document.dropped}
-    due = [one.key for one in document.dropped if one.time < now - grace_seconds]
+    dropped = {file.key for file in document.dropped}
+    due = [file.key for file in document.dropped if file.time < now - grace_seconds]
     orphans = (
         info.key
         for info in unnamed(store, document)
@@ -63,16 +63,16 @@ def _forget(log: Log, gone: set[str]) -> None:
     """Let the log no longer list what is gone, unless another sweep has done it."""
 
     def change(newest: Document) -> Document | None:
-        return newest if any(one.key in gone for one in newest.dropped) else None
+        return newest if any(file.key in gone for file in newest.dropped) else None
 
     log.commit(change, forget=gone)
 
 
 def unnamed(store: Store, document: Document) -> Iterator[ObjectInfo]:
     """The files of the warehouse's folders that a generation does not name."""
-    named = document.named_keys()
+    keys = document.named_keys()
     for folder in FOLDERS:
-        yield from (info for info in store.list(f"{folder}/") if info.key not in named)
+        yield from (info for info in store.list(f"{folder}/") if info.key not in keys)
 
 
 def is_ours(key: str) -> bool:
@@ -84,18 +84,18 @@ class _Removable:
     """Which files hold nothing but what volumes that are there hold too."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._named = catalog.document.named_keys()
+        self._named_keys = catalog.document.named_keys()
         there = (volume.blocks for volume in catalog.history() if volume not in catalog.lost)
         self._runs = list(contiguous_runs(there))
 
     def is_covered(self, key: str) -> bool:
         """Whether a file is not named, and the volumes hold all blocks that its name says."""
-        found = _BLOCKS.match(key)
-        if key in self._named:
+        match = _BLOCKS.match(key)
+        if key in self._named_keys:
             return False
-        if found is None:  # what somebody else put there is not ours to delete
+        if match is None:  # what somebody else put there is not ours to delete
             return _OTHERS.fullmatch(key) is not None
-        blocks = BlockRange(int(found[1]), int(found[2]))
+        blocks = BlockRange(int(match[1]), int(match[2]))
         return any(run.first <= blocks.first and blocks.last <= run.last for run in self._runs)
 
 

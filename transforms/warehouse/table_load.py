@@ -173,14 +173,14 @@ def sort_sql(table: str, columns: Collection[str]) -> str:
     return f"order by {', '.join(map(quote_name, [*key, '_segment', '_row']))}" if key else ""
 
 
-def _check_rows(files: Sequence[TableFile], found: Mapping[int, tuple[int, ...]]) -> None:
+def _check_rows(files: Sequence[TableFile], numberings: Mapping[int, tuple[int, ...]]) -> None:
     """Raise `SegmentError` where the rows of a file are not numbered from 1, one by one.
 
-    `found` has, by the first block, their count, the least and the greatest number.
+    `numberings` has, by the first block, their count, the least and the greatest number.
     """
     for file in files:
-        wanted = (file.rows, 1, file.rows) if file.rows else None
-        if found.get(file.segment.blocks.first) != wanted:
+        numbering = (file.rows, 1, file.rows) if file.rows else None
+        if numberings.get(file.segment.blocks.first) != numbering:
             raise SegmentError(
                 f"{file.segment.file_name}: table {file.table} has {file.rows} rows by its line "
                 "feeds, but others were read: report it, with the segment",

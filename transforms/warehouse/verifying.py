@@ -78,9 +78,9 @@ class WarehouseCheck:
                 self.holding.unsettled.append(volume.blocks)
         if volume.record is None:
             return
-        found = list(self._file(volume.record, REPAIR))
-        yield from found
-        if not found:
+        findings = list(self._file(volume.record, REPAIR))
+        yield from findings
+        if not findings:
             self._backing.files.bring([volume.record])
             try:
                 self.holding.add_record(volume, self._backing.files.path(volume.record))
@@ -95,19 +95,19 @@ class WarehouseCheck:
             if refused.copy:
                 yield from self._file(refused.copy, REPAIR)
         if document.captures:
-            found = list(self._file(document.captures, REPAIR_AND_LOAD_CAPTURES))
+            findings = list(self._file(document.captures, REPAIR_AND_LOAD_CAPTURES))
             if log := log_beside(self._backing.files.path(document.captures)):
-                found.append(Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR))
-            yield from found or self._captures(document.captures)
+                findings.append(Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR))
+            yield from findings or self._captures(document.captures)
 
     def _file(self, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
         """A small file, which is read whatever is chosen otherwise."""
         counts = self._verification.counts
         counts.expect(Kind.DOCUMENTS)
-        found = list(file_findings(self._backing, file, remedy, lambda _: None))
-        if not any(one.problem in NOT_READ for one in found):
+        findings = list(file_findings(self._backing, file, remedy, lambda _: None))
+        if not any(finding.problem in NOT_READ for finding in findings):
             counts.read(Kind.DOCUMENTS)
-        yield from found
+        yield from findings
 
     def _captures(self, captures: StoredFile) -> Iterator[Finding]:
         place = self._backing.store.describe(captures.key)
@@ -115,7 +115,7 @@ class WarehouseCheck:
             check = VolumeCheck(self._backing.files.path(captures), scratch)
             try:
                 tables = check.tables([], self._verification.scope)
-                problems = [f"{one.table}: {one.problem}" for one in tables if one.problem]
+                problems = [f"{table.table}: {table.problem}" for table in tables if table.problem]
             finally:
                 check.close()
         for problem in (*check.problems, *problems):
@@ -123,7 +123,7 @@ class WarehouseCheck:
 
     def _volumes(self, document: Document) -> Iterator[Finding]:
         verification = self._verification
-        volumes = [one for one in document.volumes if verification.scope.reaches(one.blocks)]
+        volumes = [item for item in document.volumes if verification.scope.reaches(item.blocks)]
         chosen = verification.sampled(volumes)
         for volume in volumes:
             self._expect(volume, is_chosen=volume.key in chosen)
@@ -168,31 +168,33 @@ class WarehouseCheck:
         recorded = f"{volume.file.sha256} {volume.record.sha256 if volume.record else ''}"
         is_earlier = verification.proven.find(place, state, recorded) is not None
         if is_earlier:
-            found = []
+            findings = []
             counts.read(
                 Kind.TABLES, sum(map(verification.scope.has_table, volume.shapes)), is_earlier=True
             )
             counts.read(Kind.SEGMENTS, len(self._segments(volume)), is_earlier=True)
         else:
-            found = list(file_findings(self._backing, volume.file, REPAIR_AND_LOAD, lambda _: None))
-            if any(one.problem in NOT_READ for one in found):
-                yield from found
+            findings = list(
+                file_findings(self._backing, volume.file, REPAIR_AND_LOAD, lambda _: None)
+            )
+            if any(finding.problem in NOT_READ for finding in findings):
+                yield from findings
                 return
             if not verification.is_quick:
-                found = list(self._tables(volume, found))
-        yield from found
+                findings = list(self._tables(volume, findings))
+        yield from findings
         counts.read(Kind.VOLUMES, is_earlier=is_earlier)
         counts.read(Kind.BYTES, volume.size, is_earlier=is_earlier)
         verification.report(Kind.VOLUMES if verification.is_quick else Kind.TABLES)
-        if not found and not verification.is_quick:
+        if not findings and not verification.is_quick:
             verification.proven.keep(Proof(place, state, recorded))
 
-    def _tables(self, volume: Volume, found: list[Finding]) -> Iterator[Finding]:
+    def _tables(self, volume: Volume, findings: list[Finding]) -> Iterator[Finding]:
         """Read what a volume holds; what is wrong goes to what was found of its file."""
         path = self._backing.files.path(volume.file)
         place = self._backing.store.describe(volume.key)
         if not path.exists():  # of a bucket, and what it gives cannot be used
-            yield from found
+            yield from findings
             return
         with scratch_folder(self._backing.scratch) as scratch:
             check = VolumeCheck(path, scratch)
@@ -202,12 +204,12 @@ class WarehouseCheck:
             finally:
                 check.close()
         problems = [*check.problems, *problems]
-        for one in found:
-            if one.place == place:
-                yield replace(one, what="; ".join([one.what, *_shortened(problems)]))
+        for finding in findings:
+            if finding.place == place:
+                yield replace(finding, what="; ".join([finding.what, *_shortened(problems)]))
             else:
-                yield one
-        if not found:
+                yield finding
+        if not findings:
             away = move_away(place).commands
             remedy = Remedy((*away, *REPAIR_AND_LOAD.commands), REPAIR_AND_LOAD.note)
             for problem in problems:
@@ -231,9 +233,11 @@ class WarehouseCheck:
         if volume.kind == "history":
             if not self._segments(volume) and rendered:  # it has no sound record
                 counts.expect(Kind.SEGMENTS, len(rendered))
-            held = self._segments(volume) or rendered
-            bare = held - {receipt.blocks for receipt in receipts if scope.has_table(receipt.table)}
-            counts.read(Kind.SEGMENTS, len(held & rendered) + len(bare if receipts else ()))
+            segments = self._segments(volume) or rendered
+            bare = segments - {
+                receipt.blocks for receipt in receipts if scope.has_table(receipt.table)
+            }
+            counts.read(Kind.SEGMENTS, len(segments & rendered) + len(bare if receipts else ()))
 
     def _agreement(self, volume: Volume, receipts: Sequence[Receipt]) -> Iterator[Finding]:
         """Hold a volume's receipts against its record, or take them in where that is not sound."""

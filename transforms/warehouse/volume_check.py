@@ -49,14 +49,14 @@ class VolumeCheck:
         self._path = path
         self._scratch = scratch
         self._open: Connection | None = None
-        self._kept = ExitStack()
+        self._stack = ExitStack()
         self.problems: list[str] = []
         """What was wrong with the volume as a whole."""
 
     def close(self) -> None:
         """Let go of the volume."""
         self._open = None
-        self._kept.close()
+        self._stack.close()
 
     def segments(self) -> list[LoadedSegment]:
         """What it says it holds; empty where that cannot be read."""
@@ -72,14 +72,14 @@ class VolumeCheck:
         by_table: dict[str, list[Receipt]] = {}
         for receipt in receipts:
             by_table.setdefault(receipt.table, []).append(receipt)
-        held = self._said("its list of tables", _listed)
-        lacking = {table for table in by_table if ("main", table) not in held}
-        for schema, table in [*held, *(("main", table) for table in sorted(lacking))]:
+        tables = self._said("its list of tables", _listed)
+        lacking = {table for table in by_table if ("main", table) not in tables}
+        for schema, table in [*tables, *(("main", table) for table in sorted(lacking))]:
             if schema != "main":
                 problem = self._problem(partial(_scan, schema=schema, table=table))
                 yield TableCheck(f"{schema}.{table}", problem=problem)
             elif scope.has_table(table):
-                mine = [one for one in by_table.get(table, ()) if scope.reaches(one.blocks)]
+                mine = [item for item in by_table.get(table, ()) if scope.reaches(item.blocks)]
                 yield self._table(table, mine)
         if scope.is_whole and (problem := self._problem(_prove_lookups)):
             yield TableCheck("its lookups", problem=problem)
@@ -106,22 +106,22 @@ class VolumeCheck:
         return TableCheck(table, rendered, problem)
 
     def _said(self, what: str, read: Callable[[Connection], list[_Result]]) -> list[_Result]:
-        found: list[_Result] = []
+        rows: list[_Result] = []
 
         def keep(con: Connection) -> str:
-            found.extend(read(con))
+            rows.extend(read(con))
             return ""
 
         if problem := self._problem(keep):
             self.problems.append(f"{what}: {problem}")
-        return found
+        return rows
 
     def _problem(self, read: Callable[[Connection], str]) -> str:
         """What `read` says, or why it cannot; errors of the machine pass."""
         try:
             if self._open is None:
                 connection = read_only_connection(self._path, threads=1, scratch=self._scratch)
-                self._open = self._kept.enter_context(connection)
+                self._open = self._stack.enter_context(connection)
             with plain_errors(self._scratch):
                 return read(self._open)
         except OSError as error:
@@ -138,11 +138,11 @@ class VolumeCheck:
 
 
 def _listed(con: Connection) -> list[tuple[str, str]]:
-    asked = (
+    query = (
         "select schema_name, table_name from duckdb_tables() "
         "where database_name = current_database() order by all"
     )
-    return [(str(schema), str(table)) for schema, table in con.execute(asked).fetchall()]
+    return [(str(schema), str(table)) for schema, table in con.execute(query).fetchall()]
 
 
 def _scan(con: Connection, schema: str, table: str) -> str:

@@ -83,8 +83,8 @@ def build_volume(
             files = [seg.tables[table] for seg in segments if table in seg.tables]
             columns = (column for file in files for column in file.schema.columns)
             con.execute(create_table_sql("volume", table, columns))
-            wanted = sink if table in HISTORY_TABLES else None
-            loader = TableLoader(con, "volume", path.parent, wanted, table)
+            table_sink = sink if table in HISTORY_TABLES else None
+            loader = TableLoader(con, "volume", path.parent, table_sink, table)
             for group in _alike(files):
                 receipts.extend(loader.load(group))
                 size = sum(file.bytes for file in group)
@@ -136,10 +136,10 @@ def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:
 def create_table_sql(volume: str, table: str, columns: Iterable[Column]) -> str:
     """SQL that creates a volume's table: the CSV's columns by their first types, then our own."""
     # DuckDB folds case: a name that later segments write otherwise is one column.
-    kept = {fold_case(column.name): column for column in reversed([*columns])}
+    columns_by_name = {fold_case(column.name): column for column in reversed([*columns])}
     listed = [
         f"{quote_name(column.name)} {conversion(table, column).type}"
-        for column in reversed(kept.values())
+        for column in reversed(columns_by_name.values())
     ]
     own = ["_segment bigint", "_row bigint", "_raw map(varchar, varchar)"]
     target = f"{quote_name(volume)}.main.{quote_name(table)}"

@@ -140,8 +140,8 @@ class Warehouse:
         A listing that this process took within `known_for` seconds may be used again.
         """
         catalog = self.catalog()
-        held = catalog.held() if catalog else NOTHING_HELD
-        return survey(source, held, self.quarantined(), self._settings.memory_mb, known_for)
+        contents = catalog.held() if catalog else NOTHING_HELD
+        return survey(source, contents, self.quarantined(), self._settings.memory_mb, known_for)
 
     def load(
         self,
@@ -159,12 +159,12 @@ class Warehouse:
         sweep_scratch(self._backing.scratch)
         check_not_older(self._backing, self.document())
         catalog = self.catalog()
-        wanted = [f for f in files if catalog is None or not catalog.holds_intact(f.blocks)]
-        if not wanted:
+        new_files = [f for f in files if catalog is None or not catalog.holds_intact(f.blocks)]
+        if not new_files:
             return LoadReport()
         with scratch_folder(self._backing.scratch) as scratch:
             loader = Loader(self._backing, scratch, source, sink, self._settings, progress)
-            loader.load(sorted(wanted, key=lambda file: file.blocks))
+            loader.load(sorted(new_files, key=lambda file: file.blocks))
         self._tidy_up()
         return loader.report
 
@@ -208,8 +208,8 @@ class Warehouse:
         catalog = self.catalog()
         if catalog is None:
             return None
-        made = self._catalog_file.made(catalog.intact())
-        return Shown(made or self._catalog_file.path(), is_new=made is not None)
+        path = self._catalog_file.made(catalog.intact())
+        return Shown(path or self._catalog_file.path(), is_new=path is not None)
 
     def load_captures(self, source: Source) -> CaptureReport:
         """Load the spam captures that are new in a source (spec 4.6; decisions, spam statistics).
@@ -230,26 +230,26 @@ class Warehouse:
         """The lines of spam captures that are none, with their reasons."""
         return refused_lines(captures_path(self._backing, self.document()))
 
-    def record_refusals(self, found: Survey) -> None:
+    def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
-        if self.document() is not None or found.inventory.refused:
+        if self.document() is not None or survey.inventory.refused:
             self.begin()
-            self._backing.log.commit(found.quarantined)
+            self._backing.log.commit(survey.quarantined)
 
     def receipts(
         self, blocks: Iterable[BlockRange] | None = None, table: str | None = None
     ) -> list[Receipt]:
         """The receipts of loaded segments (default: all), ascending by block, then by table."""
         catalog = self.catalog()
-        wanted = None if blocks is None else set(blocks)
-        if catalog is None or wanted == set():
+        selection = None if blocks is None else set(blocks)
+        if catalog is None or selection == set():
             return []
-        among = catalog.segments.keys() if wanted is None else wanted
-        hull = BlockRange(min(one.first for one in among), max(one.last for one in among))
+        among = catalog.segments.keys() if selection is None else selection
+        hull = BlockRange(min(item.first for item in among), max(item.last for item in among))
         where = "true" if table is None else "table_name = $table"
         values = {} if table is None else {"table": table}
-        found = catalog.receipts(hull, where, values)
-        return [one for one in found if wanted is None or one.blocks in wanted]
+        receipts = catalog.receipts(hull, where, values)
+        return [item for item in receipts if selection is None or item.blocks in selection]
 
     @contextmanager
     def views(self, extent: Extent | None = None) -> Iterator[Path]:
@@ -259,17 +259,17 @@ class Warehouse:
         state, and the views show all of these. Raises `ConfigError` where nothing is loaded, or
         there are more volumes than files may be open.
         """
-        with ExitStack() as kept:
+        with ExitStack() as stack:
             if extent is None:
                 check_open_files(len(self.loaded_catalog().volumes))
                 catalog, path = self._views()
             else:
                 catalog = self.loaded_catalog().intact().over(extent)
                 check_open_files(len(catalog.volumes))
-                path = kept.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
+                path = stack.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
                 write_catalog(path, catalog, self._catalog_file.files)
-            kept.enter_context(naming_open_files(len(catalog.volumes)))
-            kept.enter_context(self._backing.files.hold(catalog.document.attachable()))
+            stack.enter_context(naming_open_files(len(catalog.volumes)))
+            stack.enter_context(self._backing.files.hold(catalog.document.attachable()))
             yield path
 
     @contextmanager

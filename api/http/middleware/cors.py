@@ -45,18 +45,18 @@ class Cors:
         await self._app(scope, receive, marked)
 
 
-def _preflight(asked: Headers, origin: str) -> Message:
+def _preflight(headers: Headers, origin: str) -> Message:
     """The answer to a preflight; without an `origin`, or for an odd method, it grants nothing."""
     message: Message = {"type": "http.response.start", "status": 204, "headers": []}
     answer = MutableHeaders(scope=message)
     for name in ("Origin", "Access-Control-Request-Method", "Access-Control-Request-Headers"):
         answer.append("vary", name)
-    method = asked[_ASKED_METHOD].upper()
+    method = headers[_ASKED_METHOD].upper()
     if origin and method in _METHODS:
         answer["access-control-allow-origin"] = origin
         answer["access-control-allow-methods"] = method
-        if wanted := asked.get(_ASKED_HEADERS):
-            answer["access-control-allow-headers"] = wanted
+        if header_names := headers.get(_ASKED_HEADERS):
+            answer["access-control-allow-headers"] = header_names
         answer["access-control-max-age"] = _TWO_HOURS
     return message
 

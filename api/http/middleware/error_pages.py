@@ -60,19 +60,19 @@ class _Page:
     async def _finish(self, start: Message) -> None:
         message = _message(json.loads(self._body)) if self._body else "It has no such part."
         body = error_page(start["status"], message, _base(self._scope))
-        kept = [(name, value) for name, value in start["headers"] if name not in _REPLACED]
+        headers = [(name, value) for name, value in start["headers"] if name not in _REPLACED]
         own = [(b"content-type", HTML), (b"content-length", str(len(body)).encode())]
         fresh = [(b"cache-control", b"no-store"), (b"vary", b"accept")]
-        await self._send({**start, "headers": [*kept, *own, *fresh, *PAGE_HEADERS]})
+        await self._send({**start, "headers": [*headers, *own, *fresh, *PAGE_HEADERS]})
         await self._send({"type": "http.response.body", "body": body})
 
 
-def _message(found: dict[str, Any]) -> str:
+def _message(document: dict[str, Any]) -> str:
     """What an error says in words: the innermost is the one about this request."""
-    error = found.get("error", found)
+    error = document.get("error", document)
     details = error.get("details") or [{}]
-    said = details[0].get("inner") or details[0].get("message") or error.get("message")
-    return str(said)
+    text = details[0].get("inner") or details[0].get("message") or error.get("message")
+    return str(text)
 
 
 def _base(scope: Scope) -> str:

@@ -54,20 +54,20 @@ def archive_page(view: ArchiveView, base: str) -> bytes:
     """The page as UTF-8; `base` leads from where it is shown to the server's root."""
     tables = view.index.tables
     newest = view.segments[::-1]
-    loaded = union(segment.blocks for segment in newest)
-    known = union((*loaded, *(run for sums in tables.values() for run in sums.covered)))
-    unpublished = difference(loaded, completeness(tables).complete)
+    loaded_runs = union(segment.blocks for segment in newest)
+    runs = union((*loaded_runs, *(run for sums in tables.values() for run in sums.covered)))
+    unpublished = difference(loaded_runs, completeness(tables).complete)
     pending = (s for s in newest if any(s.blocks.overlaps(run) for run in unpublished))
     return render(
         "api.http",
         "archive.html",
-        **chain_values(view.index, view.replaced, loaded),
+        **chain_values(view.index, view.replaced, loaded_runs),
         base=base,
         here=f"{base}/archive/{quote(view.index.chain_id)}/",
         segments=view.segments,
-        loaded=loaded,
+        loaded=loaded_runs,
         unpublished=unpublished,
-        absent=difference(known and (BlockRange(known[0].first, known[-1].last),), known),
+        absent=difference(runs and (BlockRange(runs[0].first, runs[-1].last),), runs),
         choices=[segment.blocks for segment in newest[:_SHOWN]],
         shown=list(islice(pending, _SHOWN)) if unpublished else [],
     )

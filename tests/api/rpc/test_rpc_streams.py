@@ -150,7 +150,7 @@ class _Endless:
 
 
 def _slots(served: Served) -> int:
-    return sum(served.service.slots._taken.values())
+    return sum(served.service.slots._counts.values())
 
 
 def test_what_a_client_does_not_take_is_not_read_and_the_stalled_call_ends(

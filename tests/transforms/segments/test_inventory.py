@@ -14,7 +14,7 @@ from transforms.segments.inventory import Inventory, SourceIndex, take_inventory
 
 def _take(keys: list[str], held: list[str] | None = None) -> Inventory:
     infos = [ObjectInfo(key, 10, "v1") for key in keys]
-    return take_inventory(infos, held=held_files(held or ()))
+    return take_inventory(infos, contents=held_files(held or ()))
 
 
 def _keys(inventory: Inventory) -> list[str]:

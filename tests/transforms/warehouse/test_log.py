@@ -338,7 +338,7 @@ def test_an_older_generation_does_not_replace_what_was_seen(tmp_path: Path) -> N
     slow = Log(store, tmp_path / "cache")
     slow.begin()
     Log(store, tmp_path / "cache").commit(adding("a"))
-    slow._seen.keep(slow.read(1), store.read(document_key(1)))
+    slow._memory.keep(slow.read(1), store.read(document_key(1)))
     assert names(slow.last_seen()) == ["a"]
 
 
