@@ -15,10 +15,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
+from api.core.api_errors import ApiError, FailedError, Reason
 from api.core.connections import Connections
-from api.core.errors import ApiError, FailedError, Reason
 from api.core.logs import REQUEST_ID
-from api.core.settings import ServeSettings
+from api.core.server_settings import ServeSettings
 from api.http.answers import Answer, envelope, failure, not_found
 from api.http.archive_files import ArchiveFiles
 from api.http.archive_pages import ArchivePages

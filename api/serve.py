@@ -23,10 +23,10 @@ from uvicorn.supervisors import Multiprocess
 
 from api.app import create_app
 from api.core.logs import log, log_config
-from api.core.settings import ServeSettings, read_settings
+from api.core.server_settings import ServeSettings, read_settings
 from api.core.sockets import address, grpc_address, listening, reserved
 from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
-from exporters.settings import Locations, set_for_library
+from exporters.locations import Locations, set_for_library
 from transforms.duck import Error as DuckError
 from transforms.errors import StrataError
 from transforms.scratch import temporary_folder

@@ -14,19 +14,19 @@ from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.query_runner import QueryRunner
 from api.core.rate_limit import RateLimiter
-from api.core.settings import ServeSettings
+from api.core.server_settings import ServeSettings
 from api.core.slots import Slots
 from api.core.snapshots import Snapshots
 from api.core.unread import Unread
 from api.core.workers import Workers
-from api.queries.export import ExportQuery
+from api.queries.export_request import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
 from api.queries.withdrawal_rows import prepare
 from exporters.exports.range_export import RangeExporter
-from exporters.settings import Locations
-from transforms.stores.opening import open_store
-from transforms.warehouse.opening import open_warehouse
+from exporters.locations import Locations
+from transforms.stores.store_address import open_store
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import RangeError
 
 

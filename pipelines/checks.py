@@ -11,10 +11,10 @@ import dagster as dg
 from pipelines.assets.keys import INDEX, table_key
 from pipelines.partitions import partitions_of_run
 from pipelines.retries import retried_if_transient
-from pipelines.site.audits import CHECKS, Check, Problem, found_by, gather
+from pipelines.site.audits import CHECKS, AuditFailure, Check, found_by, gather
+from pipelines.site.segment_status import EMPTY_STATUS, SiteStatus, site_status
 from pipelines.site.site import LISTED_SECONDS, Site
-from pipelines.site.status import EMPTY_STATUS, SiteStatus, site_status
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 
 LAG = "blocks_behind"
@@ -125,7 +125,7 @@ def _warning(name: str, passed: bool, metadata: Mapping[str, int | str]) -> dg.A
 
 
 def _result(
-    key: dg.AssetCheckKey, check: Check, problems: Sequence[Problem], segments: int
+    key: dg.AssetCheckKey, check: Check, problems: Sequence[AuditFailure], segments: int
 ) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         asset_key=key.asset_key,

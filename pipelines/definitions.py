@@ -4,12 +4,12 @@ import warnings
 
 import dagster as dg
 
-from exporters.settings import read_locations
+from exporters.locations import read_locations
 from pipelines import jobs
-from pipelines.assets.captures import captures_asset, captures_sensor
-from pipelines.assets.lake import lake_asset
+from pipelines.assets.capture_assets import captures_asset, captures_sensor
+from pipelines.assets.lake_assets import lake_asset
 from pipelines.assets.publications import bundles_asset, exports_asset, index_asset
-from pipelines.assets.warehouse import current_state_asset, history_asset, volumes_asset
+from pipelines.assets.warehouse_assets import current_state_asset, history_asset, volumes_asset
 from pipelines.checks import publication_gate, status_checks
 from pipelines.discovery import segment_sensor
 from pipelines.resources import StrataResource

@@ -12,7 +12,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,
 )
 
-from exporters.settings import dagster_home
+from exporters.locations import dagster_home
 from pipelines.assets.same_warehouse import warehouse_tags
 from pipelines.batches import plan_batches
 from pipelines.checks import status_evaluations
@@ -25,8 +25,8 @@ from pipelines.partitions import (
 )
 from pipelines.run_requests import run_requests
 from pipelines.settings import Settings
+from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
-from pipelines.site.status import SiteStatus, site_status
 
 
 def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.SensorDefinition:
@@ -46,7 +46,7 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
         end_killed_runs(context.instance, dagster_home())
         status = site_status(site)
         site.warehouse.record_refusals(status.survey)
-        before, now = _Seen.read(context.cursor), _Seen.of(status)
+        before, now = _Cursor.read(context.cursor), _Cursor.of(status)
         order, fresh = _partitions(context.instance, status, is_new=before.segments != now.segments)
         batches = plan_batches(status.to_do, order, settings.batch)
         tags = warehouse_tags(site) if status.to_do else {}
@@ -75,7 +75,7 @@ def _skip_reason(status: SiteStatus) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Cursor:
     """What a look saw, to tell whether the next one sees something else: the sensor's cursor."""
 
     behind: str = ""
@@ -83,12 +83,12 @@ class _Seen:
     segments: str = ""
 
     @classmethod
-    def read(cls, cursor: str | None) -> _Seen:
+    def read(cls, cursor: str | None) -> _Cursor:
         """What the cursor says; nothing at the first look."""
         return cls(*(cursor or "").split()[:3])
 
     @classmethod
-    def of(cls, status: SiteStatus) -> _Seen:
+    def of(cls, status: SiteStatus) -> _Cursor:
         """What is seen now."""
         numbers = array("q", (n for blocks in status.known for n in (blocks.first, blocks.last)))
         return cls(

@@ -36,7 +36,7 @@ from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._serdes import ConfigurableClassData, serialize_value
 from sqlalchemy import Connection, Engine, create_engine, event
 
-from exporters.settings import set_for_library
+from exporters.locations import set_for_library
 
 _PLANNED = DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value
 _SHORTENED = ASSET_EVENTS | ASSET_CHECK_EVENTS

@@ -13,9 +13,9 @@ from pathlib import Path
 import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
-from exporters.settings import set_for_library
+from exporters.locations import set_for_library
 from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import BusyError, ConfigError
 from transforms.scratch import exclusive
 

@@ -12,10 +12,10 @@ from pipelines.assets import keys
 from pipelines.old_runs import remove_old_runs
 from pipelines.retries import retried_if_transient
 from pipelines.site.completing import complete_archive
-from pipelines.site.lake import sweep
+from pipelines.site.lake_publishing import sweep
 from pipelines.site.site import Site
-from pipelines.site.verifying import count_table, proven_before, summary, verify_site
-from transforms.blocks import BlockRange
+from pipelines.site.site_check import count_table, proven_before, summary, verify_site
+from transforms.block_range import BlockRange
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Scope, Verification
 
@@ -115,7 +115,7 @@ def export_range() -> None:
     write_export()
 
 
-class Check(dg.Config):
+class CheckConfig(dg.Config):
     """What to check; nothing given: everything, however long it takes.
 
     `tables` and `from_block` to `to_block` restrict it, `quick` takes a random sample; after
@@ -139,7 +139,7 @@ class Check(dg.Config):
 
 @dg.op
 def prove_everything(
-    context: dg.OpExecutionContext, config: Check, site: dg.ResourceParam[Site]
+    context: dg.OpExecutionContext, config: CheckConfig, site: dg.ResourceParam[Site]
 ) -> None:
     """Read archive and warehouse again and hold them against each other."""
     seconds = None if config.minutes is None else config.minutes * 60

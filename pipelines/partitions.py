@@ -18,7 +18,7 @@ from dagster._core.storage.tags import (
     PARTITION_NAME_TAG,
 )
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 ADDED_AT_ONCE = 25_000
 """How many partitions one request adds: Dagster's own recommendation."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from exporters.names import NameStyle
+from exporters.zip_names import NameStyle
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 

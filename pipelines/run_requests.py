@@ -11,7 +11,7 @@ import dagster as dg
 
 from pipelines.batches import Batch
 from pipelines.partitions import range_of_tags, range_tags
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 BATCH_TAG = "strata/blocks"
 """The blocks of a batch (`1-5000`), on every run that loads or publishes them."""

@@ -24,8 +24,8 @@ from pipelines.jobs import load_and_publish, publish_bundles
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
 from pipelines.retries import MACHINE
 from pipelines.run_requests import batch_tags
+from pipelines.site.segment_status import site_status
 from pipelines.site.site import LISTED_SECONDS, Site
-from pipelines.site.status import site_status
 from transforms import interrupts
 
 # Dagster's own log goes to its event log; on the terminal it would drown everything else.

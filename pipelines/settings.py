@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from exporters.settings import (
+from exporters.locations import (
     EMBEDDED_SOURCE,
     Locations,
     Natural,

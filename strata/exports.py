@@ -12,12 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from exporters.names import CsvName, parse_csv_name
+from exporters.zip_names import CsvName, parse_csv_name
 from strata.rows import Rows
 from transforms.duck import set_up, working_connection
 from transforms.errors import ConfigError, IntegrityError
 from transforms.scratch import temporary_folder
-from transforms.stores.opening import open_reader
+from transforms.stores.store_address import open_reader
 from transforms.tables.conform import conversion, typed_rows
 from transforms.tables.dialect import LineCounter, header_names, read_sql
 from transforms.tables.registry import Column, TableSchema, schema_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from exporters.archive.chain_list import chains
+from exporters.fetching.archive_range import choose_blocks
 from exporters.fetching.mirror import Mirrored, mirror
 from exporters.fetching.places import choose_chain, opened_archive
-from exporters.fetching.range_choice import choose_blocks
 from exporters.fetching.range_fetch import fetch_range
 from transforms.bounds import lower_bound, upper_bound
 

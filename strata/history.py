@@ -7,13 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from exporters.settings import Locations, read_locations
+from exporters.locations import Locations, read_locations
 from strata.rows import Rows
 from transforms.bounds import lower_bound, rfc3339, upper_bound
 from transforms.duck import quote_name, quote_text, set_up
 from transforms.errors import ConfigError, RangeError
 from transforms.tables.registry import known_table
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
-from exporters.names import csv_name, zip_name
 from exporters.publishing.request import PublishRequest
-from exporters.verifying.listing import Listing
+from exporters.verifying.archive_check import ArchiveCheck
+from exporters.verifying.listing import StoreListing
 from exporters.verifying.strangers import stranger_findings
-from exporters.verifying.verify import ArchiveCheck
+from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal_text
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import PutResult, Store, StoreAccess
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 from transforms.verifying.findings import PUBLISH, Finding, Problem
@@ -126,7 +126,7 @@ def verify_archive(
 
     check = verification or Verification()
     try:
-        listing = Listing(archive.store, scratch)
+        listing = StoreListing(archive.store, scratch)
     except ConfigError as error:
         yield Finding(Problem.NOTHING, archive.store.describe(), str(error), PUBLISH)
         return

@@ -14,10 +14,10 @@ from pathlib import Path
 from transforms.errors import SegmentError
 from transforms.objects import ObjectInfo
 from transforms.segments.inventory import SegmentFile
-from transforms.segments.names import SegmentName
 from transforms.segments.prepare import PreparedSegment, prepare, prepare_state
+from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 
 Mutation = Callable[[bytes, random.Random], bytes]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 Coverage = tuple[BlockRange, ...]
 

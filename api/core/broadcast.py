@@ -21,7 +21,7 @@ class MissedError(Exception):
     """Something could not be written."""
 
 
-class Sized(Protocol):
+class Measurable(Protocol):
     """Something that may be large."""
 
     @property
@@ -30,7 +30,7 @@ class Sized(Protocol):
         ...
 
 
-_Item = TypeVar("_Item", bound=Sized)
+_Item = TypeVar("_Item", bound=Measurable)
 
 
 class Mailbox(Generic[_Item]):

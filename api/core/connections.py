@@ -18,7 +18,7 @@ from api.core.addresses import Addresses
 from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.rate_limit import network_key
-from api.core.settings import ConnectionLimits
+from api.core.server_settings import ConnectionLimits
 
 # Refused connections that are told so; beyond it they are closed without a word.
 _MOST_TOLD = 16

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from api.core.logs import log
 from api.core.metrics import Metrics
-from api.core.settings import ServeSettings
+from api.core.server_settings import ServeSettings
 from api.core.snapshots import NOTHING_LOADED, Snapshots
 from transforms.errors import StrataError
 from transforms.segments.source import Source
-from transforms.stores.opening import open_store
+from transforms.stores.store_address import open_store
 from transforms.warehouse.warehouse import Warehouse
 
 _Result = TypeVar("_Result")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
 
-from api.core.errors import ApiError, Code, DeadlineError
+from api.core.api_errors import ApiError, Code, DeadlineError
 from api.core.metrics import Metrics
 from api.core.rate_limit import Admission, RateLimiter
 from api.core.snapshots import Block, Reading, Snapshots

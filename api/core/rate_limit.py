@@ -10,7 +10,7 @@ import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from api.core.errors import ApiError, Code
+from api.core.api_errors import ApiError, Code
 
 _BAN_SECONDS = 600.0
 # Beyond that many clients the one that was silent longest is forgotten.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import quote_name
 from transforms.lookups.held_lookups import Lookups
 from transforms.lookups.row_columns import TableColumns

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from api.core.errors import ApiError, Code
+from api.core.api_errors import ApiError, Code
 
 
 class TooManyStreamsError(ApiError):

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, TypeVar
 
-from api.core.errors import UnavailableError
-from api.core.lost_files import Damage, Losses, LostFiles
+from api.core.api_errors import UnavailableError
+from api.core.damage import Damage, Losses, LostFiles
 from api.core.relations import HeldTable
 from transforms.duck import MEMORY_LIMIT
 from transforms.errors import IntegrityError, UnreadableFilesError

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from api.core.settings import Listen
+from api.core.server_settings import Listen
 from transforms.errors import ConfigError
 
 _BACKLOG = 2048

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from types import TracebackType
 
-from api.core.errors import ApiError, Code, UnavailableError
+from api.core.api_errors import ApiError, Code, UnavailableError
 from api.core.metrics import Metrics
 
 # Of a message there are ours and a library's, and the allocator keeps about as much (measured).

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from api.core.errors import CancelledError, DeadlineError, UnavailableError
+from api.core.api_errors import CancelledError, DeadlineError, UnavailableError
 from api.core.logs import log
 
 _Result = TypeVar("_Result")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from starlette.types import Receive, Scope, Send
 
-from api.core.errors import HTTP_STATUS, ApiError, Code
+from api.core.api_errors import HTTP_STATUS, ApiError, Code
 from api.queries.protojson import error_json
 
 RawHeaders = Iterable[tuple[bytes, bytes]]

@@ -8,7 +8,7 @@ from api.core.snapshots import Snapshots
 from api.core.workers import Workers
 from api.http.answers import HTML, PAGE_HEADERS, Answer, method_not_allowed
 from api.http.connection import departure, room_of
-from api.http.pages.archive import archive_page, view_archive
+from api.http.pages.archive_page import archive_page, view_archive
 from transforms.stores.store import Store
 
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
-from api.core.errors import ApiError, CancelledError, MalformedParameterError
+from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
 from api.core.query_runner import Headers, QueryRunner, block_headers
 from api.core.snapshots import Block, Reading
 from api.core.unread import Room

@@ -17,8 +17,8 @@ from collections import OrderedDict
 
 from starlette.types import Receive
 
-from api.core.blocks import Blocks, Read
-from api.core.errors import CancelledError
+from api.core.api_errors import CancelledError
+from api.core.file_blocks import Blocks, Read
 from api.core.workers import Workers
 from api.http.connection import departure
 from exporters.zips.layout import Layout

@@ -10,7 +10,7 @@ from __future__ import annotations
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from api.core.errors import ApiError, CancelledError, MalformedParameterError
+from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
 from api.core.query_runner import QueryRunner
 from api.core.slots import Slots
 from api.http.answers import envelope, failure, method_not_allowed
@@ -19,7 +19,7 @@ from api.http.digests import Digests, is_wanted
 from api.http.file_answers import FileContent, FileSender
 from api.http.query_strings import parse_query
 from api.http.request_parameters import read_export
-from api.queries.export import ExportQuery
+from api.queries.export_request import ExportQuery
 from exporters.zips.layout import Layout
 from transforms.errors import IntegrityError
 

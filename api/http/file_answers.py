@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from api.core.blocks import BLOCK_BYTES, Blocks, Read
-from api.core.errors import ApiError, Code
+from api.core.api_errors import ApiError, Code
+from api.core.file_blocks import BLOCK_BYTES, Blocks, Read
 from api.core.workers import Workers
 from api.http.answers import RawHeaders, refusal
 from api.http.byte_ranges import Selection, select

@@ -7,7 +7,7 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
-from api.core.errors import CancelledError, MalformedParameterError
+from api.core.api_errors import CancelledError, MalformedParameterError
 from api.http.query_strings import parse_query
 
 _FORM = "application/x-www-form-urlencoded"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.core.errors import ApiError
+from api.core.api_errors import ApiError
 from api.core.query_runner import QueryRunner
 from api.http.answers import Answer, RawHeaders, encoded, failure
 from api.http.connection import client_key

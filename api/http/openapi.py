@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from api.core.schema import Message
+from api.core.descriptors import Message
 from api.http.openapi_elements import (
     HEX,
     HEX64,

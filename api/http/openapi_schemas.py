@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from api.core.schema import Field, Kind, Message
+from api.core.descriptors import Field, Message, ScalarType
 from api.queries.messages import (
     INFO,
     LIQUIDITY_PROVISION,
@@ -20,16 +20,16 @@ from api.queries.messages import (
 
 Schema = dict[str, Any]
 
-_KINDS: Mapping[Kind, Schema] = {
-    Kind.TEXT: {"type": "string"},
-    Kind.WHOLE64: {"type": "string", "pattern": "^-?[0-9]+$"},
-    Kind.WHOLE32: {"type": "integer"},
-    Kind.TRUTH: {"type": "boolean"},
-    Kind.ENUM: {
+_KINDS: Mapping[ScalarType, Schema] = {
+    ScalarType.TEXT: {"type": "string"},
+    ScalarType.WHOLE64: {"type": "string", "pattern": "^-?[0-9]+$"},
+    ScalarType.WHOLE32: {"type": "integer"},
+    ScalarType.TRUTH: {"type": "boolean"},
+    ScalarType.ENUM: {
         "type": ["string", "integer"],
         "description": "The value's name; its number where the network has not named it.",
     },
-    Kind.BYTES: {"type": "string", "contentEncoding": "base64"},
+    ScalarType.BYTES: {"type": "string", "contentEncoding": "base64"},
 }
 _ANSWERED = (
     INFO,
@@ -99,7 +99,7 @@ def _schema(message: Message) -> Schema:
 
 
 def _field_schema(field: Field) -> Schema:
-    if isinstance(field.type, Kind):
+    if isinstance(field.type, ScalarType):
         schema = _KINDS[field.type]
     else:
         schema = reference(field.type)

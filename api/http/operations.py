@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from api.core.health import Health
 from api.core.metrics import CONTENT_TYPE, Metrics
 from api.http.answers import HTML, JSON, PAGE_HEADERS, Answer, method_not_allowed
-from api.http.pages.state import status_page
+from api.http.pages.status_page import status_page
 
 
 class Endpoint:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from api.core.errors import MalformedParameterError
+from api.core.api_errors import MalformedParameterError
 
 _BRACKETS = re.compile(r"(.*)\[(.*)\]", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -34,7 +34,7 @@ class Scalar(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EnumParameter:
     """One of several numbered names, given by exact name or by number."""
 
     names: Mapping[str, int]
@@ -48,7 +48,7 @@ class Group:
     fields: Mapping[str, Field]
 
 
-Field = Scalar | Choice | Group
+Field = Scalar | EnumParameter | Group
 Fields = Mapping[str, Field]
 """Fields by their name with underscores."""
 
@@ -131,8 +131,8 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _read_value(field: Scalar | Choice, text: str) -> str | int | bool:
-    if isinstance(field, Choice):
+def _read_value(field: Scalar | EnumParameter, text: str) -> str | int | bool:
+    if isinstance(field, EnumParameter):
         return _read_choice(field, text)
     if field is Scalar.BOOLEAN:
         if text not in _TRUTHS:
@@ -143,7 +143,7 @@ def _read_value(field: Scalar | Choice, text: str) -> str | int | bool:
     return _read_integer(text, 32 if field is Scalar.INT32 else 64)
 
 
-def _read_choice(field: Choice, text: str) -> int:
+def _read_choice(field: EnumParameter, text: str) -> int:
     if text in field.names:
         return field.names[text]
     number = int(text) if _INTEGER.fullmatch(text) and len(text) <= _LONG else -1

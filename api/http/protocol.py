@@ -20,8 +20,8 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
+from api.core.api_errors import Code
 from api.core.connections import Closing, Connections
-from api.core.errors import Code
 from api.http.answers import refusal
 
 CONNECTIONS = "connections"

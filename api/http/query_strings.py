@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_to_bytes
 
-from api.core.errors import MalformedParameterError
+from api.core.api_errors import MalformedParameterError
 
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from api.http.parameters import DATE_RANGE, PAGINATION, Choice, Fields, Scalar, read_parameters
+from api.http.parameters import (
+    DATE_RANGE,
+    PAGINATION,
+    EnumParameter,
+    Fields,
+    Scalar,
+    read_parameters,
+)
 from api.queries.pagination import Pagination
 from api.queries.requests import (
     TABLES,
@@ -41,7 +48,7 @@ _EXPORT: Fields = {
     "to_block": Scalar.INT64,
     "from": Scalar.TEXT,
     "to": Scalar.TEXT,
-    "table": Choice({f"TABLE_{name.upper()}": number for number, name in enumerate(TABLES)}),
+    "table": EnumParameter({f"TABLE_{name.upper()}": number for number, name in enumerate(TABLES)}),
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from api.core.descriptors import Message
 from api.core.query_runner import next_headers
-from api.core.schema import Message
 from api.core.snapshots import Reading, Snapshot
 from api.http.calls import Operation
 from api.http.request_parameters import (

@@ -12,7 +12,7 @@ from contextlib import aclosing
 
 from starlette.types import Message, Receive, Scope, Send
 
-from api.core.errors import ApiError, MalformedParameterError
+from api.core.api_errors import ApiError, MalformedParameterError
 from api.core.slots import Slots
 from api.http.answers import JSON, envelope, failure, method_not_allowed
 from api.http.connection import client_key, departure, room_of

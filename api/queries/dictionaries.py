@@ -11,13 +11,13 @@ from functools import partial
 from itertools import chain, islice, repeat
 from typing import Any
 
-from api.core.schema import Field, Kind, Message
+from api.core.descriptors import Field, Message, ScalarType
 from api.queries.pagination import Record
 
 Dictionary = dict[str, Any]
 Converter = Callable[[Sequence[Record]], list[Dictionary]]
 Names = Callable[[Field], str]
-Kinds = Mapping[Kind, Callable[[Any], Any]]
+Kinds = Mapping[ScalarType, Callable[[Any], Any]]
 _Change = Callable[[list[Dictionary]], None]
 _Convert = Callable[[Sequence[Any]], Iterable[Any]]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from api.core.errors import FailedError, InvalidArgumentError, Reason
+from api.core.api_errors import FailedError, InvalidArgumentError, Reason
 from api.core.relations import HeldTable
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, TIME, CursorFormat
@@ -15,7 +15,7 @@ from api.queries.listings import QueryListing, Relation
 from api.queries.pagination import Listing, Page, Record, cut, page
 from api.queries.records import liquidity_provision
 from api.queries.requests import ListLiquidityProvisions, ObserveLiquidityProvisions
-from api.queries.span_listing import Source, SpanListing, spans_of
+from api.queries.span_listing import ListingSource, SpanListing, spans_of
 from transforms.lookups.lookup_tables import (
     LISTED_PROVISIONS,
     PROVISIONS_BY_MARKET,
@@ -152,7 +152,7 @@ def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
     )
     first = "party_id" if "party_id" in filters else "market_id"
     others = [(_PLACES[name], value) for name, value in filters.items() if name != first]
-    source = Source(
+    source = ListingSource(
         pages=PROVISIONS_BY_PARTY if first == "party_id" else PROVISIONS_BY_MARKET,
         prefix=(filters[first],),
         filter=f"{_TABLE}.{first}",

@@ -8,7 +8,7 @@ not set.
 
 from __future__ import annotations
 
-from api.core.schema import message
+from api.core.descriptors import message
 
 ORDER = message("vega.Order")
 WITHDRAWAL = message("vega.Withdrawal")

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
-from api.core.errors import FailedError, Reason
+from api.core.api_errors import FailedError, Reason
 from api.core.snapshots import Snapshot
 from api.queries.pagination import Record
 from api.queries.requests import ListSegments

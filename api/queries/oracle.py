@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from itertools import islice
 
-from api.core.errors import InvalidArgumentError, Reason
+from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.relations import HeldTable, union
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import (

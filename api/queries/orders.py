@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from api.core.errors import InvalidArgumentError, Reason
+from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.pages import PageRun, read_runs
 from api.core.relations import HeldTable, union
 from api.core.snapshots import Reading

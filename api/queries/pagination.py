@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import eq
 from typing import Any, Protocol
 
-from api.core.errors import InvalidArgumentError, Reason
+from api.core.api_errors import InvalidArgumentError, Reason
 from api.queries.cursors import CursorError, CursorFormat, Values
 
 Row = tuple[Any, ...]

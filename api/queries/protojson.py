@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from api.core.errors import ApiError
-from api.core.schema import Kind, Message
+from api.core.api_errors import ApiError
+from api.core.descriptors import Message, ScalarType
 from api.queries.dictionaries import Converter, Kinds, converter
 from api.queries.pagination import Page, Record
 
@@ -86,7 +86,7 @@ def _base64(value: str) -> str:
     return b64encode(bytes.fromhex(value)).decode()
 
 
-_KINDS: Kinds = {Kind.WHOLE64: str, Kind.TRUTH: bool, Kind.BYTES: _base64}
+_KINDS: Kinds = {ScalarType.WHOLE64: str, ScalarType.TRUTH: bool, ScalarType.BYTES: _base64}
 
 
 @cache

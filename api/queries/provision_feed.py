@@ -18,8 +18,8 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
+from api.core.api_errors import ApiError, FailedError, Reason, UnavailableError
 from api.core.broadcast import Mailbox, MissedError, TooSlowError
-from api.core.errors import ApiError, FailedError, Reason, UnavailableError
 from api.core.logs import log
 from api.core.query_runner import Query, QueryRunner
 from api.core.snapshots import Reading, Snapshot

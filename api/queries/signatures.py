@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.core.errors import InvalidArgumentError, Reason
+from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import BYTES, ID, CursorFormat
 from api.queries.ids import IdError, parse_id

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from api.core.errors import InvalidArgumentError, Reason
-from api.core.schema import Message
+from api.core.api_errors import InvalidArgumentError, Reason
+from api.core.descriptors import Message
 from api.core.snapshots import Reading, Snapshot
 from api.queries.ids import IdError, parse_id
 from api.queries.messages import SPAM_STATISTICS

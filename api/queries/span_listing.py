@@ -24,7 +24,7 @@ _PAGES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """Volumes whose rows' times overlap, from the first time to the last, in microseconds."""
 
     first: int
@@ -32,24 +32,24 @@ class Span:
     tables: tuple[HeldTable, ...]
 
 
-def spans_of(tables: Iterable[tuple[HeldTable, tuple[int, int] | None]]) -> list[Span]:
+def spans_of(tables: Iterable[tuple[HeldTable, tuple[int, int] | None]]) -> list[TimeSpan]:
     """Volumes with the times of their rows, oldest first: nearly always each alone in its span.
 
     Those without rows are left out.
     """
-    spans: list[Span] = []
+    spans: list[TimeSpan] = []
     timed_tables = [(times, table) for table, times in tables if times is not None]
     for (first, last), table in sorted(timed_tables, key=lambda item: item[0]):
         if spans and first <= spans[-1].last:
             former = spans[-1]
-            spans[-1] = Span(former.first, max(former.last, last), (*former.tables, table))
+            spans[-1] = TimeSpan(former.first, max(former.last, last), (*former.tables, table))
         else:
-            spans.append(Span(first, last, (table,)))
+            spans.append(TimeSpan(first, last, (table,)))
     return spans
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ListingSource:
     """How the rows of a listing are found in a volume.
 
     `pages` is the kind of the pages to look into; `prefix` are the values with which the keys of
@@ -80,8 +80,8 @@ class SpanListing:
     """
 
     reading: Reading
-    spans: Sequence[Span]
-    source: Source
+    spans: Sequence[TimeSpan]
+    source: ListingSource
     start: int | None = None
     end: int | None = None
 
@@ -131,7 +131,7 @@ class SpanListing:
 
     def _reached(
         self, low: Key, high: Key, *, descending: bool
-    ) -> Iterator[tuple[Span, list[PageRun]]]:
+    ) -> Iterator[tuple[TimeSpan, list[PageRun]]]:
         """The spans with rows between two places, as they are met, with the pages to look into."""
         hashes = key_hashes(self.source.prefix[0]) if self.source.filter else None
         for span in self.spans[::-1] if descending else self.spans:
@@ -140,7 +140,10 @@ class SpanListing:
             tables = tuple(table for table in span.tables if self._may_hold(table, hashes))
             if tables:
                 runs = (self._run(table, low, high) for table in tables)
-                yield Span(span.first, span.last, tables), [run for run in runs if run is not None]
+                yield (
+                    TimeSpan(span.first, span.last, tables),
+                    [run for run in runs if run is not None],
+                )
 
     def _may_hold(self, table: HeldTable, hashes: Hashes | None) -> bool:
         if hashes is None or table.lookups is None:
@@ -158,7 +161,7 @@ class SpanListing:
 
     def _paged(
         self,
-        spans: Iterable[tuple[Span, list[PageRun]]],
+        spans: Iterable[tuple[TimeSpan, list[PageRun]]],
         low: Key,
         high: Key,
         limit: int,
@@ -200,8 +203,8 @@ class SpanListing:
 
 
 def _some(
-    spans: Iterator[tuple[Span, list[PageRun]]], most: int, limit: int
-) -> Iterator[tuple[Span, list[PageRun]]]:
+    spans: Iterator[tuple[TimeSpan, list[PageRun]]], most: int, limit: int
+) -> Iterator[tuple[TimeSpan, list[PageRun]]]:
     """The next spans, until their pages have so many rows, nearly always, or they are enough."""
     for _ in range(most):
         entry = next(spans, None)

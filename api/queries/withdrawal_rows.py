@@ -14,8 +14,8 @@ from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import Values
 from api.queries.listings import QueryListing, Relation
 from api.queries.pagination import Listing, Row
-from api.queries.span_listing import Source, Span, SpanListing, spans_of
-from transforms.blocks import BlockRange
+from api.queries.span_listing import ListingSource, SpanListing, TimeSpan, spans_of
+from transforms.block_range import BlockRange
 from transforms.lookups.held_lookups import Identities
 from transforms.lookups.key_filters import key_hashes
 from transforms.lookups.lookup_tables import (
@@ -64,7 +64,7 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
 
     A row has the columns of `WITHDRAWAL`.
     """
-    source = Source(
+    source = ListingSource(
         pages=BY_PARTY if party else BY_TIME,
         prefix=(party,) if party else (),
         filter="withdrawals.party_id" if party else "",
@@ -115,7 +115,7 @@ def written_again(reading: Reading, before: Snapshot | None = None) -> Mapping[b
 _key = itemgetter(_TIME, _ID, _PARTY)
 
 
-def _spans(reading: Reading) -> Sequence[Span]:
+def _spans(reading: Reading) -> Sequence[TimeSpan]:
     return reading.snapshot.once(
         "withdrawals by time",
         lambda snapshot: spans_of(

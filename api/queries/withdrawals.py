@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from api.core.errors import InvalidArgumentError, NotFoundError, Reason
+from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
 from api.core.snapshots import Reading
 from api.queries.cursors import ID, TIME, CursorFormat
 from api.queries.ids import IdError, parse_id, parse_key

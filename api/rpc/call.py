@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from grpc.aio import AbortError, BaseError, ServicerContext
 
-from api.core.errors import ApiError, Code
+from api.core.api_errors import ApiError, Code
 from api.core.logs import access_log, request_id
 from api.core.metrics import Metrics
 from api.core.rate_limit import network_key

@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Wire
 
-from api.core.errors import MalformedParameterError
+from api.core.api_errors import MalformedParameterError
 from api.queries.pagination import Pagination
 from api.queries.requests import (
     TABLES,

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias, TypeVar
 import grpc
 from grpc.aio import AbortError
 
-from api.core.errors import ApiError, Code, FailedError, Reason
+from api.core.api_errors import ApiError, Code, FailedError, Reason
 from api.core.keyring import NEEDED, Keyring, bearer_token
 from api.core.logs import log
 from api.core.metrics import Metrics
-from api.core.settings import ServeSettings
+from api.core.server_settings import ServeSettings
 from api.core.unread import Unread
 from api.rpc.call import Call, Context
 from api.rpc.callers import Callers
@@ -36,7 +36,7 @@ class UnauthenticatedError(ApiError):
         super().__init__(NEEDED)
 
 
-class UnknownMethodError(ApiError):
+class UnknownCallError(ApiError):
     """There is no such method here."""
 
     code = Code.UNIMPLEMENTED
@@ -95,7 +95,7 @@ class Handlers:
         """A handler of calls to a method that there is not."""
 
         async def refuse(_requests: AsyncIterator[bytes], _call: Call) -> None:
-            raise UnknownMethodError(path)
+            raise UnknownCallError(path)
 
         return self.bidirectional("other", path, refuse)
 

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message as Wire
 
+from api.core.descriptors import CORE, TRADING_DATA, Message, message_class, service
 from api.core.query_runner import Headers, next_headers
-from api.core.schema import CORE, TRADING_DATA, Message, message_class, service
 from api.core.snapshots import Reading, Snapshot
 from api.queries.liquidity import list_liquidity_provisions
 from api.queries.messages import (

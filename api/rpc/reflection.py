@@ -12,8 +12,8 @@ from grpc_reflection.v1alpha.reflection import aio
 from grpc_reflection.v1alpha.reflection_pb2 import DESCRIPTOR as ALPHA_FILE
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
-from api.core.schema import CORE, POOL, TRADING_DATA
-from api.rpc import health
+from api.core.descriptors import CORE, POOL, TRADING_DATA
+from api.rpc import health_service
 from api.rpc.call import Call
 from api.rpc.decoding import parse
 
@@ -26,7 +26,7 @@ class Reflection:
     """Describes every service that is served."""
 
     def __init__(self) -> None:
-        served = (TRADING_DATA, CORE, health.NAME, *NAMES)
+        served = (TRADING_DATA, CORE, health_service.NAME, *NAMES)
         self._servicer = aio.ReflectionServicer(served, _described())
 
     async def answer(self, requests: AsyncIterator[bytes], call: Call) -> None:

@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 import grpc
 from grpc.aio import Server
 
-from api.core.settings import ServeSettings
+from api.core.server_settings import ServeSettings
 from api.core.sockets import grpc_address
-from api.rpc.answers import answering
 from api.rpc.handlers import Handler, Handlers
-from api.rpc.health import NAME as HEALTH
-from api.rpc.health import HealthService
+from api.rpc.health_service import NAME as HEALTH
+from api.rpc.health_service import HealthService
 from api.rpc.methods import METHODS
 from api.rpc.reflection import NAMES as REFLECTION
 from api.rpc.reflection import Reflection
-from api.rpc.streams import EXPORT, OBSERVE, Streams
+from api.rpc.stream_calls import EXPORT, OBSERVE, Streams
+from api.rpc.unary_calls import answering
 from api.service import Service
 from transforms.errors import ConfigError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from grpc import StatusCode
 
-from api.core.errors import ApiError, Code
-from api.core.schema import message_class
+from api.core.api_errors import ApiError, Code
+from api.core.descriptors import message_class
 from api.rpc.writers import encoded
 
 _DETAILS = "grpc-status-details-bin"

@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message as Wire
 
-from api.core.schema import Kind, Message
+from api.core.descriptors import Message, ScalarType
 from api.queries.dictionaries import Converter, Dictionary, converter
 from api.queries.pagination import Page, Record
 
@@ -66,7 +66,7 @@ def encoded(wire: type[Wire], arguments: Arguments) -> bytes:
 
 @cache
 def _converter(message: Message) -> Converter:
-    return converter(message, lambda field: field.name, {Kind.BYTES: bytes.fromhex})
+    return converter(message, lambda field: field.name, {ScalarType.BYTES: bytes.fromhex})
 
 
 def _fitted(descriptor: Any, arguments: Arguments) -> Arguments:  # noqa: ANN401 - of either implementation

@@ -28,9 +28,9 @@ from functools import lru_cache, partial
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex, parse_index
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_entries
-from exporters.signing import Signer
+from exporters.signing_keys import Signer
 from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store, read_as_is

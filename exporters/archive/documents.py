@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from exporters.archive.archive import Archive, update
+from exporters.archive.archive_signatures import SIGNATURES, signature
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
 from exporters.archive.feed import FEED, MOST_ENTRIES, feed_xml
 from exporters.archive.hash_lists import SUMS, sums_text
@@ -29,10 +30,9 @@ from exporters.archive.page import (
 )
 from exporters.archive.recent import newest_segments
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, revisions
-from exporters.archive.schema import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
+from exporters.archive.schema_documents import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import hashes_path, shard_at, shard_path
-from exporters.archive.signing import SIGNATURES, signature
-from exporters.signing import ENDING, Signer
+from exporters.signing_keys import ENDING, Signer
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ArchiveDocument:
     """A small object that follows from others; `content` gets the bytes it has now, if any."""
 
     key: str
@@ -95,41 +95,41 @@ def is_begun(store: Store) -> bool:
     return root is None or root.parent.exists()
 
 
-def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[Document]:
+def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocument]:
     """The documents that follow from these shards, in the order in which they are written."""
     shards = sorted(set(numbers))
     for number in shards:
         yield from _of_shard(archive, number)
-    yield Document(archive.key(INDEX), _JSON, lambda old: _index(archive, shards, old))
+    yield ArchiveDocument(archive.key(INDEX), _JSON, lambda old: _index(archive, shards, old))
     for group in sorted(set(map(group_number, shards))):
         yield _group(archive, group)
-    yield Document(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
-    yield Document(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
-    yield Document(archive.key(LATEST), _JSON, lambda old: _latest(archive, old))
-    yield Document(archive.key(FEED), _ATOM, lambda old: _feed(archive, old))
-    yield Document(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
-    yield Document(archive.key(SUMS), _TEXT, lambda _: _sums(archive))
+    yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
+    yield ArchiveDocument(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
+    yield ArchiveDocument(archive.key(LATEST), _JSON, lambda old: _latest(archive, old))
+    yield ArchiveDocument(archive.key(FEED), _ATOM, lambda old: _feed(archive, old))
+    yield ArchiveDocument(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
+    yield ArchiveDocument(archive.key(SUMS), _TEXT, lambda _: _sums(archive))
     if archive.signer is not None:
         for name in SIGNATURES:
             yield _signature(archive, archive.signer, name)
-    yield Document(CHAINS, _JSON, lambda old: _chains(archive, old))
-    yield Document(HOME, _HTML, lambda _: _home_page(archive.store))
+    yield ArchiveDocument(CHAINS, _JSON, lambda old: _chains(archive, old))
+    yield ArchiveDocument(HOME, _HTML, lambda _: _home_page(archive.store))
 
 
-def _of_shard(archive: Archive, number: int) -> Iterator[Document]:
+def _of_shard(archive: Archive, number: int) -> Iterator[ArchiveDocument]:
     hashes, page = hashes_path(number), shard_path(number).replace(".json", ".html")
-    yield Document(archive.key(hashes), _TEXT, lambda _: archive.shard(number).hashes())
-    yield Document(archive.key(page), _HTML, lambda _: shard_page(archive.shard(number)))
+    yield ArchiveDocument(archive.key(hashes), _TEXT, lambda _: archive.shard(number).hashes())
+    yield ArchiveDocument(archive.key(page), _HTML, lambda _: shard_page(archive.shard(number)))
 
 
-def _signature(archive: Archive, signer: Signer, name: str) -> Document:
+def _signature(archive: Archive, signer: Signer, name: str) -> ArchiveDocument:
     key = archive.key(f"{name}{ENDING}")
-    return Document(key, _TEXT, lambda old: signature(archive, signer, name, old))
+    return ArchiveDocument(key, _TEXT, lambda old: signature(archive, signer, name, old))
 
 
-def _group(archive: Archive, group: int) -> Document:
+def _group(archive: Archive, group: int) -> ArchiveDocument:
     key = archive.key(group_path(group))
-    return Document(key, _HTML, lambda _: group_page(archive.index(), group))
+    return ArchiveDocument(key, _HTML, lambda _: group_page(archive.index(), group))
 
 
 def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exporters.zips.runs import Run
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.id_chain import IdRun
 from transforms.tables.registry import Column, TableSchema
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from exporters.archive.entries import Csv, Entry
-from exporters.names import NameStyle, csv_name, zip_name
-from transforms.blocks import BlockRange, contiguous_runs
+from exporters.zip_names import NameStyle, csv_name, zip_name
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError, SegmentError
 
 

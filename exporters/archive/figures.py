@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, union
 
 Mark = tuple[str, int, int]

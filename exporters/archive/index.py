@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 
+from exporters.archive.archive_id_chain import entries_chain, id_run_json, id_run_of, joined_chain
 from exporters.archive.entries import (
     Entry,
     Json,
@@ -22,7 +23,6 @@ from exporters.archive.entries import (
     times_json,
     times_of,
 )
-from exporters.archive.ids import entries_chain, id_run_json, id_run_of, joined_chain
 from exporters.archive.json_text import (
     FORMAT,
     LINE,
@@ -45,7 +45,7 @@ from exporters.archive.sums import (
     sums_of,
     total,
 )
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.id_chain import IdChain, IdRun
 from transforms.tables.registry import HISTORY_TABLES
 

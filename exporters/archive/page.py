@@ -15,7 +15,7 @@ from exporters.archive.revisions import Revision
 from exporters.archive.shards import SHARD_BLOCKS, Shard
 from exporters.archive.sums import Completeness, TableSums, Totals, added, completeness, totals
 from exporters.archive.templating import render
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, count, difference, union
 
 GROUP_SHARDS = 50

@@ -9,7 +9,7 @@ from exporters.archive.entries import Json, range_of, times_of
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.json_text import parsed
 from exporters.archive.shards import SHARD_BLOCKS, shard_path
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 
 _MOST_SHARDS = 8  # that many are read at most, however few segments each has

@@ -54,7 +54,7 @@ from exporters.archive.json_text import (
     unreadable,
     written,
 )
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.tables.registry import Column
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from exporters.archive.entries import Entry
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, intersection, union
 from transforms.tables.registry import HISTORY_TABLES
 

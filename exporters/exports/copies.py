@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from exporters.zips.sources import ByteSource
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import BusyError, IntegrityError
 
 _Result = TypeVar("_Result")

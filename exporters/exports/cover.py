@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 _What = TypeVar("_What")
 

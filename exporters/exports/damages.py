@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from exporters.exports.copies import DamagedCopyError
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

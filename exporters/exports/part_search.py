@@ -20,16 +20,16 @@ from exporters.exports.cover import Candidate, cheapest_cover
 from exporters.exports.damages import Damages
 from exporters.exports.outage import SECONDS, Outage
 from exporters.exports.plan import ExportPlan, HeldSegment, Span, plan_export
-from exporters.exports.published import published_copy, published_parts
+from exporters.exports.published_zips import published_copy, published_parts
 from exporters.exports.rendered import RenderedParts
 from exporters.exports.splice import layout_spans
 from exporters.exports.staged_zips import staged_part
-from exporters.names import NameStyle, zip_name
+from exporters.zip_names import NameStyle, zip_name
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef
 from exporters.zips.sources import ByteSource, LocalSource
 from exporters.zips.staging import PartStage
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError, RangeError
 from transforms.files import file_version
 from transforms.stores.store import content_sha256

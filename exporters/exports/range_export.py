@@ -19,11 +19,11 @@ from exporters.exports.part_search import PartPlaces, PartSearch
 from exporters.exports.plan import ExportPlan, HeldSegment, check_table, export_range, plan_export
 from exporters.exports.rendered import RENDERED_BYTES, RenderedParts, render_part
 from exporters.exports.splice import layout_spans
-from exporters.names import NameStyle
+from exporters.zip_names import NameStyle
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef
 from exporters.zips.staging import PartStage
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import RangeError
 from transforms.stores.store import Store
 from transforms.verifying.proofs import Proofs

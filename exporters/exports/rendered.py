@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporters.names import NameStyle
+from exporters.zip_names import NameStyle
 from exporters.zips.staging import PartStage
 from transforms.scratch import scratch_folder
 from transforms.warehouse.receipts import Receipt

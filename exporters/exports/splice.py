@@ -13,12 +13,12 @@ from isal import isal_zlib
 
 from exporters.exports.cover import Candidate, cheapest_cover
 from exporters.exports.plan import ExportPlan, NotHeldError, missing_blocks
-from exporters.names import NameStyle, csv_name, zip_name
+from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.container import Member, directory, local_header
 from exporters.zips.layout import Layout, LayoutMember, Slice
 from exporters.zips.parts import PartRef
 from exporters.zips.runs import STREAM_END, Run
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 
 

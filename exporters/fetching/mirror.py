@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from exporters.archive.archive import Archive, update
+from exporters.archive.archive_signatures import SIGNATURES
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_file import put_hash_file
@@ -28,13 +29,12 @@ from exporters.archive.revisions import (
     right_revisions,
 )
 from exporters.archive.shards import Shard, shard_path
-from exporters.archive.signing import SIGNATURES
 from exporters.exports.copies import DamagedCopyError, no_other_copy
-from exporters.exports.published import published_copy
-from exporters.fetching.downloads import Downloads
-from exporters.fetching.folder import FetchFolder
+from exporters.exports.published_zips import published_copy
+from exporters.fetching.fetch_folder import FetchFolder
 from exporters.fetching.progress import JOBS, Progress, no_progress
-from exporters.signing import ENDING
+from exporters.fetching.zip_downloads import Downloads
+from exporters.signing_keys import ENDING
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import commit_file, new_file
 

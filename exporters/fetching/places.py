@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from exporters.archive.archive import Archive
 from exporters.archive.chain_list import CHAINS, chains
 from transforms.errors import ConfigError, IntegrityError
-from transforms.stores.opening import open_reader
 from transforms.stores.store import S3Options, Store
+from transforms.stores.store_address import open_reader
 
 # `strata serve` has the archive below this path.
 _SERVED = "archive"

@@ -15,12 +15,12 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.hash_file import put_hash_file
 from exporters.exports.copies import Copy, DamagedCopyError, no_other_copy
-from exporters.exports.published import published_copy, published_parts
+from exporters.exports.published_zips import published_copy, published_parts
 from exporters.exports.splice import layout_spans
-from exporters.fetching.downloads import Downloads
-from exporters.fetching.folder import FetchFolder
+from exporters.fetching.fetch_folder import FetchFolder
 from exporters.fetching.progress import JOBS, Progress, no_progress
-from exporters.fetching.range_plan import Choice, RangePlan, choose, plan_range
+from exporters.fetching.range_plan import MemberChoice, RangePlan, choose, plan_range
+from exporters.fetching.zip_downloads import Downloads
 from exporters.zips.layout import Layout
 from transforms.errors import IntegrityError
 from transforms.files import file_version, new_file
@@ -120,7 +120,7 @@ class _RangeFetcher:
         info = self._holder.store.head(self._holder.key(entry.path))
         return info is not None and info.size == entry.bytes
 
-    def _finished(self, chosen: Sequence[Sequence[Choice]]) -> str | None:
+    def _finished(self, chosen: Sequence[Sequence[MemberChoice]]) -> str | None:
         """The hash of the file, where it is there already and was proven."""
         layout = self._layout(chosen)
         path = self.folder.path / layout.name
@@ -180,7 +180,7 @@ class _RangeFetcher:
         damages[entry.path] = damage
         self.warn(f"{damage}. The rows are taken from another ZIP, if there is one")
 
-    def _layout(self, chosen: Sequence[Sequence[Choice]]) -> Layout:
+    def _layout(self, chosen: Sequence[Sequence[MemberChoice]]) -> Layout:
         parts = (
             [published_parts(e.entry, self._copy(e.entry))[e.number] for e in span]
             for span in chosen

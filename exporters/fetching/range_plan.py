@@ -21,10 +21,10 @@ from exporters.exports.plan import (
     export_range,
     plan_export,
 )
-from exporters.names import NameStyle, zip_name
-from transforms.blocks import BlockRange, contiguous_runs
+from exporters.zip_names import NameStyle, zip_name
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 
 _READERS = 16
 # Asking for a ZIP takes about as long as so many bytes of it.
@@ -32,7 +32,7 @@ _OPENING_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MemberChoice:
     """One CSV of a published ZIP that goes into the range, by its number in the ZIP."""
 
     entry: Entry
@@ -71,14 +71,14 @@ def plan_range(archive: Archive, table: str, first: int | None, last: int | None
 
 def choose(
     plan: RangePlan, is_there: Callable[[Entry], bool], without: Container[str] = ()
-) -> list[list[Choice]] | None:
+) -> list[list[MemberChoice]] | None:
     """The CSVs that join into each span at the least cost; None where nothing does.
 
     What is there costs nothing; ZIPs whose path is in `without` are not taken.
     """
     usable = [entry for entry in plan.entries if entry.path not in without]
     costs = {e.path: 1 if is_there(e) else e.bytes + _OPENING_BYTES for e in usable}
-    choices: list[list[Choice]] = []
+    choices: list[list[MemberChoice]] = []
     for span in plan.export.spans:
         chosen = cheapest_cover(span.blocks, _candidates(span, usable, costs))
         if chosen is None:
@@ -89,12 +89,12 @@ def choose(
 
 def _candidates(
     span: Span, entries: Iterable[Entry], costs: dict[str, int]
-) -> Iterator[Candidate[Choice]]:
+) -> Iterator[Candidate[MemberChoice]]:
     for entry in entries:
         for number, csv in enumerate(entry.members):
             fits = _is_inside(csv.blocks, span.blocks)
             if fits and csv.schema.columns == span.schema.columns:
-                yield Candidate(csv.blocks, costs[entry.path], Choice(entry, number))
+                yield Candidate(csv.blocks, costs[entry.path], MemberChoice(entry, number))
 
 
 def _is_inside(inner: BlockRange, outer: BlockRange) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from exporters.archive.archive import Archive
 from exporters.archive.hash_lists import SUMS
-from exporters.signing import ENDING, PublicKey, check_signature
+from exporters.signing_keys import ENDING, PublicKey, check_signature
 from transforms.errors import IntegrityError
 from transforms.stores.read_only import ReadOnlyStore
 from transforms.stores.store import Store

@@ -69,7 +69,7 @@ class AddedFile:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class TableVersion:
     """One version of a table, and the handle that a commit upon it goes through.
 
     `access` is how it was opened; `plain_errors` makes sentences of what its reading raises.
@@ -130,7 +130,7 @@ class DeltaLog:
         self._key = key
         self._table = table
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> TableVersion | None:
         """The newest version; None where there is no table.
 
         Raises `IntegrityError` where the log is damaged.
@@ -140,16 +140,16 @@ class DeltaLog:
         except IntegrityError:  # a file that another writer tidied away after it was listed
             return self._opened()
 
-    def _opened(self, version: int | None = None) -> Snapshot | None:
+    def _opened(self, version: int | None = None) -> TableVersion | None:
         access = self._store.access(self._key)
         with self._plain_errors():
             try:
                 table = DeltaTable(access.uri, version, storage_options=dict(access.options))
             except TableNotFoundError:
                 return None
-        return Snapshot(table, access, self._plain_errors)
+        return TableVersion(table, access, self._plain_errors)
 
-    def create(self, columns: Iterable[LakeColumn]) -> Snapshot:
+    def create(self, columns: Iterable[LakeColumn]) -> TableVersion:
         """Make the table if it is not there, and read it."""
         lake_columns = list(columns)
         refused: Exception | None = None
@@ -177,7 +177,7 @@ class DeltaLog:
         self._make_durable(0)
         return snapshot
 
-    def add_columns(self, snapshot: Snapshot, columns: Sequence[LakeColumn]) -> Snapshot:
+    def add_columns(self, snapshot: TableVersion, columns: Sequence[LakeColumn]) -> TableVersion:
         """Add columns that the table lacks, NULL in the files that are there.
 
         They have statistics only where these files have no rows: of others nothing is said of the
@@ -199,7 +199,7 @@ class DeltaLog:
 
     def commit(
         self,
-        snapshot: Snapshot,
+        snapshot: TableVersion,
         added: Sequence[AddedFile],
         removed: Sequence[ActiveFile] = (),
         *,
@@ -233,7 +233,7 @@ class DeltaLog:
             )
         self._make_durable(snapshot.version + 1)
 
-    def _current(self, snapshot: Snapshot) -> DeltaTable:
+    def _current(self, snapshot: TableVersion) -> DeltaTable:
         """The handle of a version, with credentials that are good now.
 
         Those that it was opened with may have run out while files were written.
@@ -254,7 +254,7 @@ class DeltaLog:
                     sync_file(path)
             sync_file(log.parent)
 
-    def stored(self, snapshot: Snapshot) -> StoredLog:
+    def stored(self, snapshot: TableVersion) -> StoredLog:
         """What the log's own files say up to a version, read without deltalake.
 
         That shows only the statistics of columns it is told of; other readers use whatever is

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
-from exporters.lake.lake import Lake
+from exporters.lake.lake_files import Lake
 from exporters.lake.proving import fetched
 from exporters.lake.receipt_file import parse_receipts, read_receipt_rows, receipt_rows
 from exporters.lake.tables import LakeTable
-from transforms.blocks import BlockRange, contiguous_runs
-from transforms.lake.rows import LakeRows, lake_rows
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.lake.parquet_rows import LakeRows, lake_rows
 from transforms.scratch import temporary_folder
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.delta import KEPT_HOURS
-from exporters.lake.lake import FileName, Lake
+from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.reports import LakeReport, each_alone
 from exporters.lake.rewriting import merge_files
 from exporters.lake.tables import LakeTable, Version
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
-from transforms.lake.rows import LakeRows
+from transforms.lake.parquet_rows import LakeRows
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES

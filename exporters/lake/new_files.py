@@ -8,8 +8,8 @@ from pathlib import Path
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.receipt_file import write_receipts
 from exporters.lake.tables import NewFile
-from transforms.blocks import BlockRange
-from transforms.lake.rows import LakeRows
+from transforms.block_range import BlockRange
+from transforms.lake.parquet_rows import LakeRows
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from exporters.lake.lake import FileName, Lake
+from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.tables import HeldFile, Version
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
-from transforms.lake.files import opened_file
-from transforms.lake.rows import LakeRows
+from transforms.lake.parquet_files import opened_file
+from transforms.lake.parquet_rows import LakeRows
 from transforms.scratch import temporary_folder
 from transforms.stores.store import content_sha256
 from transforms.warehouse.receipts import Receipt

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.lake.columns import COLUMN_LIST, LakeColumn
 from transforms.lake.statistics import Statistics
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import Column, TableSchema
 from transforms.warehouse.receipts import Receipt
 

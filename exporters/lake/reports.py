@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError, RangeError
 
 

@@ -15,17 +15,17 @@ from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.revisions import Revision, record
-from exporters.lake.file_check import FileCheck
-from exporters.lake.lake import PARQUET_TYPE, FileName, Lake
+from exporters.lake.lake_file_check import FileCheck
+from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
 from exporters.lake.new_files import new_file, receipts_of
 from exporters.lake.proving import fetched
 from exporters.lake.receipt_file import read_receipt_rows, receipt_rows
 from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version
 from exporters.lake.trying import versions
 from exporters.publishing.replace import Correction
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, IntegrityError, RangeError
-from transforms.lake.rows import LakeRows
+from transforms.lake.parquet_rows import LakeRows
 from transforms.scratch import temporary_folder
 from transforms.stores.store import LostRaceError, content_sha256, object_sha256
 

@@ -8,10 +8,10 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from exporters.lake.delta import ActiveFile, AddedFile, Snapshot
-from exporters.lake.lake import PARQUET_TYPE, FileName, Lake
+from exporters.lake.delta import ActiveFile, AddedFile, TableVersion
+from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
 from exporters.lake.stored_log import StoredLog
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.columns import LakeColumn
 from transforms.lake.statistics import Statistics
@@ -53,7 +53,7 @@ class Version:
 
     lake: Lake
     table: str
-    snapshot: Snapshot
+    snapshot: TableVersion
 
     @cached_property
     def named(self) -> frozenset[str]:
@@ -198,7 +198,7 @@ class LakeTable:
                 raise LostRaceError(f"{self._lake.place(self._table)} was changed meanwhile")
         self._log.commit(snapshot, added, removed, changes_data=changes_data)
 
-    def _lacking(self, snapshot: Snapshot, columns: Iterable[LakeColumn]) -> list[LakeColumn]:
+    def _lacking(self, snapshot: TableVersion, columns: Iterable[LakeColumn]) -> list[LakeColumn]:
         """The columns that the table has not. Raises `ConflictError` for one of another type."""
         table_columns = {fold_case(name): (name, kind) for name, kind in snapshot.columns.items()}
         lacking = {}

@@ -14,13 +14,13 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_blocks, shard_number
-from exporters.names import ZipName, parse_csv_name, parse_zip_name
 from exporters.publishing.request import PublishRequest, proven_entry
+from exporters.zip_names import ZipName, parse_csv_name, parse_zip_name
 from exporters.zips.container import Member
 from exporters.zips.inflate import read_csv
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError, SegmentError
 from transforms.scratch import temporary_folder
 from transforms.stores.store import content_sha256

@@ -11,16 +11,16 @@ from exporters.archive.entries import Entry
 from exporters.archive.shards import SHARD_BLOCKS, shard_number
 from exporters.exports.copies import no_other_copy
 from exporters.exports.plan import ExportPlan, HeldSegment, NotHeldError, plan_export
-from exporters.exports.published import published_copy, published_parts
+from exporters.exports.published_zips import published_copy, published_parts
 from exporters.exports.splice import layout_export
-from exporters.names import NameStyle
 from exporters.publishing.request import PublishRequest
+from exporters.zip_names import NameStyle
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartRef, read_parts
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import difference
 from transforms.errors import ConfigError
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.verifying.proofs import Proofs
 
 Bundle = tuple[Entry, ...]

@@ -26,7 +26,7 @@ from exporters.archive.json_text import UNREADABLE, proven_text, unreadable
 from exporters.archive.page import group_number, group_path
 from exporters.archive.shards import SHARD_BLOCKS, shard_at, shard_path
 from exporters.publishing.adopting import Unnamed
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.tables.registry import HISTORY_TABLES

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.entries import Csv, Entry, SegmentSource
-from exporters.names import CsvName, parse_csv_name
 from exporters.publishing.block_times import block_times
+from exporters.zip_names import CsvName, parse_csv_name
 from exporters.zips.container import Member, local_header
 from exporters.zips.inflate import read_csv
 from exporters.zips.layout import Layout
 from exporters.zips.reader import read_members
 from exporters.zips.sources import ByteSource, LocalSource, read_exactly
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema

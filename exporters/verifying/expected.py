@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from exporters.archive.shards import shard_blocks, shard_number
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.verification import Scope
 from transforms.warehouse.holding import Holding

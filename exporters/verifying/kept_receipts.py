@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from exporters.lake.receipt_file import parse_receipts
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.receipts import Receipt
 

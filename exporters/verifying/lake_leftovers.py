@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from exporters.lake.delta import KEPT_HOURS
-from exporters.lake.lake import Lake
+from exporters.lake.lake_files import Lake
 from exporters.lake.maintenance import unnamed_since
 from exporters.lake.tables import Version
-from exporters.verifying.listing import Listing
+from exporters.verifying.listing import StoreListing
 from transforms.verifying.findings import Finding, Problem, Remedy
 from transforms.verifying.verification import YOUNG_SECONDS
 
@@ -18,7 +18,7 @@ _KEPT_SECONDS = 2 * KEPT_HOURS * 3600
 
 def leftover_findings(
     lake: Lake,
-    listing: Listing,
+    listing: StoreListing,
     versions: Mapping[str, Version],
     damaged: Collection[str],
     remedy: Remedy,

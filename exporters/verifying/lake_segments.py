@@ -12,7 +12,7 @@ from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.shards import shard_blocks, shard_number, shard_path
 from exporters.verifying.expected import Expected, Named
 from exporters.verifying.kept_receipts import KeptReceipts
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import union
 from transforms.errors import ConfigError, IntegrityError
 from transforms.tables.registry import HISTORY_TABLES

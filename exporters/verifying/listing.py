@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.scratch import temporary_folder
 from transforms.stores.store import Store
@@ -22,7 +22,7 @@ _ZIP = re.compile(r"([^/]+)/[^/]+/[^/]+-(\d{1,19})-\d{1,19}\.zip(?:\.sha256)?")
 _TABLE = "create table objects (key text primary key, size, version, modified) without rowid"
 
 
-class Listing:
+class StoreListing:
     """What a store listed at one moment; what was accounted for is crossed off.
 
     Raises what listing raises: `ConfigError` where there is no such place.

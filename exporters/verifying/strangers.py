@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 from exporters.archive.chain_list import CHAINS
 from exporters.archive.documents import HOME
-from exporters.verifying.listing import Listing
+from exporters.verifying.listing import StoreListing
 from transforms.objects import ObjectInfo
 from transforms.stores.store import SCRATCH, Store
 from transforms.tables.registry import HISTORY_TABLES
@@ -23,7 +23,9 @@ _OURS = re.compile(
 )
 
 
-def stranger_findings(store: Store, listing: Listing, chains: Collection[str]) -> Iterator[Finding]:
+def stranger_findings(
+    store: Store, listing: StoreListing, chains: Collection[str]
+) -> Iterator[Finding]:
     """Yield what is left of a listing from which all that is named was crossed off.
 
     What a publisher at work may have put there, and not named yet, is none for an hour.

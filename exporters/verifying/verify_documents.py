@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from exporters.archive.archive import Archive, read_small
+from exporters.archive.archive_signatures import SIGNATURES
 from exporters.archive.chain_list import CHAINS, chains
-from exporters.archive.documents import HOME, Document, documents
+from exporters.archive.documents import HOME, ArchiveDocument, documents
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, right_revisions
-from exporters.archive.signing import SIGNATURES
-from exporters.signing import ENDING
+from exporters.signing_keys import ENDING
 from exporters.verifying.right_store import RightStore
 from transforms.errors import IntegrityError
 from transforms.verifying.counts import Counts, Kind
@@ -56,7 +56,7 @@ def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _document(
-    archive: Archive, right: RightStore, document: Document, counts: Counts, remedy: Remedy
+    archive: Archive, right: RightStore, document: ArchiveDocument, counts: Counts, remedy: Remedy
 ) -> Iterator[Finding]:
     place = archive.store.describe(document.key)
     kind = _KINDS[PurePosixPath(document.key).suffix[1:]]

@@ -16,17 +16,17 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import RECEIPTS
-from exporters.lake.lake import Lake
+from exporters.lake.lake_files import Lake
 from exporters.lake.maintenance import tables_there
-from exporters.lake.state import is_state
+from exporters.lake.state_tables import is_state
 from exporters.lake.tables import HeldFile, LakeTable, Version
 from exporters.verifying.expected import Expected, NothingExpected
 from exporters.verifying.kept_receipts import KeptReceipts
 from exporters.verifying.lake_leftovers import leftover_findings
 from exporters.verifying.lake_segments import SegmentsCheck, Shares
-from exporters.verifying.listing import Listing
+from exporters.verifying.listing import StoreListing
 from exporters.verifying.verify_lake_file import LakeFileReader
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import working_connection
 from transforms.errors import IntegrityError
 from transforms.scratch import temporary_folder
@@ -68,7 +68,7 @@ class LakeCheck:
 
     archive: Archive
     verification: Verification
-    listing: Listing | None = None
+    listing: StoreListing | None = None
     scratch: Path | None = None
     is_wanted: bool = False
     expected: Expected = field(default_factory=NothingExpected)

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporters.lake.file_check import FileCheck
-from exporters.lake.lake import FileName
+from exporters.lake.lake_file_check import FileCheck
+from exporters.lake.lake_files import FileName
 from exporters.lake.tables import HeldFile, Version
-from exporters.verifying.listing import Listing
+from exporters.verifying.listing import StoreListing
 from exporters.verifying.local_copy import local_copy
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
@@ -32,7 +32,7 @@ class LakeFileReader:
     """
 
     verification: Verification
-    listing: Listing | None
+    listing: StoreListing | None
     scratch: Path
     opened: Connection
 

@@ -12,7 +12,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.hash_file import hash_line
 from exporters.verifying.expected import Named
-from exporters.verifying.listing import Listing
+from exporters.verifying.listing import StoreListing
 from exporters.verifying.verify_zip import ZipCheck, ZipReader
 from transforms.objects import ObjectInfo
 from transforms.verifying.counts import Kind
@@ -28,7 +28,7 @@ class ZipsCheck:
 
     archive: Archive
     verification: Verification
-    listing: Listing | None
+    listing: StoreListing | None
     scratch: Path | None
     remedy: Remedy
     total: int

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from exporters.zips.runs import in_blocks
 from exporters.zips.sources import ByteSource, cut_short, read_exactly
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.files import new_file
 
 _BLOCK_BYTES = 1024 * 1024

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporters.names import parse_csv_name
+from exporters.zip_names import parse_csv_name
 from exporters.zips.container import Member
 from exporters.zips.layout import Slice
 from exporters.zips.reader import read_members
 from exporters.zips.sources import ByteSource
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 
 @dataclass(frozen=True, slots=True)

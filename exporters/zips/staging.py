@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from exporters.names import NameStyle, csv_name, zip_name
+from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.runs import DEFAULT_LEVEL
 from exporters.zips.sources import LocalSource
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.files import TEMP_SUFFIX, file_clock, new_file
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
 
 _BLOCKS = re.compile(r".*-(\d{1,19})-(\d{1,19})\.zip")

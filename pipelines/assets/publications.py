@@ -10,7 +10,7 @@ import dagster as dg
 from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.sums import completeness
-from exporters.publishing.publish import PublishReport
+from exporters.publishing.publication import PublishReport
 from pipelines.assets.keys import ARCHIVE, BUNDLES, INDEX, export_key, table_key
 from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run

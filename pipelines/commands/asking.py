@@ -10,7 +10,7 @@ from itertools import islice
 import click
 
 from pipelines.commands.display import Screen
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.warehouse.queries import query_rows
 from transforms.warehouse.shapes import Extent, Times
 from transforms.warehouse.warehouse import Warehouse

@@ -10,7 +10,7 @@ import click
 from exporters.archive.figures import size_text
 from exporters.exports.hashed_file import write_hashed
 from exporters.exports.range_export import RangeExport
-from exporters.names import NameStyle
+from exporters.zip_names import NameStyle
 from exporters.zips.layout import Layout
 from pipelines.commands.display import Screen
 from pipelines.commands.options import (
@@ -23,7 +23,7 @@ from pipelines.commands.options import (
 from pipelines.site.site import Site
 from transforms.scratch import temporary_folder
 from transforms.warehouse.holdings import CatalogHoldings
-from transforms.warehouse.range_choice import Choice, TimedWarehouse, choose_between
+from transforms.warehouse.range_choice import SegmentChoice, TimedWarehouse, choose_between
 
 
 @click.command("export", short_help="Write one table over a range of blocks as a ZIP.")
@@ -105,7 +105,7 @@ def command(
 
 def _choice(
     site: Site, blocks: tuple[int | None, int | None], start: str | None, end: str | None
-) -> Choice | None:
+) -> SegmentChoice | None:
     """The range that --from and --to choose; None where FROM and TO were given."""
     if blocks == (None, None) and (start or end):
         return choose_between(TimedWarehouse(site.warehouse), start, end)

@@ -8,13 +8,13 @@ import click
 
 from exporters.archive.archive import Archive
 from exporters.archive.chain_list import chains
+from exporters.fetching.archive_range import choose_blocks
 from exporters.fetching.mirror import mirror
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.progress import JOBS
-from exporters.fetching.range_choice import choose_blocks
 from exporters.fetching.range_fetch import fetch_range
 from exporters.fetching.signed import signed_archive
-from exporters.signing import PublicKey, read_public_key
+from exporters.signing_keys import PublicKey, read_public_key
 from pipelines.commands.display import Screen
 from pipelines.commands.fetch_report import show_mirrors, show_range
 from pipelines.commands.options import json_option, range_options

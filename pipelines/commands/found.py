@@ -10,8 +10,8 @@ import click
 
 from pipelines.commands.display import Screen
 from pipelines.commands.options import two_heights
-from pipelines.site.verifying import count_table, summary
-from transforms.blocks import BlockRange
+from pipelines.site.site_check import count_table, summary
+from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
@@ -27,7 +27,7 @@ _PLACES = {
 
 
 @dataclass(slots=True)
-class Found:
+class FindingList:
     """The first findings, and how many there are."""
 
     first: list[Finding] = field(default_factory=list)
@@ -51,7 +51,7 @@ def blocks_in_scope(text: str | None) -> BlockRange | None:
 
 
 def show_findings(
-    screen: Screen, check: Verification, tally: Found, locations: Mapping[str, str | None]
+    screen: Screen, check: Verification, tally: FindingList, locations: Mapping[str, str | None]
 ) -> None:
     """Show what was found and read; `locations` are the places that the command was given."""
     findings = [(finding, _commands(finding, locations)) for finding in tally.first]

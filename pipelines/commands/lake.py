@@ -13,7 +13,7 @@ from exporters.lake.reports import LakeReport
 from exporters.publishing.replace import Correction
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import CONFLICT, DAMAGED, OK
-from pipelines.commands.found import Found, blocks_in_scope, show_findings
+from pipelines.commands.found import FindingList, blocks_in_scope, show_findings
 from pipelines.commands.lake_report import lake_facts, show_lake
 from pipelines.commands.options import (
     archive_option,
@@ -22,10 +22,10 @@ from pipelines.commands.options import (
     two_heights,
     warehouse_option,
 )
-from pipelines.site.lake import lake_status, publish_missing, replace_in_lake
+from pipelines.site.lake_publishing import lake_status, publish_missing, replace_in_lake
 from pipelines.site.site import Site
-from pipelines.site.verifying import verify_lake
-from transforms.blocks import BlockRange
+from pipelines.site.site_check import verify_lake
+from transforms.block_range import BlockRange
 from transforms.errors import RangeError
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.verification import Scope, Verification
@@ -115,7 +115,7 @@ def verify(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     check = Verification(Scope(tuple(sorted(set(tables))), blocks_in_scope(blocks)), quick)
-    tally = Found()
+    tally = FindingList()
     with screen.counts("verifying") as count:
         check.progress = count
         for finding in verify_lake(site, check):

@@ -15,7 +15,7 @@ from pipelines.commands.options import json_option, open_site, source_option, wa
 from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.warehouse.surveying import Survey
 
 

@@ -55,7 +55,7 @@ def open_site(
 ) -> Site:
     """The site that options and environment name; nothing is touched yet."""
     # A client that only fetches has none of the packages that these need.
-    from exporters.settings import read_locations
+    from exporters.locations import read_locations
     from pipelines.settings import Settings
     from pipelines.site.site import Site
 
@@ -67,6 +67,6 @@ def check_lake(site: Site) -> None:
     """Raise `ConfigError` where there should be a lake, and none can lie."""
     if site.settings.lake:
         # deltalake takes its time to import, which whoever has no lake need not pay.
-        from pipelines.site.lake import check_place
+        from pipelines.site.lake_publishing import check_place
 
         check_place(site)

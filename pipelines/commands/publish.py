@@ -11,7 +11,7 @@ import click
 from exporters.archive.figures import size_text
 from exporters.exports.plan import export_range
 from exporters.lake.reports import LakeReport
-from exporters.publishing.publish import Outcome, Published, PublishReport
+from exporters.publishing.publication import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.commands.completions import show_completion
@@ -34,9 +34,9 @@ from pipelines.site.publishing import (
     publish_segments,
     replace_published,
 )
+from pipelines.site.segment_status import unpublished_segments
 from pipelines.site.site import Site
-from pipelines.site.status import unpublished_segments
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import RangeError
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -152,7 +152,7 @@ def _publish_lake(
 ) -> LakeReport:
     """The same for the lake: what it lacks, or what it has otherwise."""
     # deltalake takes its time to import, which whoever has no lake need not pay.
-    from pipelines.site.lake import publish_missing, replace_in_lake
+    from pipelines.site.lake_publishing import publish_missing, replace_in_lake
 
     if reason is None:
         with screen.progress("publishing to the lake") as advance:

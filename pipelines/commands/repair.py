@@ -10,7 +10,7 @@ from exporters.archive.figures import size_text
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
 from pipelines.commands.options import json_option, open_site, warehouse_option
-from transforms.warehouse.repair import Choice, RepairReport, repair
+from transforms.warehouse.log_repair import RepairChoice, RepairReport, repair
 
 
 @click.command("repair", short_help="Make the warehouse's log and its files agree again.")
@@ -45,7 +45,9 @@ def command(
     """
     if take_volumes and trust_log:
         raise click.UsageError("give --take-volumes or --trust-log, not both")
-    choice = Choice.TAKE_VOLUMES if take_volumes else Choice.TRUST_LOG if trust_log else None
+    choice = (
+        RepairChoice.TAKE_VOLUMES if take_volumes else RepairChoice.TRUST_LOG if trust_log else None
+    )
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse)
     with screen.progress("examining") as advance:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from exporters.lake.reports import LakeReport
-from exporters.settings import EMBEDDED_SOURCE, Locations, dagster_home, data_folder
+from exporters.locations import EMBEDDED_SOURCE, Locations, dagster_home, data_folder
 from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, MACHINE, OK
@@ -24,7 +24,7 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
-from pipelines.sample import copy_sample
+from pipelines.sample_history import copy_sample
 from pipelines.settings import Settings
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.leftovers import remove_published_parts
@@ -34,8 +34,8 @@ from pipelines.site.publishing import (
     finish_interrupted,
     published_tables,
 )
+from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
-from pipelines.site.status import SiteStatus, site_status
 from transforms.segments.inventory import SegmentFile
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _sweep_lake(site: Site, status: SiteStatus) -> LakeReport:
     if not (site.settings.lake and status.published):
         return LakeReport()
     # deltalake takes its time to import, which whoever has no lake need not pay.
-    from pipelines.site.lake import sweep
+    from pipelines.site.lake_publishing import sweep
 
     return sweep(site)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from exporters.settings import EMBEDDED_SOURCE
+from exporters.locations import EMBEDDED_SOURCE
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option
-from pipelines.sample import copy_sample
+from pipelines.sample_history import copy_sample
 
 
 @click.command("sample", short_help="Copy a sample history to load.")

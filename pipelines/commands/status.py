@@ -18,9 +18,9 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
-from pipelines.site.ids import IdReport
-from pipelines.site.status import SiteStatus, site_status
-from transforms.blocks import BlockRange, contiguous_runs, gaps_between
+from pipelines.site.loaded_id_chain import IdReport
+from pipelines.site.segment_status import SiteStatus, site_status
+from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 
 _SINGLE_WRITER = (
     "one writer only (STRATA_SINGLE_WRITER): where a bucket's service ignores conditions, nothing "

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from exporters.signing import read_public_key
+from exporters.signing_keys import read_public_key
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
-from pipelines.commands.found import Found, blocks_in_scope, show_findings
+from pipelines.commands.found import FindingList, blocks_in_scope, show_findings
 from pipelines.commands.options import (
     archive_option,
     json_option,
     open_site,
     warehouse_option,
 )
-from pipelines.site.verifying import proven_before, verify_site
+from pipelines.site.site_check import proven_before, verify_site
 from transforms.verifying.verification import Scope, Verification
 
 
@@ -65,7 +65,7 @@ def command(
     site = open_site(warehouse=warehouse, archive=archive)
     scope = Scope(tuple(sorted(set(tables))), blocks_in_scope(blocks))
     public_key = read_public_key(key) if key else None
-    tally = Found()
+    tally = FindingList()
     archive_alone = archive is not None and warehouse is None and not site.settings.has_warehouse
     if archive_alone:
         screen.message(f"There is no warehouse: {site.store.describe()} is verified by itself")

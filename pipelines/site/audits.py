@@ -17,7 +17,7 @@ from itertools import groupby, pairwise
 from exporters.exports.copies import no_other_copy
 from exporters.exports.staged_zips import staged_part
 from pipelines.site.site import Site
-from transforms.blocks import BlockRange, contiguous_runs, gaps_between
+from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.duck import Connection, quote_name, quote_text
 from transforms.errors import IntegrityError
 from transforms.tables.registry import HISTORY_TABLES, primary_key
@@ -44,14 +44,14 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class AuditFailure:
     """What is wrong with a segment, as a sentence that names it."""
 
     blocks: BlockRange
     what: str
 
 
-Audit = Callable[[Evidence, str], Iterable[Problem]]
+Audit = Callable[[Evidence, str], Iterable[AuditFailure]]
 """From the evidence and a table to its problems."""
 
 
@@ -83,7 +83,7 @@ def _around(catalog: Catalog, selection: frozenset[BlockRange] | None) -> Catalo
     return catalog.of_volumes([*before[-1:], *catalog.volumes_over(hull)])
 
 
-def row_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
+def row_problems(evidence: Evidence, table: str) -> Iterator[AuditFailure]:
     """Segments that show another number of rows than their receipts."""
     receipts = evidence.receipts[table]
     if not receipts:
@@ -99,10 +99,10 @@ def row_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
         rows = counted.get(receipt.blocks.first, 0)
         if rows != receipt.rows:
             what = f"{receipt.segment}: {table} shows {rows} rows, its receipt {receipt.rows}"
-            yield Problem(receipt.blocks, what)
+            yield AuditFailure(receipt.blocks, what)
 
 
-def key_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
+def key_problems(evidence: Evidence, table: str) -> Iterator[AuditFailure]:
     """Primary keys of several rows of one segment, an example for each segment that has such rows.
 
     A key that several segments have is a row that was written again: the format allows it.
@@ -128,10 +128,10 @@ def key_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
             if receipt := alike.get(segment):
                 label = ", ".join(f"{name} {cell}" for name, cell in zip(key, cells, strict=True))
                 what = f"{receipt.segment}: {table} has several rows for {label}"
-                yield Problem(receipt.blocks, what)
+                yield AuditFailure(receipt.blocks, what)
 
 
-def byte_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
+def byte_problems(evidence: Evidence, table: str) -> Iterator[AuditFailure]:
     """Staged ZIPs that are not the very bytes of their source; published ones are gone.
 
     One that was damaged while it waited is rendered from the warehouse again. What is found sound
@@ -146,19 +146,19 @@ def byte_problems(evidence: Evidence, table: str) -> Iterator[Problem]:
                 yield from _not_rendered(evidence.site, receipt)
 
 
-def _not_rendered(site: Site, receipt: Receipt) -> Iterator[Problem]:
+def _not_rendered(site: Site, receipt: Receipt) -> Iterator[AuditFailure]:
     try:
         site.stage_part(receipt)
         _prove_part(site, receipt)
     except IntegrityError as error:
-        yield Problem(receipt.blocks, f"{receipt.segment}: {error}")
+        yield AuditFailure(receipt.blocks, f"{receipt.segment}: {error}")
 
 
 def _prove_part(site: Site, receipt: Receipt) -> None:
     staged_part(site.stage, receipt, site.exporter.proofs, no_other_copy)
 
 
-def height_problems(evidence: Evidence, _table: str) -> Iterator[Problem]:
+def height_problems(evidence: Evidence, _table: str) -> Iterator[AuditFailure]:
     """Segments whose table `blocks` lacks a height, repeats one, or has one of another segment."""
     if not evidence.segments:
         return
@@ -172,14 +172,14 @@ def height_problems(evidence: Evidence, _table: str) -> Iterator[Problem]:
         size = blocks.last - blocks.first + 1
         heights = summaries.get(blocks.first, [0, 0, None, None])
         if heights != [size, size, blocks.first, blocks.last]:
-            yield Problem(
+            yield AuditFailure(
                 blocks,
                 f"segment {blocks}: its table blocks has {heights[0]} rows with {heights[1]} "
                 f"heights from {heights[2]} to {heights[3]}",
             )
 
 
-def gap_problems(evidence: Evidence, _table: str) -> Iterator[Problem]:
+def gap_problems(evidence: Evidence, _table: str) -> Iterator[AuditFailure]:
     """Blocks that no segment holds, right before one of the segments in question."""
     starts = {blocks.first: blocks for blocks in evidence.segments}
     runs = list(contiguous_runs(evidence.surrounding))
@@ -187,7 +187,9 @@ def gap_problems(evidence: Evidence, _table: str) -> Iterator[Problem]:
     for gap in gaps_between(runs):
         behind = starts.get(following[gap.first - 1])
         if behind is not None:
-            yield Problem(behind, f"no segment holds blocks {gap}, before block {gap.last + 1}")
+            yield AuditFailure(
+                behind, f"no segment holds blocks {gap}, before block {gap.last + 1}"
+            )
 
 
 def _key(receipt: Receipt) -> tuple[str, ...]:
@@ -216,7 +218,7 @@ CHECKS = (
 """Every check. Those of the heights belong to the table `blocks` alone."""
 
 
-def found_by(evidence: Evidence, check: Check, table: str) -> tuple[Problem, ...]:
+def found_by(evidence: Evidence, check: Check, table: str) -> tuple[AuditFailure, ...]:
     """What a check finds in a table; kept for the next one who asks the same of this site."""
     cache = kept_problems(evidence.site, evidence.segments)
     key = (check.name, table)
@@ -227,7 +229,7 @@ def found_by(evidence: Evidence, check: Check, table: str) -> tuple[Problem, ...
 
 def kept_problems(
     site: Site, segments: Sequence[BlockRange]
-) -> dict[tuple[str, str], tuple[Problem, ...]]:
+) -> dict[tuple[str, str], tuple[AuditFailure, ...]]:
     """What was found already in these segments, as they are loaded now, by check and table."""
     document = site.warehouse.document()
     key = (document.commit if document else "", tuple(segments))

@@ -17,7 +17,7 @@ from exporters.archive.shards import shard_number
 from exporters.publishing.adopting import Recovery, adopt, neighbours
 from exporters.publishing.bundles import bundle_of, bundle_request
 from exporters.publishing.comparing import Differences, Progress, compare
-from exporters.publishing.publish import (
+from exporters.publishing.publication import (
     Outcome,
     Published,
     name_in_shards,
@@ -26,7 +26,7 @@ from exporters.publishing.publish import (
 from exporters.publishing.request import PublishRequest
 from pipelines.site.publishing import part_request, site_recovery
 from pipelines.site.site import Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError, RangeError
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import LoadedSegment

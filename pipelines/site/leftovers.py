@@ -10,9 +10,9 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.shards import shard_number
-from pipelines.site.published import is_held
+from pipelines.site.publication_state import is_held
 from pipelines.site.site import Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import StrataError
 
 _log = logging.getLogger(__name__)

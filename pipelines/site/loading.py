@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipelines.site.site import LISTED_SECONDS, Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.inventory import Inventory, SegmentFile
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt

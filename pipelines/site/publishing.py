@@ -14,14 +14,14 @@ from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
 from exporters.publishing.adopting import Origin, Recovery
 from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
-from exporters.publishing.publish import Outcome, Published, PublishReport, publish_zips
+from exporters.publishing.publication import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
 from pipelines.site.journal import journaled, refresh_interrupted
-from pipelines.site.published import is_held, published_entries
+from pipelines.site.publication_state import is_held, published_entries
 from pipelines.site.site import Site
 from pipelines.site.unfit import unfit
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.files import file_version
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.catalog import Catalog

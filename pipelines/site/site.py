@@ -11,21 +11,21 @@ from typing import Any
 from exporters.archive.archive import Archive
 from exporters.exports.damages import Warn
 from exporters.exports.range_export import RangeExport, RangeExporter
-from exporters.names import NameStyle
-from exporters.settings import signing_password
-from exporters.signing import Signer
+from exporters.locations import signing_password
+from exporters.signing_keys import Signer
+from exporters.zip_names import NameStyle
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.source import Source
-from transforms.stores.opening import open_store
 from transforms.stores.store import Store
+from transforms.stores.store_address import open_store
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.holdings import CatalogHoldings
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.volumes import LoadSettings, Progress
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 LISTED_SECONDS = 60.0
 """How long what a run does may go by one listing of the source; each file is looked at again."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from pipelines.site.audits import CHECKS, Check, Problem, found_by, gather, kept_problems
+from pipelines.site.audits import CHECKS, AuditFailure, Check, found_by, gather, kept_problems
 from pipelines.site.site import Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 
 _BLOCKING = [check for check in CHECKS if check.blocking]
@@ -39,7 +39,7 @@ def unfit(
 
 def _problems(
     site: Site, some: Sequence[BlockRange], of_tables: Sequence[tuple[Check, str]]
-) -> Iterator[Problem]:
+) -> Iterator[AuditFailure]:
     """The problems of segments that join; where some fail as a whole, then those of the others."""
     cache = kept_problems(site, some)
     if any((check.name, table) not in cache for check, table in [*_OF_SEGMENTS, *of_tables]):
@@ -58,7 +58,7 @@ def _problems(
         yield from _problems(site, rest, of_tables)
 
 
-def _grouped(problems: Iterator[Problem]) -> dict[BlockRange, tuple[str, ...]]:
+def _grouped(problems: Iterator[AuditFailure]) -> dict[BlockRange, tuple[str, ...]]:
     reasons: dict[BlockRange, tuple[str, ...]] = {}
     for problem in problems:
         reasons[problem.blocks] = (*reasons.get(problem.blocks, ()), problem.what)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote
 
 import duckdb
 
-from api.core.errors import ApiError
+from api.core.api_errors import ApiError
 from api.core.snapshots import Reading, Snapshots
 from api.http import request_parameters
 from api.queries import requests
@@ -42,9 +42,9 @@ from api.queries.withdrawals import get_withdrawal, list_withdrawals
 from tests.transforms.warehouse_kit import MemorySink, relist
 from transforms.lookups.lookup_tables import FILTERS
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 Json = Any
 _Route = Callable[[Reading, str, request_parameters.QueryPairs], str | bytes]

@@ -17,7 +17,7 @@ from api.core.snapshots import Reading, Snapshots
 from tests.api.answers_kit import drop_lookups, load
 from tests.segments_kit import Cell, Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 ALICE, BOB = "c1" * 32, "c2" * 32
 MARKET, OTHER_MARKET = "e1" * 32, "e2" * 32

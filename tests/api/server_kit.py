@@ -21,12 +21,12 @@ import httpx2
 import uvicorn
 
 from api.app import create_app
-from api.core.settings import Access, Limits, Listen, ServeSettings
+from api.core.server_settings import Access, Limits, Listen, ServeSettings
 from api.core.sockets import listening, reserved
 from api.core.workers import Cancellation
 from api.http.protocol import BoundedHttp, BoundedWebSocket
 from api.service import Service
-from exporters.settings import Locations
+from exporters.locations import Locations
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 30

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.publishing.publish import publish_zips
+from exporters.locations import Locations
+from exporters.publishing.publication import publish_zips
 from exporters.publishing.request import PublishRequest
-from exporters.settings import Locations
 from exporters.zips.staging import PartStage
 from tests.archive_kit import segment_source
 from tests.segments_kit import KIT_CHAIN, block_time, table_rows
 from tests.transforms.warehouse_kit import history_segment
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 FIRST, SECOND, THIRD = BlockRange(1, 20), BlockRange(21, 40), BlockRange(41, 50)
 CHAIN = KIT_CHAIN

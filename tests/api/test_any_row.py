@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.core.schema import Message, message_class
+from api.core.descriptors import Message, message_class
 from api.queries.cursors import BYTES, ID, NUMBER, TIME, CursorFormat
 from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORACLE_DATA, ORDER, WITHDRAWAL
 from api.queries.pagination import Cut, Record, Row

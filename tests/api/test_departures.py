@@ -32,7 +32,7 @@ from tests.api.departures_kit import (
 from tests.api.rpc.rich_site import CAPTURED, SPEC, WITHDRAWAL, rich_site
 from tests.api.server_kit import ServerProcess
 from tests.api.site_kit import MARKETS, PARTIES, Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 _AT_ONCE = 24
 _MORE = [BlockRange(first, first + 9) for first in range(11, 71, 10)]

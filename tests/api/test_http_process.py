@@ -18,10 +18,10 @@ import pytest
 from click.testing import CliRunner
 
 from api.serve import serve
-from exporters.settings import Locations
+from exporters.locations import Locations
 from tests.api.server_kit import ServerProcess
 from tests.api.site_kit import Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.sealed import seal
 

@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from exporters.settings import Locations
+from exporters.locations import Locations
 from exporters.zips.staging import PartStage
 from pipelines.cli import main
 from tests.api.chain_kit import chain_folder
@@ -24,11 +24,11 @@ from tests.api.rpc.kit import FailedCallError, client_of, messages
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
 from tests.s3_kit import BucketServer, bucket_server
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _ROWS = "/api/v2/withdrawals"
 _ORDERS = "/api/v2/oracle/data"

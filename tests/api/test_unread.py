@@ -12,7 +12,7 @@ import grpc
 import httpx2
 import pytest
 
-from api.core.settings import Limits
+from api.core.server_settings import Limits
 from tests.api.rpc.kit import SECONDS, client, declared, failed
 from tests.api.server_kit import Served, ServerProcess, serving, settings
 from tests.api.site_kit import Site

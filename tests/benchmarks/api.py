@@ -26,7 +26,7 @@ from pathlib import Path
 
 import duckdb
 
-from exporters.settings import Locations
+from exporters.locations import Locations
 from exporters.zips.staging import PartStage
 from tests.api.server_kit import ServerProcess
 from tests.benchmarks.api_questions import Question, Size, questions
@@ -36,8 +36,8 @@ from tests.benchmarks.clones import make_clones
 from tests.benchmarks.market import write_history
 from tests.benchmarks.wrk import Answers, ask, require_wrk
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.warehouse_address import open_warehouse
 
 LOADED, CLONED = (1000,), (20_000,)
 CLIENTS = 16

@@ -16,22 +16,22 @@ from pathlib import Path
 
 from exporters.zips.staging import PartStage
 from tests.benchmarks.market import BLOCKS, CHAIN, ORDERS, VERSIONS, party_sql, write_history
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import Connection, attached, quote_name, quote_text, working_connection
 from transforms.lookups.lookup_tables import write_lookups
 from transforms.scratch import scratch_folder
 from transforms.segments.cid import CidHasher
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.records import Origin, read_receipts, read_segments, write_records
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.storing import store_history
 from transforms.warehouse.table_load import SORT_KEYS
+from transforms.warehouse.volume_records import Origin, read_receipts, read_segments, write_records
 from transforms.warehouse.volumes import attach_options, create_table_sql
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 VOLUME_SEGMENTS = 100
 ORDER_ROWS, WITHDRAWAL_ROWS = 1000, 100

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks.history import CHAIN, VERSION, blocks_of
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_table
 from transforms.warehouse.document import Document
 from transforms.warehouse.log import Log, document_key

@@ -28,13 +28,13 @@ from pipelines.jobs import load_and_publish
 from pipelines.old_runs import remove_old_runs
 from pipelines.run_requests import batch_tags
 from pipelines.site.audits import CHECKS, gather
-from pipelines.site.lake import publish_to_lake
+from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.loading import load_segments
 from pipelines.site.publishing import publish_segments
+from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
-from pipelines.site.status import site_status
 from tests.pipelines.kit import make_segment, site_settings
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 
 SEGMENTS = 100

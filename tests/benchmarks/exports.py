@@ -19,13 +19,13 @@ from pathlib import Path
 import httpx2
 
 from exporters.exports.range_export import RangeExport, RangeExporter
-from exporters.settings import Locations
+from exporters.locations import Locations
 from tests.api.server_kit import ServerProcess
 from tests.benchmarks.history import BLOCKS, TABLE, History, make_history
 from tests.benchmarks.measure import measured
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.holdings import CatalogHoldings
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 SEGMENTS = 75_000
 RANGES = (1_000, 10_000)

@@ -18,24 +18,24 @@ import duckdb
 from exporters.archive.entries import Csv, Entry, SegmentSource, entry_json, schemas_json
 from exporters.archive.json_text import written
 from exporters.archive.shards import SHARD_BLOCKS, shard_path
-from exporters.names import csv_name, zip_name
+from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.parts import read_parts
 from exporters.zips.runs import Run
 from exporters.zips.sources import LocalSource
 from tests.archive_kit import resealed
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import attached, working_connection
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.receipts import LoadedSegment, Receipt, dump_columns
 from transforms.warehouse.record import About, write_record
-from transforms.warehouse.records import Origin
 from transforms.warehouse.shapes import Shape, Volume
+from transforms.warehouse.volume_records import Origin
 from transforms.warehouse.volumes import create_table_sql
+from transforms.warehouse.warehouse_address import open_warehouse
 
 CHAIN = "bench-chain-0001"
 TABLE = "orders"

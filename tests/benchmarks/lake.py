@@ -26,16 +26,16 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from exporters.archive.archive import Archive
-from exporters.lake.lake import Lake
+from exporters.lake.lake_files import Lake
+from exporters.lake.lake_publication import LakePublisher
 from exporters.lake.loaded import history_receipts
-from exporters.lake.publish import LakePublisher
 from tests.benchmarks import load
 from tests.benchmarks.market import write_history
 from tests.benchmarks.measure import Cost, measured
-from transforms.lake.rows import lake_rows
-from transforms.stores.folder import FolderStore
+from transforms.lake.parquet_rows import lake_rows
+from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 CSV_BYTES = 300_000_000
 MARKET_SEGMENTS = 100

@@ -22,8 +22,8 @@ from exporters.zips.staging import PartStage
 from tests.benchmarks.measure import Cost, measured
 from tests.sample import write_sample
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.warehouse_address import open_warehouse
 
 CSV_BYTES = 500_000_000
 REPEATS = 3

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.warehouse.merge_plan import FULL_BYTES, plan_merges
 
 SEGMENTS = 75_000

@@ -14,8 +14,8 @@ from pathlib import Path
 from exporters.zips.staging import PartStage
 from tests.benchmarks.market import write_history
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.warehouse_address import open_warehouse
 
 SEGMENTS = 96
 BATCHES = (1, 12)

@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from exporters.archive.documents import refresh, stored_shards
-from exporters.names import zip_name
+from exporters.zip_names import zip_name
 from pipelines.settings import Settings
 from pipelines.site.completing import complete_archive
 from pipelines.site.publishing import publish_segments
@@ -24,7 +24,7 @@ from tests.benchmarks.history import CHAIN, VERSION, ZIP_BYTES, blocks_of, make_
 from tests.benchmarks.measure import Cost, measured
 from tests.segments_kit import build_segment
 from transforms.objects import ObjectInfo
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 
 SIZES = (100, 75_000)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 
-from api.core.settings import ServeSettings
+from api.core.server_settings import ServeSettings
 from api.service import Service
-from exporters.settings import Locations
+from exporters.locations import Locations
 from tests.benchmarks.scale_site import Place
 from transforms.warehouse.document import Document
 from transforms.warehouse.log import Log
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.shapes import Volume
+from transforms.warehouse.warehouse_address import open_warehouse
 
 REFRESHES = 5
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from exporters.settings import Locations
+from exporters.locations import Locations
 from pipelines.commands.group import strata
 from pipelines.discovery import segment_sensor
 from pipelines.instance import add_partitions, open_instance
@@ -24,7 +24,7 @@ from pipelines.site.site import Site
 from tests.benchmarks import scale_api
 from tests.benchmarks.scale_site import Place
 from transforms.warehouse import merge_plan
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 Work = Callable[[Place], object]
 

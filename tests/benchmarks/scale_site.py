@@ -19,7 +19,7 @@ from exporters.archive.documents import refresh
 from exporters.archive.entries import Csv, Entry, SegmentSource, entry_json, schemas_json
 from exporters.archive.json_text import written
 from exporters.archive.shards import shard_blocks, shard_number, shard_path
-from exporters.names import csv_name, zip_name
+from exporters.zip_names import csv_name, zip_name
 from exporters.zips.runs import Run
 from pipelines.settings import Settings
 from tests.archive_kit import resealed
@@ -27,11 +27,11 @@ from tests.benchmarks.api import History
 from tests.benchmarks.clones import segment_id
 from tests.benchmarks.market import BLOCKS, CHAIN
 from tests.segments_kit import build_segment
-from transforms.blocks import BlockRange
-from transforms.segments.names import SegmentName
-from transforms.stores.folder import FolderStore
+from transforms.block_range import BlockRange
+from transforms.segments.segment_name import SegmentName
+from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_table
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 NEW = 100
 """Segments that a source has and the warehouse has not."""

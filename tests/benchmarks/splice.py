@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.exports.splice import CsvParts, cover, layout_zip
-from exporters.names import csv_name, zip_name
+from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.parts import read_parts
 from exporters.zips.runs import LEVELS, deflate
 from exporters.zips.sources import LocalSource
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 HEADER = (
     b"id,market_id,party_id,side,price,size,remaining,status,created_at,version,tx_hash,vega_time\n"

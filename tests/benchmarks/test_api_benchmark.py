@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from exporters.settings import Locations
+from exporters.locations import Locations
 from tests.api.server_kit import serving, settings
 from tests.benchmarks.api_questions import Size, questions
 from tests.benchmarks.clones import make_clones

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.sample import copy_sample
+from pipelines.sample_history import copy_sample
 from pipelines.settings import Settings
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site

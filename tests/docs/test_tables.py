@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from exporters.archive.schema import schema_json
+from exporters.archive.schema_documents import schema_json
 from pipelines.site.site import Site
 from tests.docs.tables import FOLDER, pages
 from transforms.tables.reference import schema_reference

@@ -16,13 +16,13 @@ from pathlib import Path
 from tests.transforms.warehouse_kit import MemorySink
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse import document as documents
 from transforms.warehouse.document import Document
-from transforms.warehouse.opening import open_warehouse
-from transforms.warehouse.repair import repair
+from transforms.warehouse.log_repair import repair
 from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 GRACE_SECONDS = 15.0
 """Longer than any step here needs a generation, and short enough that sweeps delete."""

@@ -16,19 +16,19 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-from exporters.lake.lake import PARQUET_TYPE, Lake
+from exporters.lake.lake_files import PARQUET_TYPE, Lake
+from exporters.lake.lake_publication import LakePublisher
 from exporters.lake.loaded import history_receipts, rows_over
 from exporters.lake.maintenance import merge_lake, sweep_lake
-from exporters.lake.publish import LakePublisher
-from exporters.lake.state import publish_state
+from exporters.lake.state_tables import publish_state
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.settings import Settings
-from pipelines.site.lake import lacking_segments, replace_in_lake, site_lake
+from pipelines.site.lake_publishing import lacking_segments, replace_in_lake, site_lake
 from pipelines.site.site import Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import BusyError
-from transforms.lake.rows import lake_rows
+from transforms.lake.parquet_rows import lake_rows
 from transforms.lake.state_rows import state_rows
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES

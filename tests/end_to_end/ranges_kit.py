@@ -17,12 +17,12 @@ from exporters.exports.plan import HeldSegment, plan_export
 from exporters.exports.splice import layout_export
 from exporters.zips.staging import PartStage
 from tests import zip_readers
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.load import LoadReport
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.loader import LoadReport
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 TABLES = [
     "balances",

@@ -12,8 +12,8 @@ import pytest
 
 from pipelines.checks import LAG, status_evaluations
 from pipelines.settings import Settings
+from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
-from pipelines.site.status import site_status
 from tests.api.server_kit import serving
 from tests.api.server_kit import settings as server_settings
 from tests.pipelines.kit import make_segment, site_settings

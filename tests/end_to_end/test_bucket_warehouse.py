@@ -11,13 +11,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from exporters.settings import Locations
+from exporters.locations import Locations
 from tests.api.server_kit import ServerProcess
 from tests.end_to_end.machines_kit import Machine, objects
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from tests.transforms.warehouse_kit import history_segment, state_segment
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 CAPTURE = {"partyId": "a1" * 32, "chainId": KIT_CHAIN, "statistics": {"epochSeq": 7}}
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.transforms.warehouse_kit import history_segment
-from transforms.segments.names import RESERVED_CHAIN_IDS
+from transforms.segments.segment_name import RESERVED_CHAIN_IDS
 
 STRATA = Path(sys.executable).parent / "strata"
 CHAIN = ("x-orders-1-2.zip.sha256-index.html..tmp-" * 4)[:128]

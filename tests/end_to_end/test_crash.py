@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.sample import copy_sample
-from transforms.warehouse.opening import open_warehouse
+from pipelines.sample_history import copy_sample
 from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.warehouse_address import open_warehouse
 
 KILLS = 56
 # Publishing also starts before all is loaded, and loading goes on after something is published.

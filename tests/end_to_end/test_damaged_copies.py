@@ -19,9 +19,9 @@ import dagster as dg
 import duckdb
 import pytest
 
+from api.core.descriptors import message_class
 from api.core.logs import log
-from api.core.schema import message_class
-from exporters.names import zip_name
+from exporters.zip_names import zip_name
 from pipelines.definitions import definitions
 from pipelines.settings import Settings
 from tests.api.rpc.kit import FailedCallError, client_of, messages, outcome
@@ -29,7 +29,7 @@ from tests.api.server_kit import serving, settings
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
 from tests.segments_kit import expected_member
 from tests.transforms.warehouse_kit import relist
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 STRATA = Path(sys.executable).parent / "strata"
 LOGGERS = (log, logging.getLogger("uvicorn.error"))

@@ -9,14 +9,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from pipelines.sample import copy_sample
+from pipelines.sample_history import copy_sample
 from tests.duckdb15_kit import answers, asked_15
 from tests.transforms.warehouse_kit import MemorySink, exact_tables, load_folder, relist
 from transforms.duck import attached, working_connection
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 
 @pytest.fixture(scope="module")

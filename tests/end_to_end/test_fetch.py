@@ -14,8 +14,8 @@ import pytest
 
 import strata as strata_package
 from exporters.archive.archive import Archive
-from exporters.fetching.range_choice import choose_blocks
-from exporters.settings import Locations
+from exporters.fetching.archive_range import choose_blocks
+from exporters.locations import Locations
 from tests.api.server_kit import ServerProcess
 from tests.pipelines.kit import make_segment, site_settings
 from tests.s3_kit import BucketServer, bucket_server
@@ -23,7 +23,7 @@ from tests.segments_kit import KIT_CHAIN, block_time
 from tests.web_kit import web_server
 from transforms.bounds import lower_bound, upper_bound
 from transforms.errors import RangeError
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 
 STRATA = Path(sys.executable).parent / "strata"

@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from exporters.archive.lake_place import RECEIPTS
-from exporters.lake.lake import FileName
+from exporters.lake.lake_files import FileName
 from exporters.lake.loaded import history_receipts, lake_receipts
 from exporters.lake.maintenance import sweep_lake, tables_there
 from exporters.lake.proving import prove_held
 from exporters.lake.receipt_file import receipt_rows
 from exporters.lake.tables import LakeTable
-from pipelines.site.lake import lacking_segments, replace_in_lake, site_lake
+from pipelines.site.lake_publishing import lacking_segments, replace_in_lake, site_lake
 from pipelines.site.site import Site
 from tests.end_to_end.lake_worker import (
     CORRECTION,
@@ -35,8 +35,8 @@ from tests.end_to_end.lake_worker import (
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder, state_segment
 from tests.weed_kit import weed_server
-from transforms.blocks import BlockRange
-from transforms.lake.rows import lake_rows
+from transforms.block_range import BlockRange
+from transforms.lake.parquet_rows import lake_rows
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES
 

@@ -15,18 +15,18 @@ from deltalake import DeltaTable
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.delta import KEPT_HOURS, AddedFile
-from exporters.lake.lake import Lake
+from exporters.lake.lake_files import Lake
 from exporters.lake.tables import LakeTable
 from pipelines.settings import Settings
-from pipelines.site.lake import lacking_segments, site_lake
+from pipelines.site.lake_publishing import lacking_segments, site_lake
 from pipelines.site.site import Site
 from tests.end_to_end.lake_worker import publish_some
 from tests.exporters.lake.log_kit import KEY, commit, named, names, new_log, newest
 from tests.s3_kit import BucketServer, bucket_server
 from tests.transforms.warehouse_kit import history_segment, load_folder
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.lake.columns import OWN_COLUMNS
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.tables.registry import HISTORY_TABLES
 

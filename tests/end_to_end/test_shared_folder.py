@@ -15,7 +15,7 @@ import pytest
 
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _STRATA = shlex.quote(str(Path(sys.executable).with_name("strata")))
 

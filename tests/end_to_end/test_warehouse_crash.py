@@ -21,10 +21,10 @@ from tests.end_to_end.crash_worker import Machine, load_some, work
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import MemorySink, exact_tables, history_segment, state_segment
 from tests.weed_kit import weed_server
-from transforms.blocks import BlockRange
-from transforms.segments.names import SegmentName
+from transforms.block_range import BlockRange
+from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256, object_sha256
 from transforms.warehouse.document import Document
 from transforms.warehouse.log import document_key

@@ -8,19 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.segments_kit import KIT_CHAIN
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import Connection, attached, working_connection
 from transforms.objects import ObjectInfo
 from transforms.scratch import scratch_folder
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import known_table
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.records import Origin, write_records
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.storing import store_history
+from transforms.warehouse.volume_records import Origin, write_records
 from transforms.warehouse.volumes import create_table_sql
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 TABLE = "trades"
 

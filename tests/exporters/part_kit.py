@@ -7,11 +7,11 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from exporters.exports.splice import CsvParts, layout_zip
-from exporters.names import csv_name, zip_name
+from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import LocalSource
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 CHAIN = "testnet-001"
 TABLE = "orders"

@@ -14,9 +14,9 @@ import transforms.stores.s3
 from pipelines.cli import main
 from pipelines.commands.group import COMMANDS
 from tests.faults.children import run_main
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 MOST_PARTIAL = 2
 """`strata compact` would leave volumes as few and small as ours alone."""

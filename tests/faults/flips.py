@@ -27,7 +27,7 @@ from tests.faults.results import DAMAGED, Result, ending_of
 from tests.faults.scenarios import CAPTURES, IN_BATCHES, LOAD, PUBLISH, REPLACE, correct
 from tests.segments_kit import KIT_CHAIN
 from transforms.errors import StrataError
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _SETTINGS = {**IN_BATCHES, "STRATA_BUNDLE": "2"}
 _VERIFY = ["verify", "--json"]

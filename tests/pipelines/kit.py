@@ -10,9 +10,9 @@ from sqlalchemy import Engine, event
 
 from pipelines.settings import Settings
 from pipelines.site.site import Site
-from pipelines.site.verifying import verify_site
+from pipelines.site.site_check import verify_site
 from tests.segments_kit import build_segment, table_rows
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 from transforms.verifying.findings import Finding, Problem
 

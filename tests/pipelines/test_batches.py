@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.batches import plan_batches, segments_of_run
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import RangeError
 
 

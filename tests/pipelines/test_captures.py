@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
-from pipelines.assets.captures import captures_sensor
+from pipelines.assets.capture_assets import captures_sensor
 from pipelines.assets.keys import CAPTURES
 from pipelines.commands.group import strata
 from pipelines.definitions import definitions

@@ -15,7 +15,7 @@ from pipelines.commands.group import strata
 from pipelines.definitions import definitions
 from pipelines.settings import Settings
 from pipelines.site.site import Site
-from pipelines.site.verifying import verify_site
+from pipelines.site.site_check import verify_site
 from tests.pipelines.kit import make_segment, site_settings
 
 LOADS = 18  # of 140 kB each: together they are worth merging

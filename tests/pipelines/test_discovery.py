@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from exporters.settings import dagster_home
+from exporters.locations import dagster_home
 from pipelines.checks import LAG, REFUSED
 from pipelines.discovery import segment_sensor
 from pipelines.instance import COMMAND_LINE_TAG, only_command_line

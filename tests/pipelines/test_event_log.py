@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from pipelines.partitions import SEGMENTS, range_tags
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 SEGMENT_LIST = [BlockRange(first, first + 99) for first in range(1, 401, 100)]
 KEYS = [blocks.key for blocks in SEGMENT_LIST]

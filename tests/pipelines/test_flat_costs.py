@@ -20,13 +20,13 @@ from pipelines.settings import Settings
 from pipelines.site.audits import gather
 from pipelines.site.loading import load_segments
 from pipelines.site.publishing import publish_segments
+from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
-from pipelines.site.status import site_status
 from tests.pipelines.kit import blocks, make_segment, site_settings
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse import record
 from transforms.warehouse.log import Log
-from transforms.warehouse.records import parse_segments
+from transforms.warehouse.volume_records import parse_segments
 
 FEW, MANY = 2, 5
 _CALLS = ("head", "read", "list", "put_if_absent", "put_if_match", "fetch", "delete")

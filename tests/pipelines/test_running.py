@@ -20,8 +20,8 @@ from pipelines.run_requests import BATCH_TAG
 from pipelines.running import FinishedRun, run_everything
 from pipelines.settings import Settings
 from pipelines.site.publishing import publish_segments
+from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
-from pipelines.site.status import site_status
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, load, make_segment, one_key_twice, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes

@@ -6,8 +6,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from exporters.names import NameStyle
-from exporters.settings import read_locations
+from exporters.locations import read_locations
+from exporters.zip_names import NameStyle
 from pipelines.resources import StrataResource
 from pipelines.settings import Settings
 from transforms.errors import ConfigError

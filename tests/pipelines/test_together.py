@@ -17,8 +17,8 @@ from pipelines.batches import Batch
 from pipelines.instance import add_partitions, open_instance
 from pipelines.run_requests import batch_tags
 from pipelines.settings import Settings
+from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
-from pipelines.site.status import site_status
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, damages, load
 

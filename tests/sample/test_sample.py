@@ -13,14 +13,14 @@ from zipfile import ZipFile
 
 import pytest
 
-from pipelines.sample import copy_sample
+from pipelines.sample_history import copy_sample
 from tests import zip_readers
 from tests.sample import SEGMENTS, SampleSegment, write_sample
 from tests.segments_kit import Cell, decode, pg_csv
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.segments.cid import cid_of
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import known_table, known_tables
 
 _SHORT = (

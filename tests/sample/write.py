@@ -18,12 +18,12 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from tests.sample.participants import Participants
 from tests.sample.simulation import Simulation
 from tests.sample.tables import TableFiles
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.files import commit_file
 from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments.cid import cid_of
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 
 _CHUNK_BYTES = 1 << 20
 _DEFLATE_LEVEL = 1

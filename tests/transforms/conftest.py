@@ -9,7 +9,7 @@ import pytest
 
 from tests.segments_kit import Cell, build_segment, table_rows
 from tests.transforms.warehouse_kit import HELD_STATES, STATE_TABLES, Held, MemorySink, load_folder
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _few_tables = partial(build_segment, omit=set(STATE_TABLES) - set(HELD_STATES))
 

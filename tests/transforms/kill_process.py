@@ -16,8 +16,8 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from transforms.warehouse.opening import open_warehouse
-from transforms.warehouse.repair import Choice, repair
+from transforms.warehouse.log_repair import RepairChoice, repair
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _STEPS = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.symlink")
 
@@ -28,7 +28,7 @@ def act(root: Path, action: str) -> None:
     if action == "open":
         warehouse.document()
     else:
-        repair(warehouse.backing, None if action == "repair" else Choice(action))
+        repair(warehouse.backing, None if action == "repair" else RepairChoice(action))
 
 
 def _kill_before(step: int, root: Path) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.transforms.warehouse_kit import MemorySink, load_folder
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.document import Document
 from transforms.warehouse.log import Log

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, intersection, union
 
 ranges = st.lists(

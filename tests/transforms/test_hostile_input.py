@@ -40,14 +40,14 @@ from tests.transforms.warehouse_kit import (
     quarantine_reasons,
     query,
 )
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, UNKNOWN_TYPE
-from transforms.warehouse.load import LoadReport
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.loader import LoadReport
 from transforms.warehouse.surveying import Survey
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _Made = TypeVar("_Made")
 _NO_ZIP = "{key} is not a whole ZIP file"

@@ -8,18 +8,18 @@ from functools import partial
 from pathlib import Path
 
 from tests.segments_kit import build_segment, entry_bytes
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema, known_table, known_tables
 from transforms.warehouse.document import Document
-from transforms.warehouse.load import LoadReport
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.loader import LoadReport
 from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 STATE_TABLES = tuple(
     table

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import Connection, Error, read_only_connection, working_connection
 from transforms.errors import IntegrityError
-from transforms.lake.files import WrittenFile, write_file
+from transforms.lake.parquet_files import WrittenFile, write_file
 from transforms.scratch import scratch_folder
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.records import read_receipts
+from transforms.warehouse.volume_records import read_receipts
 from transforms.warehouse.warehouse import Warehouse
 
 

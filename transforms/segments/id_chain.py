@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.cid import is_cid
 
 

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from transforms.blocks import BlockRange, contiguous_runs, gaps_between
+from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.errors import SegmentError
 from transforms.objects import ObjectInfo
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LoadedSegments:
     """What is loaded already, by which the listing of a source is judged.
 
     `files` has the size of every loaded segment's file by its key; `at` finds the first loaded
@@ -62,7 +62,7 @@ class Held:
     runs: tuple[BlockRange, ...] = ()
 
 
-NOTHING_HELD = Held("", {}, lambda _blocks: None)
+NOTHING_HELD = LoadedSegments("", {}, lambda _blocks: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,9 @@ NO_INDEX = SourceIndex({}, {})
 
 
 def take_inventory(
-    objects: Sequence[ObjectInfo], index: SourceIndex = NO_INDEX, contents: Held = NOTHING_HELD
+    objects: Sequence[ObjectInfo],
+    index: SourceIndex = NO_INDEX,
+    contents: LoadedSegments = NOTHING_HELD,
 ) -> Inventory:
     """Sort a source's ZIP files into segments and refusals (decision 9).
 
@@ -155,7 +157,7 @@ def _first_block(file: SegmentFile) -> int:
     return file.name.blocks.first
 
 
-def _twins(files: Iterable[SegmentFile], contents: Held) -> set[str]:
+def _twins(files: Iterable[SegmentFile], contents: LoadedSegments) -> set[str]:
     """The keys of loaded segments' files whose names these files have too, written otherwise."""
     pairs = ((file, contents.at(file.blocks)) for file in files)
     return {
@@ -189,7 +191,7 @@ def _chain(files: Iterable[SegmentFile]) -> str:
     return min(counts, key=lambda chain: (-counts[chain], chain), default="")
 
 
-def _conflicts(files: Iterable[SegmentFile], contents: Held) -> dict[SegmentFile, str]:
+def _conflicts(files: Iterable[SegmentFile], contents: LoadedSegments) -> dict[SegmentFile, str]:
     """For each file that shares blocks with another one: the sentence that says with which."""
     reasons: dict[SegmentFile, str] = {}
     free: list[SegmentFile] = []

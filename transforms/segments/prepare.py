@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 from transforms.segments.cid import CidHasher, is_cid
 from transforms.segments.id_chain import IdRun, other_id

@@ -24,7 +24,7 @@ from isal import isal_zlib
 from transforms.errors import SegmentError
 from transforms.files import naming_full_disk
 from transforms.segments.cid import said
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.dialect import LineCounter, header_names
 from transforms.tables.registry import HISTORY_TABLES, RESERVED_TABLES, TableSchema, schema_of
 

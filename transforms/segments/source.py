@@ -16,8 +16,8 @@ from transforms.segments.cid import said
 from transforms.segments.inventory import (
     NO_INDEX,
     NOTHING_HELD,
-    Held,
     Inventory,
+    LoadedSegments,
     SegmentFile,
     SourceIndex,
     take_inventory,
@@ -46,7 +46,9 @@ class Source:
         """Name the source for a person."""
         return self._reader.describe()
 
-    def inventory(self, contents: Held = NOTHING_HELD, known_for: float = 0.0) -> Inventory:
+    def inventory(
+        self, contents: LoadedSegments = NOTHING_HELD, known_for: float = 0.0
+    ) -> Inventory:
         """List the source's segments and refusals; only its top level counts.
 
         `contents` are segments already loaded. A listing that was taken within `known_for` seconds

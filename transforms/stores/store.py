@@ -1,8 +1,8 @@
 """Where published objects live: one small protocol over a folder or a bucket prefix (spec 2.8).
 
 Objects are created and never overwritten; the few files that change (indexes, pages) change by
-compare-and-swap. `transforms.stores.folder` and `transforms.stores.s3` implement the protocol, and
-one contract test suite runs against both.
+compare-and-swap. `transforms.stores.folder_store` and `transforms.stores.s3` implement the
+protocol; one contract test suite runs against both.
 """
 
 from __future__ import annotations

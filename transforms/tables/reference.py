@@ -10,6 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from transforms.tables.column_facts import (
+    ASSET_UNITS,
+    MARKET_UNITS,
+    enum_values,
+    identity_of,
+    target_of,
+    unit_of,
+)
 from transforms.tables.conform import conversion
 from transforms.tables.enum_names import enum_names, is_enum_name
 from transforms.tables.meanings import column_meaning, history_of, table_meaning
@@ -18,14 +26,6 @@ from transforms.tables.registry import (
     Column,
     table_changes,
     tables_ever,
-)
-from transforms.tables.relations import (
-    ASSET_UNITS,
-    MARKET_UNITS,
-    enum_values,
-    identity_of,
-    target_of,
-    unit_of,
 )
 
 _DECIMAL = "DECIMAL(38,10)"  # what the typed view makes of a number that has no set scale

@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass
 from enum import Enum
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 _OF_THE_FILE = (errno.EIO, errno.EACCES, errno.EISDIR, errno.ELOOP)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.verifying.counts import Counts, Kind
 from transforms.verifying.proofs import Proofs
 

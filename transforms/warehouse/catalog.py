@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import compress
 from pathlib import Path
 
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import RangeError
-from transforms.segments.inventory import Held
-from transforms.segments.names import SegmentName
+from transforms.segments.inventory import LoadedSegments
+from transforms.segments.segment_name import SegmentName
 from transforms.stores.store import Store
 from transforms.warehouse.document import Document
 from transforms.warehouse.local_files import LocalFiles
@@ -71,7 +71,7 @@ class Catalog:
         """The blocks of every loaded segment, ascending: a quarter of the work of `segments`."""
         return tuple(blocks for files in self._files() for blocks in files.blocks)
 
-    def held(self) -> Held:
+    def held(self) -> LoadedSegments:
         """What is loaded and intact, for judging a source by its listing."""
         sizes: dict[str, int] = {}
         for files in self._files():
@@ -82,7 +82,7 @@ class Catalog:
                 sizes.update(zip(files.keys, files.sizes, strict=True))
         intact = (volume.blocks for volume in self.history() if volume not in self.lost)
         runs = tuple(contiguous_runs(intact)) if sizes else ()
-        return Held(self.chain_id if sizes else "", sizes, self._name_over, runs)
+        return LoadedSegments(self.chain_id if sizes else "", sizes, self._name_over, runs)
 
     def _name_over(self, blocks: BlockRange) -> tuple[SegmentName, str] | None:
         for segment in self._sharing(blocks):

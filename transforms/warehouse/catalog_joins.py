@@ -13,7 +13,7 @@ from transforms.duck import quote_text
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Join:
     """A macro or view: what makes it, which columns it needs, and its comment."""
 
     kind: str
@@ -48,7 +48,7 @@ _SETTLEMENT_ASSET = (
 )
 
 _ALL = (
-    _Made(
+    _Join(
         "macro",
         "moment(value)",
         # A cast would take text without an offset for the session's time zone.
@@ -58,7 +58,7 @@ _ALL = (
         "A time; text without an offset is UTC, whatever the time zone of the session.",
         {},
     ),
-    _Made(
+    _Join(
         "macro",
         "amount(value, decimals)",
         # A quotient of decimals would be a float. Of a product the scales add up.
@@ -68,21 +68,21 @@ _ALL = (
         "A whole number of smallest units as an exact decimal: value / 10^decimals, 18 places.",
         {},
     ),
-    _Made(
+    _Join(
         "macro",
         "block_at(moment)",
         "(select max(height) from main.blocks where vega_time <= strata.moment(moment))",
         "Height of the last block at or before a time; text without an offset is UTC.",
         _BLOCKS,
     ),
-    _Made(
+    _Join(
         "macro",
         "time_of(block)",
         "(select max(vega_time) from main.blocks where height = block)",
         "Time of a block.",
         _BLOCKS,
     ),
-    _Made(
+    _Join(
         "view",
         "assets",
         "select id, arg_max(symbol, vega_time) as symbol, arg_max(name, vega_time) as name, "
@@ -90,7 +90,7 @@ _ALL = (
         "Assets, one row each, as of their latest change.",
         _ASSETS,
     ),
-    _Made(
+    _Join(
         "view",
         "markets",
         f"select market.id, {_INSTRUMENT}.code' as code, "  # noqa: S608 - ours
@@ -101,7 +101,7 @@ _ALL = (
         "Markets, one row each, as of their latest change, with their settlement assets.",
         {**_MARKETS, **_ASSETS},
     ),
-    _Made(
+    _Join(
         "view",
         "accounts",
         "select account.id, party_id, account.asset_id, asset.symbol as asset, asset.decimals, "

@@ -20,11 +20,11 @@ from transforms.warehouse.document import Document
 from transforms.warehouse.log import Log
 from transforms.warehouse.merge_plan import MOST_PARTIAL, plan_merges, unsorted
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.records import Origin, read_receipts, read_segments, write_records
 from transforms.warehouse.rendering import volume_digests
 from transforms.warehouse.shapes import Shape, Volume
 from transforms.warehouse.storing import store_history
 from transforms.warehouse.table_load import sort_sql
+from transforms.warehouse.volume_records import Origin, read_receipts, read_segments, write_records
 from transforms.warehouse.volumes import LoadSettings, attach_options, create_table_sql
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import Connection, read_only_connection
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
@@ -19,15 +19,15 @@ from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256, object_sha256
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.record import About, write_record
-from transforms.warehouse.records import (
+from transforms.warehouse.shapes import Volume
+from transforms.warehouse.storing import store_again
+from transforms.warehouse.volume_records import (
     Origin,
     read_origin,
     read_receipts,
     read_segments,
     read_times,
 )
-from transforms.warehouse.shapes import Volume
-from transforms.warehouse.storing import store_again
 
 Advance = Callable[[int], None]
 """Called with the bytes that were just read."""

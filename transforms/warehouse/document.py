@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
 from transforms.sealed import seal, unseal

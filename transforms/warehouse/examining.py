@@ -21,7 +21,7 @@ from transforms.warehouse.older_log import lacking, listed, listed_volumes
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RepairFinding:
     """A file (or the log) with what is wrong with it, and what is done about it."""
 
     what: str
@@ -39,36 +39,38 @@ class Examination:
         self._problems: dict[StoredFile, str] = {}
         self._described: dict[str, FoundVolume | str] = {}
 
-    def kept(self, document: Document, findings: list[Finding]) -> Document:
+    def kept(self, document: Document, findings: list[RepairFinding]) -> Document:
         """The document without what is not there or damaged; volumes then lack their record."""
         bad = {file for file, problem in self._named(document) if problem}
         volumes = []
         for volume in document.volumes:
             if volume.file in bad:
                 remedy = "no longer named: load its segments again, unless others hold them"
-                findings.append(Finding(volume.key, self._problems[volume.file], remedy))
+                findings.append(RepairFinding(volume.key, self._problems[volume.file], remedy))
                 continue
             if volume.record in bad:
                 remedy = "made again from its volume"
-                findings.append(Finding(volume.record.key, self._problems[volume.record], remedy))
+                findings.append(
+                    RepairFinding(volume.record.key, self._problems[volume.record], remedy)
+                )
             record = None if volume.record in bad else volume.record
             volumes.append(replace(volume, record=record))
         captures = document.captures
         if captures in bad:
             remedy = "no longer named: load the spam captures again"
-            findings.append(Finding(captures.key, self._problems[captures], remedy))
+            findings.append(RepairFinding(captures.key, self._problems[captures], remedy))
             captures = None
         refused = []
         for file in document.quarantine:
             if file.copy in bad:
                 remedy = "no longer named: the refused file is tried again"
-                findings.append(Finding(file.copy.key, self._problems[file.copy], remedy))
+                findings.append(RepairFinding(file.copy.key, self._problems[file.copy], remedy))
             refused.append(replace(file, copy=None) if file.copy in bad else file)
         changed = replace(document, captures=captures, quarantine=tuple(refused))
         return changed.with_volumes(volumes)
 
     def takeable(
-        self, document: Document, remainder: Document, findings: list[Finding]
+        self, document: Document, remainder: Document, findings: list[RepairFinding]
     ) -> list[FoundVolume]:
         """Sound volumes that neither names, with blocks that `remainder` lacks, agreeing with it.
 
@@ -88,7 +90,7 @@ class Examination:
                         reason = f"its segment {blocks} was loaded from another file"
             if isinstance(entry, str) or reason:
                 remedy = "left where it is, not named: load its segments"
-                findings.append(Finding(info.key, reason, remedy))
+                findings.append(RepairFinding(info.key, reason, remedy))
             else:
                 entries.append(entry)
         check_agreement(entries, self._backing.store.describe())

@@ -8,7 +8,7 @@ from heapq import merge
 from operator import attrgetter, itemgetter
 from pathlib import Path
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.record import RecordedIds, read_ids, read_record, recorded_receipts
 from transforms.warehouse.shapes import Volume

@@ -11,9 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import file_connection, quote_files
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.receipts import Receipt, parse_columns
 from transforms.warehouse.record import receipts_source

@@ -25,7 +25,7 @@ from transforms.warehouse.document import (
     new_warehouse,
     parse_document,
 )
-from transforms.warehouse.seen import Seen, check_seen
+from transforms.warehouse.seen import NewestGeneration, check_seen
 
 Change = Callable[[Document], Document | None]
 """From the newest generation to the next one's content (its number is ignored); None: no change."""
@@ -65,7 +65,7 @@ class Log:
 
     def __init__(self, store: Store, cache: Path) -> None:
         self._store = store
-        self._memory = Seen(cache)
+        self._memory = NewestGeneration(cache)
         self._newest: tuple[Document, str] | None = None
 
     def newest(self) -> Document | None:

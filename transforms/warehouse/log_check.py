@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.verifying.counts import Kind
@@ -28,7 +28,7 @@ from transforms.warehouse.document import Document
 from transforms.warehouse.log import document_key, is_document_key
 from transforms.warehouse.log_state import LogState, read_state
 from transforms.warehouse.older_log import check_not_older, listed, listed_volumes
-from transforms.warehouse.seen import Seen
+from transforms.warehouse.seen import NewestGeneration
 from transforms.warehouse.sweeping import ORPHAN_SECONDS, is_ours, unnamed
 
 _DAY_SECONDS = 24 * 3600.0
@@ -90,7 +90,7 @@ def _older(backing: Backing, state: LogState) -> Iterator[Finding]:
 
 
 def _seen(backing: Backing) -> Iterator[Finding]:
-    memory = Seen(backing.cache)
+    memory = NewestGeneration(backing.cache)
     if memory.path.exists() and memory.document() is None:
         what = "what this machine remembers of the log is damaged"
         yield Finding(Problem.DAMAGED, str(memory.path), what, MADE_AGAIN)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Generic, Protocol, TypeVar
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 MAX_VOLUME_BYTES = 4 * 2**30
 """A merged volume is not larger than this on disk."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.stores.store import Store
@@ -14,8 +14,8 @@ from transforms.warehouse.backing import Backing
 from transforms.warehouse.describing import describe_volume, volume_blocks
 from transforms.warehouse.document import Document
 from transforms.warehouse.record import read_about
-from transforms.warehouse.records import Origin
 from transforms.warehouse.shapes import Volume
+from transforms.warehouse.volume_records import Origin
 
 _RECORD = re.compile(r"records/.*\.([0-9a-f]{64})\.parquet")
 

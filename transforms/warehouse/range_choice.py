@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Protocol
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.bounds import Bound, lower_bound, rfc3339, upper_bound
 from transforms.errors import RangeError
 from transforms.warehouse.catalog import Catalog
@@ -57,7 +57,7 @@ class TimedWarehouse:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SegmentChoice:
     """The segments that a range touches, ascending, and the times of their first and last block.
 
     The times are None where a segment has no table of blocks.
@@ -95,13 +95,13 @@ class Choice:
         return self.first_time, self.last_time
 
 
-def choose_between(index: TimedSegments, start: str | None, end: str | None) -> Choice:
+def choose_between(index: TimedSegments, start: str | None, end: str | None) -> SegmentChoice:
     """The same as `choose_range` of what people write. Raises `RangeError` also where it is odd."""
     lower = lower_bound(start) if start else None
     return choose_range(index, lower, upper_bound(end) if end else None)
 
 
-def choose_range(index: TimedSegments, start: Bound | None, end: Bound | None) -> Choice:
+def choose_range(index: TimedSegments, start: Bound | None, end: Bound | None) -> SegmentChoice:
     """The loaded segments with any block between two bounds, both included; None: no bound.
 
     Of a long history only the volumes at the two ends are opened. Raises `RangeError` where no
@@ -118,7 +118,7 @@ def choose_range(index: TimedSegments, start: Bound | None, end: Bound | None) -
     chosen = segments[first : last + 1]
     ends = segment_times(index, {chosen[0], chosen[-1]})
     opening, closing = ends.get(chosen[0]), ends.get(chosen[-1])
-    return Choice(chosen, opening and opening[0], closing and closing[1])
+    return SegmentChoice(chosen, opening and opening[0], closing and closing[1])
 
 
 def segment_times(index: TimedSegments, segments: Iterable[BlockRange]) -> dict[BlockRange, Times]:

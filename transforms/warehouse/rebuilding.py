@@ -24,8 +24,8 @@ from transforms.warehouse.describing import (
 )
 from transforms.warehouse.document import Document, following
 from transforms.warehouse.older_log import listed, listed_volumes
-from transforms.warehouse.records import Origin
 from transforms.warehouse.shapes import Volume
+from transforms.warehouse.volume_records import Origin
 
 _log = logging.getLogger(__name__)
 

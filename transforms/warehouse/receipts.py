@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.segments.id_chain import IdRun
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import Column, TableSchema
 
 

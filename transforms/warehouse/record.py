@@ -17,13 +17,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.duck import file_connection, quote_files
 from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
 from transforms.segments.id_chain import IdRun, other_id
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.records import (
+from transforms.warehouse.volume_records import (
     RECEIPTS,
     SEGMENTS,
     Origin,

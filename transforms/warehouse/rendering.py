@@ -12,14 +12,14 @@ from typing import BinaryIO
 
 import duckdb
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import Connection, quote_name, read_only_connection
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.lookups.lookup_tables import prove_lookups
 from transforms.tables.dialect import copy_sql
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.records import read_receipts
 from transforms.warehouse.table_load import render_sql
+from transforms.warehouse.volume_records import read_receipts
 
 _CHUNK = 1 << 20
 REMEDY = "the volume is damaged, run strata repair and load its segments again"

@@ -15,7 +15,7 @@ from transforms.warehouse.document import Document, parse_document
 _NAME = "seen.json"
 
 
-class Seen:
+class NewestGeneration:
     """The newest generation seen, in a file of the cache; where none can be written, in none."""
 
     def __init__(self, cache: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.mapped_files import Mapped, numbers_section, packed, texts_sections
 from transforms.warehouse.record import parse_record
 

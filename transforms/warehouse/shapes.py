@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
 from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.receipts import Receipt

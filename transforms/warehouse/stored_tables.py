@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import Connection, working_connection
 from transforms.open_files import check_open_files, naming_open_files
 from transforms.scratch import scratch_folder

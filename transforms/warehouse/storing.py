@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import read_only_connection
 from transforms.errors import ConflictError
 from transforms.objects import StoredFile
@@ -13,8 +13,8 @@ from transforms.stores.store import Store, content_sha256, content_size
 from transforms.warehouse.local_files import LocalFiles
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.record import About, write_record
-from transforms.warehouse.records import Origin, read_times
 from transforms.warehouse.shapes import Volume
+from transforms.warehouse.volume_records import Origin, read_times
 
 _TYPES = {
     ".duckdb": "application/vnd.duckdb",

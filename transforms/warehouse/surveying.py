@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, behind
-from transforms.segments.inventory import Held, Inventory, Refusal, SegmentFile
+from transforms.segments.inventory import Inventory, LoadedSegments, Refusal, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.warehouse.document import Document
@@ -62,7 +62,7 @@ class Survey:
 
 def survey(
     source: Source,
-    contents: Held,
+    contents: LoadedSegments,
     quarantine: Sequence[QuarantinedFile],
     memory_mb: int,
     known_for: float = 0.0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from transforms.blocks import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store
 from transforms.warehouse.backing import Backing

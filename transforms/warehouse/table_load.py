@@ -15,10 +15,10 @@ from typing import Protocol
 
 import duckdb
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import Connection, quote_name
 from transforms.errors import SegmentError
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import rendered, typed_rows
 from transforms.tables.dialect import copy_sql, read_sql, select_list

@@ -14,15 +14,15 @@ from typing import TypeVar
 
 import duckdb
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import Connection, plain_errors, quote_name, read_only_connection
 from transforms.errors import BusyError, IntegrityError, StrataError
 from transforms.lookups.lookup_tables import prove_lookups
 from transforms.verifying.findings import unreadable
 from transforms.verifying.verification import Scope
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.records import read_receipts, read_segments
 from transforms.warehouse.rendering import table_digests
+from transforms.warehouse.volume_records import read_receipts, read_segments
 
 _Result = TypeVar("_Result")
 

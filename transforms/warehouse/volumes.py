@@ -22,8 +22,8 @@ from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import conversion
 from transforms.tables.registry import HISTORY_TABLES, Column, fold_case
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.records import Origin, write_records
 from transforms.warehouse.table_load import PartSink, TableLoader
+from transforms.warehouse.volume_records import Origin, write_records
 
 # Below this, DuckDB's default block of 256 KiB would make a volume of small tables mostly padding.
 _SMALL_VOLUME_BYTES = 16 * 2**20

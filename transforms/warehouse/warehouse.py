@@ -18,7 +18,7 @@ from pathlib import Path
 
 import duckdb
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.duck import Connection, read_only_connection
 from transforms.duck_files import remove_spills
 from transforms.errors import BusyError, ConfigError, IntegrityError
@@ -29,17 +29,17 @@ from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.segments.inventory import NOTHING_HELD, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
-from transforms.spam.captures import CaptureReport, new_captures, refused_lines
-from transforms.spam.files import RefusedLine
+from transforms.spam.capture_sources import RefusedLine
+from transforms.spam.capture_tables import CaptureReport, new_captures, refused_lines
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 from transforms.warehouse.backing import Backing
-from transforms.warehouse.captures import captures_path, load_captures
+from transforms.warehouse.capture_file import captures_path, load_captures
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
 from transforms.warehouse.compaction import CompactionReport, compact, merge
 from transforms.warehouse.document import Document, new_warehouse
-from transforms.warehouse.load import Loader, LoadReport
+from transforms.warehouse.loader import Loader, LoadReport
 from transforms.warehouse.merge_plan import MOST_PARTIAL
 from transforms.warehouse.older_log import check_not_older
 from transforms.warehouse.rebuilding import rebuild
@@ -50,8 +50,8 @@ from transforms.warehouse.stored_tables import stored_tables
 from transforms.warehouse.surveying import Survey, survey
 from transforms.warehouse.sweeping import GRACE_SECONDS, ORPHAN_SECONDS, sweep
 from transforms.warehouse.table_load import PartSink
-from transforms.warehouse.verifying import WarehouseCheck
 from transforms.warehouse.volumes import LoadSettings, Progress
+from transforms.warehouse.warehouse_check import WarehouseCheck
 
 _log = logging.getLogger(__name__)
 

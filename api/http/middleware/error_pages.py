@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.http.answers import HTML, JSON, PAGE_HEADERS
-from api.http.pages.state import error_page
+from api.http.pages.status_page import error_page
 
 _FIRST_ERROR = 400
 _OPENED = ("archive", "export", "other", "page")

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.core.errors import Code
+from api.core.api_errors import Code
 from api.core.keyring import NEEDED, Keyring, bearer_token
 from api.http.answers import refusal
 

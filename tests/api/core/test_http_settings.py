@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from api.core.settings import Listen, ServeSettings, read_settings
-from exporters.settings import read_locations
+from api.core.server_settings import Listen, ServeSettings, read_settings
+from exporters.locations import read_locations
 from pipelines.settings import Settings
 from transforms.errors import ConfigError
 

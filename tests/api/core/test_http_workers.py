@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from api.core.errors import CancelledError, DeadlineError, UnavailableError
+from api.core.api_errors import CancelledError, DeadlineError, UnavailableError
 from api.core.workers import Cancellation, Workers
 
 

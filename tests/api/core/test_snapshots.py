@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.core.errors import FailedError, UnavailableError
+from api.core.api_errors import FailedError, UnavailableError
 from api.core.snapshots import Reading, Snapshots
 from api.queries.liquidity import changed_provisions, current_provisions
 from api.queries.network import info, segments_page, vega_time
@@ -21,7 +21,7 @@ from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.errors import IntegrityError
 from transforms.segments.cid import cid_of
 from transforms.sessions import InterruptedQueryError
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = f"/api/v2/order/versions/{ORDER}"
 _SLOW = "select count(*) from range(100000000) a, range(1000) b where a.range % 7 = b.range"

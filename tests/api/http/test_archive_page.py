@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from api.http.pages.archive import ArchiveView, archive_page
+from api.http.pages.archive_page import ArchiveView, archive_page
 from exporters.archive.entries import Csv, Entry, SegmentSource
 from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.revisions import Revision
 from exporters.archive.shards import Shard
 from exporters.zips.runs import Run
 from tests.page_kit import HOSTILE, Page
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import known_table
 from transforms.warehouse.receipts import LoadedSegment
 

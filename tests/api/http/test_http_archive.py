@@ -15,11 +15,11 @@ from urllib.parse import urlencode, urljoin
 import httpx2
 import pytest
 
-from exporters.settings import Locations
+from exporters.locations import Locations
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site
 from tests.s3_kit import bucket_server
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import content_sha256
 

@@ -13,11 +13,11 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
-from api.core.settings import Access, Limits
+from api.core.server_settings import Access, Limits
 from tests.api.rpc.kit import as_json, client_of
 from tests.api.server_kit import Served, occupied, serving, settings
 from tests.api.site_kit import Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 _LIST = "/api/v2/withdrawals"
 _TIME = "/api/v2/vega/time"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from api.core.settings import Limits
+from api.core.server_settings import Limits
 from api.core.snapshots import Reading
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site

@@ -17,18 +17,18 @@ from zipfile import BadZipFile, ZipFile
 import httpx2
 import pytest
 
-from api.core.settings import Limits
+from api.core.server_settings import Limits
 from api.queries.requests import TABLES
 from tests import zip_readers
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, SECOND, Site
 from tests.segments_kit import expected_member, table_rows
 from tests.transforms.warehouse_kit import history_segment
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.bounds import rfc3339
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.range_choice import TimedWarehouse, choose_between
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/networkhistory/export"
 _ALL = f"{_PATH}?fromBlock=1&toBlock=50&table=TABLE_ORDERS"
@@ -295,7 +295,7 @@ def _published(site: Site, blocks: BlockRange) -> Path:
 @pytest.fixture
 def lazily(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of every ZIP only the first copy is proven before its first byte is sent."""
-    monkeypatch.setattr("api.queries.export._PROVE_BYTES", 0)
+    monkeypatch.setattr("api.queries.export_request._PROVE_BYTES", 0)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import MARKETS, THIRD, Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 _LARGE = 100_000
 _WATCHED = ("compress", "_indented", "page_json")

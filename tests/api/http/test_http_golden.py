@@ -18,8 +18,8 @@ from zipfile import ZipFile
 import httpx2
 import pytest
 
-from exporters.names import NameStyle
-from exporters.settings import Locations
+from exporters.locations import Locations
+from exporters.zip_names import NameStyle
 from tests.api.answers_kit import ask
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site

@@ -9,7 +9,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from api.core.settings import Access
+from api.core.server_settings import Access
 from tests.api.rpc.kit import Client, FailedCallError, client_of, messages
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, Site

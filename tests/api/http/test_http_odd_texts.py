@@ -15,7 +15,7 @@ from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, Site
 from transforms.objects import StoredFile
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.warehouse.document import Document
 

@@ -9,8 +9,8 @@ from urllib.parse import urljoin
 import httpx2
 import pytest
 
-from api.core.settings import Access
-from exporters.settings import Locations
+from api.core.server_settings import Access
+from exporters.locations import Locations
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN
 from tests.page_kit import HOSTILE, Page

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.core.errors import MalformedParameterError
+from api.core.api_errors import MalformedParameterError
 from api.http.query_strings import parse_query
 
 

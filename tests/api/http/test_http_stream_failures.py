@@ -18,7 +18,7 @@ from websockets.sync.client import connect
 from tests.api.rpc.kit import client_of, failed
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 _PATH = "/api/v2/stream/liquidity-provisions"
 _HEADERS_BYTES = 3 * 4096

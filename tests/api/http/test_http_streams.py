@@ -12,10 +12,10 @@ import httpx2
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from api.core.settings import Limits
+from api.core.server_settings import Limits
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import MARKETS, PARTIES, Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 _PATH = "/api/v2/stream/liquidity-provisions"
 Lines = Iterator[Any]

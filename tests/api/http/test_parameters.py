@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.core.errors import Code, MalformedParameterError
-from api.http.parameters import DATE_RANGE, PAGINATION, Choice, Fields, Scalar, read_parameters
+from api.core.api_errors import Code, MalformedParameterError
+from api.http.parameters import (
+    DATE_RANGE,
+    PAGINATION,
+    EnumParameter,
+    Fields,
+    Scalar,
+    read_parameters,
+)
 from api.http.request_parameters import (
     read_liquidity_provisions,
     read_observed_provisions,
@@ -26,7 +33,7 @@ _FIELDS: Fields = {
     "pagination": PAGINATION,
     "date_range": DATE_RANGE,
     "party_id": Scalar.TEXT,
-    "table": Choice({"TABLE_UNSPECIFIED": 0, "TABLE_ORDERS": 5}),
+    "table": EnumParameter({"TABLE_UNSPECIFIED": 0, "TABLE_ORDERS": 5}),
 }
 
 

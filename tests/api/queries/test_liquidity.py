@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from api.core.errors import InvalidArgumentError
+from api.core.api_errors import InvalidArgumentError
 from api.core.snapshots import Snapshots
 from api.queries import liquidity
 from api.queries.liquidity import (
@@ -34,7 +34,7 @@ from tests.api.chain_kit import (
 )
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/liquidity/provisions"
 _ANY = ProvisionFilter()

@@ -26,7 +26,7 @@ from tests.api.answers_kit import ask, drop_lookups, load, page
 from tests.api.chain_kit import order_row, provision_row, withdrawal_row
 from tests.segments_kit import Cell, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _SEGMENTS = 3
 _GENESIS = datetime(2023, 1, 1, tzinfo=UTC)

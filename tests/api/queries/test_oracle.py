@@ -14,7 +14,7 @@ from api.core.snapshots import Reading, Snapshots
 from tests.api.answers_kit import Json, ask, load, page
 from tests.segments_kit import Table, block_time, build_segment, table_rows
 from transforms.tables.registry import known_table, known_tables
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/oracle/data"
 _ONE, _TWO = "f1" * 32, "f2" * 32

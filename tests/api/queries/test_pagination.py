@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.core.errors import Code, InvalidArgumentError
+from api.core.api_errors import Code, InvalidArgumentError
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, NUMBER, TIME, CursorFormat
 from api.queries.listings import MemoryListing, QueryListing, Relation
 from api.queries.pagination import Listing, Page, Pagination, Row, Window, cut, page
 from transforms.sessions import SessionPool
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.document import Document
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.core.errors import (
+from api.core.api_errors import (
     HTTP_STATUS,
     CancelledError,
     Code,
@@ -22,7 +22,7 @@ from api.core.errors import (
     Reason,
     UnavailableError,
 )
-from api.core.schema import Kind, Message
+from api.core.descriptors import Message, ScalarType
 from api.queries.messages import (
     INFO,
     LIQUIDITY_PROVISION,
@@ -249,12 +249,12 @@ def test_every_character_is_written_as_one_would_by_hand() -> None:
 
 _ANY_TEXT = st.text(st.characters(exclude_categories=()) | st.sampled_from('<>&"\\\n\u2028\ud800'))
 _VALUES = {
-    Kind.TEXT: _ANY_TEXT,
-    Kind.WHOLE64: st.integers(-(2**63), 2**64 - 1) | st.integers(),
-    Kind.WHOLE32: st.integers(0, 2**32 - 1) | st.integers(),
-    Kind.TRUTH: st.booleans(),
-    Kind.ENUM: st.sampled_from(["STATUS_OPEN", 7]) | _ANY_TEXT | st.integers(),
-    Kind.BYTES: st.binary().map(bytes.hex),
+    ScalarType.TEXT: _ANY_TEXT,
+    ScalarType.WHOLE64: st.integers(-(2**63), 2**64 - 1) | st.integers(),
+    ScalarType.WHOLE32: st.integers(0, 2**32 - 1) | st.integers(),
+    ScalarType.TRUTH: st.booleans(),
+    ScalarType.ENUM: st.sampled_from(["STATUS_OPEN", 7]) | _ANY_TEXT | st.integers(),
+    ScalarType.BYTES: st.binary().map(bytes.hex),
 }
 
 
@@ -262,7 +262,7 @@ def _records(message: Message) -> st.SearchStrategy[Any]:
     values = []
     for field in message.fields:
         kind = field.type
-        value = _VALUES[kind] if isinstance(kind, Kind) else _records(kind)
+        value = _VALUES[kind] if isinstance(kind, ScalarType) else _records(kind)
         if field.repeated:
             value = st.lists(value, max_size=3)
         elif field.optional or isinstance(kind, Message):
@@ -288,15 +288,15 @@ def _plain_text(text: str) -> str:
     return f'"{"".join(map(_plain_char, text))}"'
 
 
-def _plain_value(kind: Kind | Message, value: Any) -> str:
+def _plain_value(kind: ScalarType | Message, value: Any) -> str:
     """A value as decision 12 has it, written out without a library."""
     if isinstance(kind, Message):
         return "null" if value is None else _plain_record(kind, value)
-    if kind is Kind.TRUTH:
+    if kind is ScalarType.TRUTH:
         return "true" if value else "false"
-    if kind is Kind.BYTES:
+    if kind is ScalarType.BYTES:
         return f'"{base64.b64encode(bytes.fromhex(value)).decode()}"'
-    if kind is Kind.WHOLE64:
+    if kind is ScalarType.WHOLE64:
         return f'"{value}"'
     return _plain_text(value) if isinstance(value, str) else str(value)
 

@@ -14,8 +14,8 @@ from tests.api.answers_kit import Json, ask, load
 from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _SEEN, _EARLIER, _UNSEEN = "aa" * 32, "bb" * 32, "cc" * 32
 _EPOCH, _HEIGHT = 9, 10

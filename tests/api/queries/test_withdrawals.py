@@ -17,7 +17,7 @@ from tests.api.chain_kit import ALICE, BOB, small_chain, withdrawal_row
 from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.warehouse.held_files import FOLDER, WRITTEN_AGAIN
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/withdrawals"
 _SECOND = 10**9

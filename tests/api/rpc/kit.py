@@ -12,7 +12,7 @@ import grpc
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from api.core.schema import CORE, TRADING_DATA, message_class, service
+from api.core.descriptors import CORE, TRADING_DATA, message_class, service
 from tests.api.server_kit import Served
 
 SECONDS = 30

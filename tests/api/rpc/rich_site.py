@@ -20,7 +20,7 @@ from tests.api.site_kit import Site
 from tests.segments_kit import Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 
 LAST = 10
 SPEC, CAPTURED, UNSEEN = "f1" * 32, "aa" * 32, "cc" * 32

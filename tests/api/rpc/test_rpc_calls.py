@@ -12,8 +12,8 @@ import grpc
 import httpx2
 import pytest
 
-from api.core.schema import TRADING_DATA
-from api.core.settings import Access, Limits
+from api.core.descriptors import TRADING_DATA
+from api.core.server_settings import Access, Limits
 from api.core.snapshots import Reading
 from tests.api.rpc.kit import (
     SECONDS,

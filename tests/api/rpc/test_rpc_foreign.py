@@ -16,7 +16,7 @@ import grpc
 import httpx2
 import pytest
 
-from api.core.schema import CORE, TRADING_DATA, service
+from api.core.descriptors import CORE, TRADING_DATA, service
 from tests.api.chain_kit import ALICE, MARKET, ORDER, RESOURCE
 from tests.api.rpc.kit import (
     SECONDS,

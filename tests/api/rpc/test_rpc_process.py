@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 
-from api.core.settings import Listen, read_settings
+from api.core.server_settings import Listen, read_settings
 from api.core.sockets import grpc_address, reserved
 from api.serve import serve
 from tests.api.rpc.kit import SECONDS, Client, FailedCallError, client, messages, outcome
@@ -204,7 +204,7 @@ def test_a_unix_socket_hides_http_alone() -> None:
 def test_the_foreign_code_of_other_releases_may_be_loaded_beside_ours() -> None:
     command = (
         "import sys; sys.path.append(sys.prefix + '/stubs');"
-        "import vega_sim.proto.data_node.api.v2, api.core.schema as ours;"
+        "import vega_sim.proto.data_node.api.v2, api.core.descriptors as ours;"
         "print(ours.message_class('vega.Order').DESCRIPTOR.file.pool is ours.POOL)"
     )
     made = subprocess.run(

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from api.core.schema import POOL, Kind, Message, message_class
+from api.core.descriptors import POOL, Message, ScalarType, message_class
 from api.queries import messages
 from tests.api.rpc.protos import COMPILED, compiled
 from transforms.tables.enum_names import enum_names
 
 _TYPES = {
-    Kind.TEXT: {FieldDescriptor.TYPE_STRING},
-    Kind.WHOLE64: {FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_UINT64},
-    Kind.WHOLE32: {FieldDescriptor.TYPE_UINT32},
-    Kind.TRUTH: {FieldDescriptor.TYPE_BOOL},
-    Kind.ENUM: {FieldDescriptor.TYPE_ENUM},
-    Kind.BYTES: {FieldDescriptor.TYPE_BYTES},
+    ScalarType.TEXT: {FieldDescriptor.TYPE_STRING},
+    ScalarType.WHOLE64: {FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_UINT64},
+    ScalarType.WHOLE32: {FieldDescriptor.TYPE_UINT32},
+    ScalarType.TRUTH: {FieldDescriptor.TYPE_BOOL},
+    ScalarType.ENUM: {FieldDescriptor.TYPE_ENUM},
+    ScalarType.BYTES: {FieldDescriptor.TYPE_BYTES},
 }
 
 _DECLARED = {

@@ -12,7 +12,7 @@ from zipfile import BadZipFile, ZipFile
 import httpx2
 import pytest
 
-from api.core.settings import Limits
+from api.core.server_settings import Limits
 from api.queries.requests import TABLES
 from exporters.zips.layout import Layout
 from tests.api.rpc.kit import (
@@ -26,7 +26,7 @@ from tests.api.rpc.kit import (
 )
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, MARKETS, PARTIES, SECOND, Site
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 
 _MIB = 2**20
@@ -107,7 +107,7 @@ def test_a_table_that_there_is_not_is_refused_as_by_rest(built: Served, table: i
 def test_a_part_that_is_lost_under_way_and_everywhere_ends_the_call_with_an_error(
     wide_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.queries.export._PROVE_BYTES", 0)
+    monkeypatch.setattr("api.queries.export_request._PROVE_BYTES", 0)
     site = wide_site.copied(tmp_path / "site")
     site.publish()
     path = site.root / "archive" / CHAIN / "orders" / f"{CHAIN}-orders-{SECOND}.zip"

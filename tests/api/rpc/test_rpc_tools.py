@@ -16,8 +16,8 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
     ServerReflectionResponse,
 )
 
-from api.core.schema import CORE, TRADING_DATA
-from api.core.settings import Access
+from api.core.descriptors import CORE, TRADING_DATA
+from api.core.server_settings import Access
 from tests.api.rpc.kit import SECONDS
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.core.schema import Message, message_class
+from api.core.descriptors import Message, message_class
 from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORDER, WITHDRAWAL
 from api.queries.pagination import Page, Record
 from api.rpc.writers import encoded, page_arguments, record_arguments

@@ -14,7 +14,7 @@ from exporters.archive.shards import Shard
 from exporters.exports.splice import cover
 from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
 from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
-from exporters.publishing.publish import publish_zips
+from exporters.publishing.publication import publish_zips
 from exporters.zips.parts import read_parts
 from tests.archive_kit import (
     CHAIN,
@@ -25,9 +25,9 @@ from tests.archive_kit import (
     resealed,
     segment_requests,
 )
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import LostRaceError
 from transforms.verifying.proofs import Proofs
 

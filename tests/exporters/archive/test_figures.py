@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporters.archive.figures import coverage_bar, size_text
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 
 AXIS = BlockRange(1, 10_000)
 

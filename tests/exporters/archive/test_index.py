@@ -19,10 +19,10 @@ from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, par
 from exporters.archive.json_text import written
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_number, shard_path
 from exporters.archive.sums import completeness
-from exporters.names import NameStyle, csv_name, zip_name
+from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.runs import Run
 from tests.archive_kit import CHAIN, resealed, schema, segment_source
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.sealed import seal_text
 from transforms.tables.registry import HISTORY_TABLES

@@ -18,7 +18,7 @@ from exporters.archive.documents import refresh
 from exporters.archive.feed import feed_xml
 from exporters.archive.recent import PublishedSegment
 from exporters.archive.revisions import Revision, record
-from exporters.publishing.publish import publish_zips
+from exporters.publishing.publication import publish_zips
 from exporters.publishing.replace import Correction
 from tests.archive_kit import (
     CHAIN,
@@ -30,8 +30,8 @@ from tests.archive_kit import (
     segment_requests,
     verify_archive,
 )
-from transforms.blocks import BlockRange
-from transforms.stores.folder import FolderStore
+from transforms.block_range import BlockRange
+from transforms.stores.folder_store import FolderStore
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ATOM = "{http://www.w3.org/2005/Atom}"

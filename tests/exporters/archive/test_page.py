@@ -22,11 +22,11 @@ from exporters.archive.revisions import Revision, record
 from exporters.archive.shards import Shard
 from exporters.archive.sums import TableSums
 from exporters.archive.templating import render
-from exporters.publishing.publish import publish_zips
+from exporters.publishing.publication import publish_zips
 from tests.archive_kit import CHAIN, THREE, contents, copied_archive, segment_requests
 from tests.page_kit import HOSTILE, Page
-from transforms.blocks import BlockRange
-from transforms.stores.folder import FolderStore
+from transforms.block_range import BlockRange
+from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

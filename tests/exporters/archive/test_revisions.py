@@ -12,7 +12,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.revisions import Revision, mend_revisions, record, revisions
 from tests.archive_kit import CHAIN
 from transforms.errors import ConfigError, IntegrityError
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

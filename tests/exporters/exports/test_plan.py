@@ -15,9 +15,9 @@ from exporters.exports.plan import (
     missing_blocks,
     plan_export,
 )
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import RangeError
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
 
 ID = Column("id", "bytea")

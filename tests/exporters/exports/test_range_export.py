@@ -15,19 +15,19 @@ import pytest
 
 from exporters.archive.shards import Shard, table_entries
 from exporters.exports.range_export import RangeExport, RangeExporter
-from exporters.names import zip_name
 from exporters.publishing.bundles import bundle_request, due_bundles
-from exporters.publishing.publish import publish_zips
+from exporters.publishing.publication import publish_zips
+from exporters.zip_names import zip_name
 from exporters.zips.layout import Layout
 from exporters.zips.staging import PartStage
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
 from tests.archive_kit import resealed
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import expected_member
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError, RangeError
 from transforms.files import file_version
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.proofs import Proof, Proofs

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from exporters.exports.plan import HeldSegment, NotHeldError, plan_export
 from exporters.exports.splice import cover, layout_export, layout_zip
-from exporters.names import NameStyle
+from exporters.zip_names import NameStyle
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import LocalSource
 from tests import zip_readers
@@ -24,9 +24,9 @@ from tests.exporters.part_kit import (
     make_parts,
     splice,
 )
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import Column, TableSchema
 
 cells = st.one_of(

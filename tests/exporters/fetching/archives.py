@@ -6,9 +6,9 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.publishing.bundles import bundle_request, due_bundles
-from exporters.publishing.publish import publish_zips
+from exporters.publishing.publication import publish_zips
 from tests.archive_kit import CHAIN, segment_requests
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.verifying.proofs import Proofs
 
 ROWS = 2000

@@ -22,10 +22,10 @@ from exporters.fetching.mirror import Mirrored, mirror
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import fetch_range
 from exporters.publishing.bundles import bundle_request, bundles_over
-from exporters.publishing.publish import publish_zips
+from exporters.publishing.publication import publish_zips
 from exporters.publishing.replace import Correction
-from exporters.signing import Signer, read_public_key
-from exporters.verifying.signatures import signature_findings
+from exporters.signing_keys import Signer, read_public_key
+from exporters.verifying.signature_check import signature_findings
 from pipelines.commands.failures import exit_code
 from pipelines.commands.group import strata
 from tests.archive_kit import CHAIN, THREE, contents, part_request, segment_requests, verify_archive
@@ -33,9 +33,9 @@ from tests.exporters.fetching.archives import make_archive
 from tests.fault_proxy import STALL, FaultProxy, Request
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY
 from tests.web_kit import web_server
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.verifying.counts import Counts
 from transforms.verifying.proofs import Proofs
 

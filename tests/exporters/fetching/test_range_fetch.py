@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from exporters.exports.copies import DamagedCopyError
-from exporters.fetching.folder import FetchFolder
+from exporters.fetching.fetch_folder import FetchFolder
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import RangeFetch, fetch_range
 from tests.archive_kit import CHAIN
@@ -24,7 +24,7 @@ from tests.fault_proxy import CUT_THE_ANSWER, FLIP_THE_ANSWER, FaultProxy, Reque
 from tests.web_kit import web_server
 from transforms.errors import BusyError, ConfigError, IntegrityError, RangeError
 from transforms.sealed import seal_text
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 
 ORDERS = f"{CHAIN}/orders/{CHAIN}-orders"
 

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.fetching.signed import signed_archive
-from exporters.publishing.publish import publish_zips
-from exporters.signing import Signer, read_public_key
+from exporters.publishing.publication import publish_zips
+from exporters.signing_keys import Signer, read_public_key
 from pipelines.commands.group import strata
 from tests.archive_kit import CHAIN, THREE, segment_requests
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY
 from transforms.errors import IntegrityError
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 from exporters.lake.reports import LakeReport
 from pipelines.settings import Settings
-from pipelines.site.lake import publish_missing
+from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.hostile_tables import exact_segment
@@ -17,7 +17,7 @@ from tests.lake_readers import CsvReceipt, PyarrowLake, active_files
 from tests.pg_csv import Cell
 from tests.pipelines.kit import load
 from tests.segments_kit import build_segment, columns, table_rows
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES, known_table, known_tables
 
 __all__ = ["HISTORY_TABLES", "LakeSite"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from exporters.lake.delta import AddedFile, DeltaLog, Snapshot
-from transforms.blocks import BlockRange
+from exporters.lake.delta import AddedFile, DeltaLog, TableVersion
+from transforms.block_range import BlockRange
 from transforms.lake.columns import OWN_COLUMNS
 from transforms.stores.store import Store
 
@@ -28,7 +28,7 @@ def new_log(store: Store) -> DeltaLog:
     return log
 
 
-def newest(log: DeltaLog) -> Snapshot:
+def newest(log: DeltaLog) -> TableVersion:
     """The newest version of a table that is there."""
     found = log.snapshot()
     assert found is not None

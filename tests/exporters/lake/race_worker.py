@@ -10,12 +10,12 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.lake.delta import AddedFile
-from exporters.lake.lake import FileName, Lake
+from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.tables import LakeTable
 from exporters.lake.trying import versions
-from transforms.blocks import BlockRange, contiguous_runs
-from transforms.stores.opening import open_store
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.stores.store import LostRaceError
+from transforms.stores.store_address import open_store
 
 BLOCKS = 2
 CHAIN = "net-1"

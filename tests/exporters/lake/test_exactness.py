@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from pipelines.sample import copy_sample
-from pipelines.site.verifying import verify_lake
+from pipelines.sample_history import copy_sample
+from pipelines.site.site_check import verify_lake
 from tests.exporters.lake.lake_kit import HISTORY_TABLES, LakeSite, lake_site, odd_history
 from tests.lake_readers import READERS, CsvReceipt, log_actions
 from tests.segments_kit import all_shared_segments

@@ -21,9 +21,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exporters.lake.lake import Lake
+from exporters.lake.lake_files import Lake
+from exporters.lake.lake_publication import LakePublisher
 from exporters.lake.loaded import history_receipts
-from exporters.lake.publish import LakePublisher
 from tests.exporters.lake.filters_kit import (
     FILTER_READERS,
     Comparison,
@@ -36,7 +36,7 @@ from tests.exporters.lake.filters_kit import (
 from tests.exporters.lake.lake_kit import LakeSite, lake_site
 from tests.lake_readers import shortest_double
 from tests.segments_kit import build_segment, table_rows
-from transforms.lake.rows import lake_rows
+from transforms.lake.parquet_rows import lake_rows
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 
 _SEGMENTS, _ROWS = 12, 8

@@ -15,7 +15,7 @@ from tests.fault_proxy import LOSE_THE_ANSWER, RESET
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from transforms.errors import ConfigError, IntegrityError
 from transforms.lake.columns import OWN_COLUMNS
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import LostRaceError
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from exporters.lake.lake import Lake
+from exporters.lake.lake_files import Lake
 from exporters.lake.loaded import rows_over
 from exporters.lake.maintenance import merge_lake, sweep_lake
 from exporters.publishing.replace import Correction
-from pipelines.site.lake import replace_in_lake
+from pipelines.site.lake_publishing import replace_in_lake
 from pipelines.site.publishing import replace_published
 from tests.exporters.lake.lake_kit import HISTORY_TABLES, LakeSite, lake_site, write_segment
 from tests.lake_readers import log_actions

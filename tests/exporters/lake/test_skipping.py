@@ -13,7 +13,7 @@ from pyarrow.dataset import Dataset, field
 from exporters.lake.delta import AddedFile, DeltaLog
 from transforms.lake.columns import OWN_COLUMNS, LakeColumn, lake_columns, lake_rows
 from transforms.lake.statistics import read_statistics
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import Column
 
 _NUMBER = LakeColumn("number", "long", has_statistics=True)

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from exporters.lake.lake import Lake
-from pipelines.site.lake import publish_missing
+from exporters.lake.lake_files import Lake
+from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.site import Site
 from tests.exporters.lake.lake_kit import LakeSite, lake_site, write_segment
 from tests.segments_kit import table_rows
 from transforms.objects import ObjectInfo
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import PutResult, StoreAccess
 
 TABLE = "accounts"  # of current state: the newest copy takes the place of the one before

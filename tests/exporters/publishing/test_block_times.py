@@ -13,16 +13,16 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.index import ShardSummary, index_bytes, parse_index
 from exporters.archive.shards import Shard
-from exporters.names import csv_name, zip_name
 from exporters.publishing.block_times import block_times
-from exporters.publishing.publish import publish_zips
+from exporters.publishing.publication import publish_zips
 from exporters.publishing.request import PublishRequest
+from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from tests.archive_kit import CHAIN, part_request, schema, segment_source, verify_archive
-from transforms.blocks import BlockRange
-from transforms.stores.folder import FolderStore
+from transforms.block_range import BlockRange
+from transforms.stores.folder_store import FolderStore
 from transforms.verifying.findings import Problem
 
 SHARD = f"{CHAIN}/index/000000000.json"

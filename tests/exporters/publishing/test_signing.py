@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
+from exporters.archive.archive_signatures import SIGNATURES
 from exporters.archive.documents import refresh
-from exporters.archive.signing import SIGNATURES
-from exporters.publishing.publish import publish_zips
-from exporters.signing import Signer, check_signature, read_public_key
-from exporters.verifying.signatures import signature_findings
+from exporters.publishing.publication import publish_zips
+from exporters.signing_keys import Signer, check_signature, read_public_key
+from exporters.verifying.signature_check import signature_findings
 from tests.archive_kit import (
     CHAIN,
     THREE,
@@ -27,7 +27,7 @@ from tests.archive_kit import (
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY, minisign
 from tests.s3_kit import BucketServer, bucket_server
 from transforms.errors import ConfigError
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Store
 from transforms.verifying.counts import Counts
 from transforms.verifying.findings import Problem

@@ -15,7 +15,7 @@ from tests.exporters.part_kit import blocks_of, contents, csv_of, make_part, mak
 from tests.exporters.zips.test_part_zip import files_no_longer_than
 from tests.s3_kit import bucket_server
 from transforms.errors import IntegrityError
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 
 BODIES = [b"1,2\n" * 30, b"", b"3,4\n"]

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from exporters.names import NameStyle
+from exporters.zip_names import NameStyle
 from exporters.zips.staging import PartStage
 from tests import zip_readers
 from tests.exporters.part_kit import contents, splice
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
 from transforms.warehouse.table_load import PartSink
 

@@ -19,8 +19,8 @@ from pipelines.settings import Settings
 from pipelines.site.audits import (
     CHECKS,
     Audit,
+    AuditFailure,
     Evidence,
-    Problem,
     byte_problems,
     gap_problems,
     gather,
@@ -64,7 +64,7 @@ def test_a_receipt_that_says_other_rows_is_found(loaded: Site) -> None:
         found = list(row_problems(replace(evidence, receipts={"blocks": receipts}), "blocks"))
 
     what = "segment 1-10: blocks shows 10 rows, its receipt 11"
-    assert found == [Problem(first.blocks, what)]
+    assert found == [AuditFailure(first.blocks, what)]
 
 
 def test_a_part_that_was_damaged_while_it_waited_is_rendered_again(

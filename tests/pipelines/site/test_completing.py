@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from exporters.publishing.comparing import compare
-from exporters.publishing.publish import Outcome
+from exporters.publishing.publication import Outcome
 from pipelines.commands.group import strata
 from pipelines.settings import Settings
 from pipelines.site.completing import Completion, complete_archive

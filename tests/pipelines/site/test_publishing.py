@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from exporters.publishing.publish import Outcome
+from exporters.publishing.publication import Outcome
 from exporters.zips.layout import Layout
 from pipelines.settings import Settings
 from pipelines.site.journal import journaled
@@ -19,9 +19,9 @@ from pipelines.site.publishing import (
     publish_segments,
     published_tables,
 )
+from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
-from pipelines.site.status import site_status
-from pipelines.site.verifying import verify_site
+from pipelines.site.site_check import verify_site
 from tests.pg_csv import decode, pg_csv
 from tests.pipelines.kit import blocks, damages, load, make_segment, site_settings
 from tests.segments_kit import (

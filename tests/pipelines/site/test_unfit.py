@@ -12,7 +12,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from exporters.publishing.publish import Outcome
+from exporters.publishing.publication import Outcome
 from exporters.publishing.replace import Correction
 from pipelines.batches import Batch
 from pipelines.definitions import definitions

@@ -20,7 +20,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
 
 from pipelines.site.site import Site
-from pipelines.site.verifying import verify_site
+from pipelines.site.site_check import verify_site
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed
 from tests.s3_kit import bucket_server

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from transforms.blocks import BlockRange
-from transforms.segments.inventory import Held
-from transforms.segments.names import SegmentName
+from transforms.block_range import BlockRange
+from transforms.segments.inventory import LoadedSegments
+from transforms.segments.segment_name import SegmentName
 
 
-def held_files(keys: Iterable[str], size: int = 10) -> Held:
+def held_files(keys: Iterable[str], size: int = 10) -> LoadedSegments:
     """Segments, of one chain, that were loaded from files of so many bytes."""
     known = sorted(((SegmentName.parse(key), key) for key in keys), key=lambda one: one[0].blocks)
 
@@ -21,4 +21,4 @@ def held_files(keys: Iterable[str], size: int = 10) -> Held:
         return None
 
     chain_id = known[0][0].chain_id if known else ""
-    return Held(chain_id, {key: size for _, key in known}, at)
+    return LoadedSegments(chain_id, {key: size for _, key in known}, at)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.cid import CidHasher
 from transforms.segments.id_chain import IdRun, id_chain, other_id
 

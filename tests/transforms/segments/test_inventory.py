@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.segments.held_kit import held_files
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.segments.inventory import Inventory, SourceIndex, take_inventory
 

@@ -13,7 +13,7 @@ from tests.mutated_zips import MUTATIONS, mutations, prepared, try_mutations
 from tests.transforms.warehouse_kit import exact_tables, history_segment, load_folder, state_segment
 from transforms.errors import SegmentError
 from transforms.segments import segment_zip
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.blocks import BlockRange, contiguous_runs, gaps_between
+from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.errors import SegmentError
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 
 _HEIGHTS = st.integers(0, 10**9 - 1)
 _RANGES = st.tuples(_HEIGHTS, _HEIGHTS).map(lambda pair: BlockRange(min(pair), max(pair)))

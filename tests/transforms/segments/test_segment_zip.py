@@ -23,7 +23,7 @@ from tests.hostile_zips import (
 )
 from tests.segments_kit import block_rows, build_segment, columns, entry_bytes, pg_csv
 from transforms.errors import SegmentError
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.segments.segment_zip import (
     MAX_INFLATED_BYTES,
     SegmentZip,

@@ -12,7 +12,7 @@ from tests.segments_kit import build_segment
 from tests.transforms.segments.held_kit import held_files
 from transforms.errors import ConfigError
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 
 _NAMES = ["kit-chain-1-1-2.zip", "kit-chain-1-3-4.zip"]
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from transforms.duck import read_only_connection
 from transforms.segments.source import Source
-from transforms.spam.captures import CaptureReport
+from transforms.spam.capture_tables import CaptureReport
 from transforms.spam.lines import CaptureLineError, format_nanos, parse_capture, parse_nanos
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.captures import captures_path
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.capture_file import captures_path
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _CHAIN = "kit-chain"
 _PARTY = "ab" * 32
@@ -269,12 +269,12 @@ def test_a_source_without_captures_leaves_no_trace(source: _Source) -> None:
 _KILLED = """
 import os, sys
 from pathlib import Path
-import transforms.warehouse.captures as captures
+import transforms.warehouse.capture_file as captures
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.captures import captures_path
-from transforms.warehouse.opening import open_warehouse
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.capture_file import captures_path
+from transforms.warehouse.warehouse_address import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 if sys.argv[3] == "before":
     captures.store_file = lambda *_: os._exit(9)
 else:

@@ -15,7 +15,7 @@ from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from tests.weed_kit import KEY as ACCESS_KEY
 from tests.weed_kit import SECRET
 from transforms.errors import ConfigError
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import LostRaceError
 

@@ -16,7 +16,7 @@ from tempfile import NamedTemporaryFile
 import pytest
 
 from transforms.errors import ConfigError
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import SCRATCH, LostRaceError, PutResult
 
 
@@ -75,7 +75,8 @@ def test_a_writer_killed_in_the_middle_leaves_no_object(tmp_path: Path) -> None:
     source = tmp_path / "source"
     os.mkfifo(source)
     code = (
-        "import sys; from pathlib import Path; from transforms.stores.folder import FolderStore\n"
+        "import sys; from pathlib import Path\n"
+        "from transforms.stores.folder_store import FolderStore\n"
         "FolderStore(Path(sys.argv[1])).put_if_absent('x', Path(sys.argv[2]), content_type='',"
         " sha256='', immutable=True)"
     )

@@ -16,7 +16,7 @@ from tests.web_kit import web_server
 from transforms.errors import BusyError, ConfigError
 from transforms.stores.http import HttpStore
 from transforms.stores.http_client import HttpOptions
-from transforms.stores.opening import open_reader
+from transforms.stores.store_address import open_reader
 
 SOON = HttpOptions(timeout_seconds=5, attempts=3, pause_seconds=0.01, most_seconds=0.02)
 CONTENT = bytes(range(256)) * 4000

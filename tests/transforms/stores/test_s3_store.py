@@ -13,10 +13,10 @@ import pytest
 from tests.fault_proxy import Request
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
-from transforms.stores.folder import FolderStore
-from transforms.stores.opening import open_store
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import LostRaceError, PutResult
+from transforms.stores.store_address import open_store
 
 MIB = 2**20
 

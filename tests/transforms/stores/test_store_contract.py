@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.s3_kit import BucketServer, bucket_server
 from transforms.errors import ConfigError, ConflictError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import LostRaceError, PutResult, Store, checked_key, object_sha256
 

@@ -8,9 +8,9 @@ from importlib.resources import files
 
 import pytest
 
+from transforms.tables.column_facts import ASSET_UNITS, MARKET_UNITS
 from transforms.tables.reference import ColumnReference, Versions, schema_reference
 from transforms.tables.registry import HISTORY_TABLES, known_table, tables_ever
-from transforms.tables.relations import ASSET_UNITS, MARKET_UNITS
 
 _REFERENCE = schema_reference()
 _FACTS = json.loads(files("transforms.tables").joinpath("relations.json").read_bytes())

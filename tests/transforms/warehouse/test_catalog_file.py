@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 
 from tests.transforms.warehouse_kit import history_segment, load_folder, state_segment
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _VIEWS = "select schema_name, view_name, sql, comment from duckdb_views() where not internal"
 _COMMENTS = "select schema_name, table_name, column_name, comment from duckdb_columns()"

@@ -14,7 +14,7 @@ import pytest
 import transforms.warehouse
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES, Held, history_segment, load_folder, query
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _ASK = """
 import sys
@@ -154,7 +154,8 @@ def test_other_code_of_the_views_makes_the_file_again(tmp_path: Path) -> None:
     joins = tmp_path / "release" / "transforms" / "warehouse" / "catalog_joins.py"
     views = tmp_path / "warehouse" / "current.duckdb"
     show = (
-        "from pathlib import Path; from transforms.warehouse.opening import open_warehouse; "
+        "from pathlib import Path; "
+        "from transforms.warehouse.warehouse_address import open_warehouse; "
         f"open_warehouse(Path({str(tmp_path / 'warehouse')!r})).show()"
     )
 

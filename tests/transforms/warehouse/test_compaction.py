@@ -16,10 +16,10 @@ from exporters.zips.staging import PartStage
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import blocks_of, exact_tables
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse import merge_plan
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 WHOLE = "000000001-000000300"
 BOUNDS = ((1, 1, 100), (1, 101, 130), (2, 131, 200), (6, 201, 201), (6, 202, 300))
@@ -154,7 +154,7 @@ import sys
 from pathlib import Path
 import transforms.warehouse.compaction as compaction
 from transforms.warehouse import merge_plan
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 from transforms.warehouse.volumes import LoadSettings
 import os, signal
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.benchmarks.commits import LIMIT_BYTES, volumes
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.sealed import seal, unseal

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.held_files import FOLDER, HeldFiles
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 
 def _load(tmp_path: Path, last: int) -> Catalog:

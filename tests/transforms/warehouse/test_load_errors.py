@@ -16,9 +16,9 @@ from tests.transforms.warehouse_kit import (
     load_folder,
     quarantine_reasons,
 )
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _CHAIN = "kit-chain"
 _LAST = 12

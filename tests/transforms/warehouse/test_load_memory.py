@@ -9,11 +9,11 @@ from tests.benchmarks.load import load
 from tests.benchmarks.measure import measured
 from tests.segments_kit import build_segment, pg_csv, table_rows
 from tests.transforms.warehouse_kit import history_segment
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
-from transforms.warehouse.opening import open_warehouse
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.volumes import LoadSettings
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _MOST_BYTES = 800 * 2**20
 _ROWS, _CELL_BYTES = 40_000, 4_000

@@ -21,7 +21,7 @@ from tests.s3_kit import BucketServer, bucket_server
 from tests.transforms.stores.test_folder_store import files_below, no_file_above
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import CHUNK_BYTES, Store
 from transforms.warehouse.local_files import LocalFiles

@@ -18,7 +18,7 @@ from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import S3Options, Store
 from transforms.warehouse.document import Document, Mark, following

@@ -23,7 +23,7 @@ from tests.benchmarks.merge_simulation import (
     orders,
     simulate,
 )
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.warehouse import merge_plan
 from transforms.warehouse.merge_plan import (
     FAN,

@@ -26,9 +26,9 @@ from tests.transforms.warehouse_kit import (
     query,
     state_segment,
 )
-from transforms.blocks import BlockRange
-from transforms.warehouse.opening import open_warehouse
+from transforms.block_range import BlockRange
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _PROJECT = Path(__file__).parents[3]
 

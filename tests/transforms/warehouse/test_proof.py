@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.errors import SegmentError
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.registry import Column, TableSchema
 from transforms.warehouse.proof import ProofError, prove_end, proven_body

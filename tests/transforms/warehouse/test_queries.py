@@ -12,11 +12,11 @@ import pytest
 from tests.pg_csv import decode
 from tests.segments_kit import entry_bytes
 from tests.transforms.warehouse_kit import Held, query
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, RangeError
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.queries import copy_query, query_reader
 from transforms.warehouse.shapes import Extent
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _GREAT = 2**100
 

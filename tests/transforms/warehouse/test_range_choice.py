@@ -10,11 +10,11 @@ import pytest
 
 from tests.segments_kit import block_time, columns
 from tests.transforms.warehouse_kit import history_segment, load_folder
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, RangeError
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.range_choice import TimedWarehouse, choose_between, segment_times
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 
 @pytest.fixture(scope="module")

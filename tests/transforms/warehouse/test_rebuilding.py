@@ -17,20 +17,20 @@ import pytest
 from tests.s3_kit import BucketServer, bucket_server
 from tests.transforms.kill_process import act
 from tests.transforms.warehouse_kit import exact_tables, history_segment, load_folder, state_segment
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.choosing import best_cover
 from transforms.warehouse.document import Document, new_warehouse, parse_document
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.log_repair import repair
 from transforms.warehouse.rebuilding import rebuild
-from transforms.warehouse.repair import repair
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _PROJECT = Path(__file__).parents[3]
 

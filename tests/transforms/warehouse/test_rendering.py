@@ -7,7 +7,7 @@ import pytest
 from tests.pg_csv import decode, pg_csv
 from tests.segments_kit import entry_bytes
 from tests.transforms.warehouse_kit import Held, blocks_of, render
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 
 _NULLS = ["", "NULL", "\\N", "-", "#", "t", "0", "id", "\\x", "infinity", "é", " "]

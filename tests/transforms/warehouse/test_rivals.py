@@ -7,15 +7,15 @@ from pathlib import Path
 
 from tests.transforms.warehouse_kit import MemorySink, history_segment, quarantine_reasons
 from transforms.objects import StoredFile
-from transforms.segments.names import SegmentName
+from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.record import About, write_record
-from transforms.warehouse.records import Origin
+from transforms.warehouse.volume_records import Origin
 from transforms.warehouse.volumes import LoadSettings, build_volume
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 
 class _Interrupted(MemorySink):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from transforms.blocks import BlockRange
-from transforms.stores.folder import FolderStore
+from transforms.block_range import BlockRange
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.warehouse.local_files import LocalFiles
 from transforms.warehouse.storing import store_volume

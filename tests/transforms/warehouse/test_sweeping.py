@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile, copy_key
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.document import Document, Mark
 from transforms.warehouse.log import document_key

@@ -9,7 +9,7 @@ import pytest
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import Held, exact_tables, history_segment, load_folder, query
 from transforms.tables.registry import RESERVED_TABLES
-from transforms.warehouse.opening import open_warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _NAMES = (
     # What a volume says of itself, and its lookups.

@@ -23,17 +23,17 @@ from tests.transforms.warehouse_kit import (
     render,
     state_segment,
 )
-from transforms.blocks import BlockRange
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.segments.source import Source
-from transforms.stores.folder import FolderStore
+from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Verification
-from transforms.warehouse.opening import open_warehouse
 from transforms.warehouse.surveying import Survey
 from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
 
 _DAY = 24 * 3600
 

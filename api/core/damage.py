@@ -1,0 +1,104 @@
+"""Files of the warehouse that are lost or damaged: which they are, and what clients are told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from transforms.errors import IntegrityError
+from transforms.files import file_version
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.lost_files import LostFilesError, absent_files, unreadable_files
+from transforms.warehouse.warehouse import Warehouse
+
+Losses = Mapping[StoredFile, str]
+"""The lost files, with what is wrong with each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Why no rows are served: a sentence that names no folder of the server, and how many files."""
+
+    sentence: str
+    files: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DamageReport:
+    """The files that are damaged; whether a damaged copy of a bucket's file was replaced."""
+
+    losses: Losses
+    has_new_copies: bool
+
+
+class LostFiles:
+    """Finds the lost files of a generation; remembers those that have other bytes than before."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._store = warehouse.backing.store
+        self._damaged: dict[StoredFile, tuple[str, ObjectInfo | None]] = {}
+        self._sound: set[tuple[Path, str]] = set()
+
+    def of(self, catalog: Catalog) -> Losses:
+        """The files that are absent, or were found damaged and have not changed since."""
+        files = [*catalog.document.attachable(), *catalog.document.records()]
+        lost = absent_files(self._store, files)
+        self._damaged = {
+            file: (problem, info)
+            for file, (problem, info) in self._damaged.items()
+            if file in files and self._store.head(file.key) == info
+        }
+        return {file: problem for file, (problem, _) in self._damaged.items()} | lost
+
+    def examine(self, catalog: Catalog, paths: Collection[Path]) -> DamageReport:
+        """Hash DuckDB files of which reading failed; what is found damaged counts as lost.
+
+        A damaged copy of a bucket's file is fetched anew.
+        """
+        before = _versions(paths)
+        doubtful = {path for path, _ in before - self._sound}
+        files = [
+            stored_file
+            for stored_file in catalog.document.attachable()
+            if catalog.files.path(stored_file) in doubtful
+        ]
+        losses = self._found(unreadable_files(self._store, catalog.files, files, recheck=True))
+        after = _versions(paths)
+        lost = {catalog.files.path(file) for file in losses}
+        self._sound |= {(path, version) for path, version in after if path not in lost}
+        return DamageReport(losses, has_new_copies=not after <= before)
+
+    def examine_all(self, catalog: Catalog) -> DamageReport:
+        """Fetch every file that is not here, and hash the records, which are small."""
+        document = catalog.document
+        volumes = unreadable_files(self._store, catalog.files, document.attachable(), recheck=False)
+        records = unreadable_files(self._store, catalog.files, document.records(), recheck=True)
+        return DamageReport(self._found(volumes | records), has_new_copies=False)
+
+    def damage(self, error: IntegrityError) -> Damage:
+        """What clients are told of an error."""
+        place = self._store.describe()
+        sentence = str(error).replace(f"{place}/", "").replace(place, "the warehouse")
+        return Damage(sentence, error.count if isinstance(error, LostFilesError) else 1)
+
+    def error(self, losses: Losses) -> LostFilesError:
+        """The error that says it of lost files."""
+        return LostFilesError(self._store, losses)
+
+    def _found(self, losses: Losses) -> Losses:
+        infos = {file: (problem, self._store.head(file.key)) for file, problem in losses.items()}
+        self._damaged |= infos
+        return losses
+
+
+def _versions(paths: Collection[Path]) -> set[tuple[Path, str]]:
+    return {(path, _version(path)) for path in paths}
+
+
+def _version(path: Path) -> str:
+    try:
+        return file_version(path.stat())
+    except OSError:  # whoever reads it says what is wrong with it
+        return ""

@@ -1,0 +1,73 @@
+"""The archive's page: a chain's page as it is published, a download form, and what is loaded.
+
+It works without scripts; `static/archive.js` only saves the reader some typing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from urllib.parse import quote
+
+from exporters.archive.archive import Archive
+from exporters.archive.chain_list import chains
+from exporters.archive.documents import sound_index, sound_revisions
+from exporters.archive.index import ArchiveIndex
+from exporters.archive.page import chain_values
+from exporters.archive.revisions import Revision
+from exporters.archive.sums import completeness
+from exporters.archive.templating import render
+from transforms.block_range import BlockRange
+from transforms.coverage import difference, union
+from transforms.stores.store import Store
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.receipts import LoadedSegment
+
+_SHOWN = 25
+"""How many segments the page lists, and the form offers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveView:
+    """What a server has of a chain: published files, and loaded segments in ascending order.
+
+    `replaced` is None where the list of revisions is damaged.
+    """
+
+    index: ArchiveIndex
+    replaced: Sequence[Revision] | None = ()
+    segments: Sequence[LoadedSegment] = ()
+
+
+def view_archive(catalog: Catalog | None, store: Store) -> ArchiveView:
+    """The chain that is loaded, or else the first one that is published."""
+    chain_id = catalog.chain_id if catalog else next(iter(chains(store)), "")
+    segments = list(catalog.segments.values()) if catalog else []
+    if not chain_id:
+        return ArchiveView(ArchiveIndex(""))
+    archive = Archive(store, chain_id)
+    return ArchiveView(sound_index(archive), sound_revisions(archive), segments)
+
+
+def archive_page(view: ArchiveView, base: str) -> bytes:
+    """The page as UTF-8; `base` leads from where it is shown to the server's root."""
+    tables = view.index.tables
+    newest = view.segments[::-1]
+    loaded_runs = union(segment.blocks for segment in newest)
+    runs = union((*loaded_runs, *(run for sums in tables.values() for run in sums.covered)))
+    unpublished = difference(loaded_runs, completeness(tables).complete)
+    pending = (s for s in newest if any(s.blocks.overlaps(run) for run in unpublished))
+    return render(
+        "api.http",
+        "archive.html",
+        **chain_values(view.index, view.replaced, loaded_runs),
+        base=base,
+        here=f"{base}/archive/{quote(view.index.chain_id)}/",
+        segments=view.segments,
+        loaded=loaded_runs,
+        unpublished=unpublished,
+        absent=difference(runs and (BlockRange(runs[0].first, runs[-1].last),), runs),
+        choices=[segment.blocks for segment in newest[:_SHOWN]],
+        shown=list(islice(pending, _SHOWN)) if unpublished else [],
+    )

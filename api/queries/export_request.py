@@ -1,0 +1,141 @@
+"""From an export's request to the ZIP's layout (spec 4.1; decisions 4 to 6). No HTTP here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
+from api.core.query_runner import Query
+from api.core.snapshots import Reading
+from api.core.workers import Cancellation
+from api.queries.requests import TABLES, ExportNetworkHistory
+from exporters.exports.plan import InvalidExportError, NotHeldError
+from exporters.exports.range_export import RangeExporter
+from exporters.zips.layout import Layout
+from transforms.block_range import BlockRange
+from transforms.duck import Error as DuckError
+from transforms.errors import IntegrityError, RangeError
+from transforms.segments.segment_name import SegmentName
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.holdings import CatalogHoldings, receipts_sql, table_receipts
+from transforms.warehouse.range_choice import choose_between
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.shapes import Volume
+
+_PROVE_BYTES = 64 * 2**20
+"""How much of a ZIP is proven before its first byte is sent; a longer one starts in seconds too."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotHoldings:
+    """What a snapshot holds, for `exporters.exports.range_export`; `read` are volumes to render."""
+
+    reading: Reading
+    read: set[Path] = field(default_factory=set)
+
+    def receipts(self, table: str, blocks: BlockRange) -> list[Receipt]:
+        """See `transforms.warehouse.holdings.Holdings`; of lost volumes their records say it."""
+        return [
+            receipt
+            for volume in self.reading.snapshot.catalog.volumes_over(blocks)
+            if table in volume.shapes
+            for receipt in self._receipts_of(volume, table, blocks)
+        ]
+
+    def _receipts_of(self, volume: Volume, table: str, blocks: BlockRange) -> list[Receipt]:
+        snapshot = self.reading.snapshot
+        file = snapshot.files.get(volume.key)
+        if file is None:
+            record = CatalogHoldings(snapshot.catalog.of_volumes([volume]))
+            return record.receipts(table, blocks)
+        sql = receipts_sql(f"{file}.strata.receipts")
+        rows = self.reading.rows(sql, [table, blocks.first, blocks.last])
+        return table_receipts(table, rows)
+
+    def segments(self) -> list[SegmentName]:
+        """See `transforms.warehouse.holdings.Holdings`."""
+        return [segment.name for segment in self.reading.snapshot.catalog.segments.values()]
+
+    def volume(self, blocks: BlockRange) -> Path:
+        """See `transforms.warehouse.holdings.Holdings`."""
+        catalog = self.reading.snapshot.catalog
+        self.read.add(catalog.files.path(catalog.volume_of(blocks).file))
+        return catalog.volume_path(blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTimes:
+    """The segments of a snapshot, for `transforms.warehouse.range_choice`."""
+
+    reading: Reading
+
+    @property
+    def catalog(self) -> Catalog:
+        """See `TimedSegments.catalog`."""
+        return self.reading.snapshot.catalog
+
+    def rows(self, volume: Volume, sql: str, values: list[int]) -> Sequence[tuple[Any, ...]]:
+        """See `TimedSegments.rows`."""
+        if "blocks" not in volume.shapes:
+            return ()
+        self.reading.check_rows()
+        blocks = f"{self.reading.snapshot.files[volume.key]}.main.blocks"
+        return self.reading.rows(sql.format(blocks=blocks), values)
+
+
+def _chosen(reading: Reading, request: ExportNetworkHistory) -> tuple[int, int]:
+    """The first and last block that a request means. Raises `InvalidArgumentError`."""
+    if not (request.start or request.end):
+        return request.first, request.last
+    if request.first or request.last:
+        what = "give fromBlock and toBlock, or from and to, and not both"
+        raise InvalidArgumentError(Reason.NO_SEGMENTS, what)
+    try:
+        chosen = choose_between(SnapshotTimes(reading), request.start, request.end).blocks
+    except RangeError as error:
+        raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
+    return chosen.first, chosen.last
+
+
+@dataclass(frozen=True, slots=True)
+class ExportQuery:
+    """How exports are laid out; `warn` gets a sentence for each damaged copy of a part."""
+
+    exporter: RangeExporter
+    warn: Callable[[str], object]
+
+    def of(self, request: ExportNetworkHistory) -> Query[Layout]:
+        """A request as a query of a snapshot; see `lay_out`."""
+        return lambda reading, cancellation: self.lay_out(reading, request, cancellation)
+
+    def lay_out(
+        self, reading: Reading, request: ExportNetworkHistory, cancellation: Cancellation
+    ) -> Layout:
+        """Lay the ZIP out; parts that exist nowhere are rendered now, which may take long.
+
+        Raises `InvalidArgumentError` for what cannot be right, `NotFoundError` for what is not
+        held, `UnavailableError` where it needs what is lost, `IntegrityError` where a part is sound
+        nowhere.
+        """
+        if not request.table:
+            raise InvalidArgumentError(Reason.NO_TABLE, "empty table name")
+        blocks = _chosen(reading, request)
+        holdings = SnapshotHoldings(reading)
+        try:
+            return self.exporter.export(
+                holdings,
+                TABLES[request.table],
+                *blocks,
+                prove_bytes=_PROVE_BYTES,
+                warn=self.warn,
+                check=cancellation.check,
+            ).layout
+        except InvalidExportError as error:
+            raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
+        except NotHeldError as error:
+            raise NotFoundError(Reason.NO_SEGMENTS, str(error)) from error
+        except (IntegrityError, FileNotFoundError, DuckError) as error:
+            raise reading.examine(holdings.read) or error from error

@@ -1,0 +1,133 @@
+"""The calls that get many messages: the export in pieces, and the liquidity provisions.
+
+A client that reads slowly makes its call wait, and nothing pile up: the next piece is read, the
+next batch taken, when the one before has left. One that takes nothing for too long gets an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+from api.core.api_errors import ApiError, Code
+from api.core.descriptors import TRADING_DATA, message_class
+from api.core.file_blocks import Blocks
+from api.core.logs import log
+from api.queries.liquidity import ProvisionFilter
+from api.queries.messages import LIQUIDITY_PROVISION
+from api.queries.pagination import Record
+from api.queries.requests import ExportNetworkHistory
+from api.rpc import decoding as requests
+from api.rpc.call import Call
+from api.rpc.writers import encoded, record_arguments
+from api.service import Service
+from transforms.errors import IntegrityError
+
+EXPORT = f"/{TRADING_DATA}/ExportNetworkHistory"
+OBSERVE = f"/{TRADING_DATA}/ObserveLiquidityProvisions"
+_SNAPSHOT = "x-snapshot"
+_ZIP = "application/zip"
+
+_EXPORT_REQUEST = message_class("datanode.api.v2.ExportNetworkHistoryRequest")
+_BODY = message_class("google.api.HttpBody")
+_OBSERVE_REQUEST = message_class("datanode.api.v2.ObserveLiquidityProvisionsRequest")
+_OBSERVED = message_class("datanode.api.v2.ObserveLiquidityProvisionsResponse")
+
+
+class StalledCallError(ApiError):
+    """The client took nothing for too long."""
+
+    code = Code.ABORTED
+
+
+class Streams:
+    """What answers the calls; it shares everything with REST's streams and downloads."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._stall_seconds = service.settings.limits.stall_seconds
+
+    async def export(self, data: bytes, call: Call) -> None:
+        """Send the ZIP of a range in messages of about 1 MiB (spec 4.1).
+
+        What goes wrong before the first one, and what goes wrong later, ends the call with an
+        error: a client never takes a part of a ZIP for the whole.
+        """
+        self._admit(call)
+        request = requests.export(requests.parse(_EXPORT_REQUEST, data))
+        try:
+            async with self._slot(call):
+                await self._send_export(request, call)
+        except IntegrityError:
+            self._service.metrics.damaged.inc()
+            raise
+
+    async def _send_export(self, request: ExportNetworkHistory, call: Call) -> None:
+        runner = self._service.downloads
+        query = self._service.exports.of(request)
+        layout, _ = await runner.run(query, call.seconds(runner.seconds))
+        blocks = Blocks(self._service.reading, layout.block, 0, layout.size)
+        # The first block before the metadata: what is wrong by then comes before the file's name.
+        message = _body(await blocks.next())
+        call.take_room(message)
+        call.add_headers([("content-disposition", f"attachment;filename={layout.name}")])
+        await call.send_headers()
+        while message:
+            await self._send(call, message)
+            message = _body(await blocks.next())
+
+    async def observe(self, data: bytes, call: Call) -> None:
+        """Send the provisions that are there, then those that change (spec 4.4; decision 24)."""
+        self._admit(call)
+        message = requests.parse(_OBSERVE_REQUEST, data)
+        snapshot = call.given(_SNAPSHOT) != "false"
+        request = requests.observed_provisions(message, snapshot=snapshot)
+        criteria = ProvisionFilter.of(request)
+        async with self._slot(call):
+            # Sent at once: a reader should know that it is connected before anything happens.
+            await call.send_headers()
+            feed = self._service.feed.batches(criteria, _observed, snapshot=request.snapshot)
+            async with aclosing(feed) as batches:
+                async for batch in batches:
+                    # Messages one after the other are one message with the lists of all.
+                    await self._send(call, b"".join(batch))
+
+    def _admit(self, call: Call) -> None:
+        """Count the call. Raises what refuses it where its client asks too often."""
+        admission = self._service.calls.admit(call.client)
+        call.add_headers(admission.headers)
+        if admission.refusal is not None:
+            raise admission.refusal
+
+    @asynccontextmanager
+    async def _slot(self, call: Call) -> AsyncIterator[None]:
+        """Take one of the client's slots (see `api.core.slots`) for the length of a block.
+
+        A call that stalled keeps it until the client takes what is on its way, or leaves.
+        """
+        with self._service.slots.taken(call.client):
+            try:
+                yield
+            except StalledCallError as error:
+                await call.fail(error)
+
+    async def _send(self, call: Call, message: bytes) -> None:
+        try:
+            async with asyncio.timeout(self._stall_seconds):
+                await call.send(message)
+        except TimeoutError:
+            log.warning("a client took nothing for %g seconds", self._stall_seconds)
+            reason = f"nothing was taken for {self._stall_seconds:g} seconds"
+            raise StalledCallError(f"{reason}: connect again") from None
+
+
+def _body(block: bytes | None) -> bytes:
+    """The message of a block; nothing at the end."""
+    return b"" if block is None else encoded(_BODY, {"content_type": _ZIP, "data": block})
+
+
+def _observed(record: Record) -> bytes:
+    """A provision as the only one of a message."""
+    arguments = {"liquidity_provisions": [record_arguments(LIQUIDITY_PROVISION, record)]}
+    return encoded(_OBSERVED, arguments)

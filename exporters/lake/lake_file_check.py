@@ -1,0 +1,132 @@
+"""Whether a file of the lake has what its name, its table's log and its receipts say.
+
+The check of the lake and what corrects it ask the same, so that what one finds the other mends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from exporters.archive.lake_place import RECEIPTS
+from exporters.lake.receipt_file import read_receipt_rows, receipt_statistics
+from exporters.lake.tables import HeldFile, Version
+from transforms.duck import Connection
+from transforms.errors import IntegrityError
+from transforms.lake.columns import OWN_COLUMNS, LakeColumn, lake_columns
+from transforms.lake.parquet_files import LakeFile, opened_file
+from transforms.lake.statistics import Statistics, fitted
+from transforms.tables.registry import HISTORY_TABLES, fold_case
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.shapes import shapes_of
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheck:
+    """The check of one file: `copy` is the file, which hashes to what its name says.
+
+    `receipts` are those of all its segments, ascending; None where they are not known, and then
+    nothing is rendered. `rendered` is called for each CSV that was right; `opened` reads it.
+    """
+
+    version: Version
+    held: HeldFile
+    copy: Path
+    scratch: Path
+    receipts: Sequence[Receipt] | None
+    rendered: Callable[[], None] = lambda: None
+    opened: Connection | None = None
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong, in words; the first ones may hide others."""
+        size = self.copy.stat().st_size
+        if size != self.held.size:
+            yield f"it has {size} bytes, its table's log says {self.held.size}"
+        try:
+            if self.version.table == RECEIPTS:
+                yield from self._receipts()
+            else:
+                yield from self._rows()
+        except IntegrityError as error:
+            yield str(error)
+
+    def _rows(self) -> Iterator[str]:
+        with opened_file(self.copy, self.scratch, self.receipts or (), self.opened) as file:
+            columns = self._columns(file)
+            file.check_types(columns)
+            yield from self._table_types(columns)
+            yield from self._logged(file.statistics(columns))
+            if self.receipts is None:
+                return
+            file.check_rows()
+            for receipt, digest in file.digests():
+                if digest != receipt.sha256:
+                    yield (
+                        f"segment {receipt.blocks} renders to SHA-256 {digest}, its receipt says "
+                        f"{receipt.sha256}"
+                    )
+                else:
+                    self.rendered()
+
+    def _columns(self, file: LakeFile) -> Sequence[LakeColumn]:
+        """The columns that it should have, by its receipts, or else those of its table."""
+        snapshot = self.version.snapshot
+        if self.receipts is None:
+            own = {column.name for column in OWN_COLUMNS}
+            names = [name for name in file.names() if name not in own]
+            types, described = snapshot.columns, snapshot.statistics_of
+            return [
+                LakeColumn(name, types[name], name in described) for name in names if name in types
+            ]
+        shape = shapes_of(self.receipts).get(self.version.table)
+        spelling = self.version.spelling
+        columns = [
+            replace(column, name=spelling.get(fold_case(column.name), column.name))
+            for column in (shape.column_list() if shape else ())
+        ]
+        return lake_columns(self.version.table, columns)
+
+    def _table_types(self, columns: Sequence[LakeColumn]) -> Iterator[str]:
+        types = self.version.snapshot.columns
+        for column in columns:
+            if types.get(column.name) != column.type:
+                logged_type = types.get(column.name) or "not there"
+                yield f"column {column.name} is {column.type} in it, and {logged_type} in its table"
+
+    def _logged(self, statistics: Statistics) -> Iterator[str]:
+        """Hold rows and statistics against the log: by a wrong one readers pass over rows."""
+        text = self.version.stored.statistics.get(self.held.file.name, "")
+        described = self.version.snapshot.statistics_of
+        expected, logged = json.loads(fitted(statistics.text, described)), _parsed(text)
+        if not statistics.rows:  # it may be older than columns that were described since
+            expected["nullCount"] = {
+                name: count
+                for name, count in expected["nullCount"].items()
+                if name in logged.get("nullCount", {})
+            }
+        for part, values in expected.items():
+            if logged.get(part) != values:
+                yield f"its table's log says {part} {logged.get(part)}, it has {values}"
+                return
+        if more := logged.keys() - expected.keys() - {"tightBounds"}:
+            yield f"its table's log has statistics that Strata does not write: {sorted(more)}"
+
+    def _receipts(self) -> Iterator[str]:
+        rows = read_receipt_rows(self.copy)
+        keys = [(row["_segment"], row["last_block"], row["table_name"]) for row in rows]
+        if any(first >= second for first, second in pairwise(keys)):
+            yield "its rows do not ascend by segment and table"
+        if others := {table for *_, table in keys} - {*HISTORY_TABLES}:
+            yield f"it is about tables that are not of history: {', '.join(sorted(others))}"
+        yield from self._logged(receipt_statistics(rows))
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError):
+        return {}

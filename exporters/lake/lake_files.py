@@ -1,0 +1,87 @@
+"""Where the lake of a chain lies, and what its files are called.
+
+<chain id>/lake/<table>/_delta_log/                                    the table's log
+<chain id>/lake/<table>/<first>-<last>.<16 digits of SHA-256>.parquet  its rows of these blocks
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from exporters.archive.archive import Archive
+from exporters.archive.lake_place import LAKE
+from exporters.lake.delta import DeltaLog
+from transforms.block_range import BlockRange
+from transforms.errors import SegmentError
+
+_NAME = re.compile(r"(\d{1,19})-(\d{1,19})\.([0-9a-f]{16})\.parquet")
+PARQUET_TYPE = "application/vnd.apache.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """The name of a file: the blocks of its segments, and the beginning of its SHA-256."""
+
+    blocks: BlockRange
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.blocks}.{self.digest}.parquet"
+
+    @classmethod
+    def of(cls, blocks: BlockRange, sha256: str) -> FileName:
+        """The name of a file with this SHA-256 (hex)."""
+        return cls(blocks, sha256[:16])
+
+    @classmethod
+    def parse(cls, name: str) -> FileName | None:
+        """What a name says; None for another one."""
+        match = _NAME.fullmatch(name)
+        if match is None:
+            return None
+        try:
+            return cls(BlockRange(int(match[1]), int(match[2])), match[3])
+        except SegmentError:  # it ends before it begins
+            return None
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The lake of an archive's chain."""
+
+    archive: Archive
+
+    @cached_property
+    def _logs(self) -> dict[str, DeltaLog]:
+        return {}
+
+    def log(self, table: str) -> DeltaLog:
+        """The log of a table, which need not be there."""
+        if table not in self._logs:
+            place = self.archive.key(f"{LAKE}/{table}")
+            self._logs[table] = DeltaLog(self.archive.store, place, table)
+        return self._logs[table]
+
+    def path(self, table: str, name: str) -> str:
+        """Where a file lies, below the chain's folder."""
+        return f"{LAKE}/{table}/{name}"
+
+    def key(self, table: str, name: str) -> str:
+        """The object's key of a file."""
+        return self.archive.key(self.path(table, name))
+
+    def parts(self, key: str) -> tuple[str, str]:
+        """The table that an object of the lake belongs to (empty: none), and its name there."""
+        first, slash, name = key.removeprefix(self.folder).partition("/")
+        return (first, name) if slash else ("", first)
+
+    @property
+    def folder(self) -> str:
+        """The beginning of the keys of everything in the lake."""
+        return self.archive.key(f"{LAKE}/")
+
+    def place(self, table: str, name: str = "") -> str:
+        """A table's or a file's full address, for a person."""
+        return self.archive.place(self.path(table, name).rstrip("/"))

@@ -1,0 +1,126 @@
+"""The lake's current-state tables: the newest copy of each, which replaces the one before."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from exporters.archive.lake_place import RECEIPTS
+from exporters.lake.lake_file_check import FileCheck
+from exporters.lake.lake_files import Lake
+from exporters.lake.proving import fetched
+from exporters.lake.reports import AddedRows, LakeReport, each_alone
+from exporters.lake.rewriting import put_in_place
+from exporters.lake.tables import LakeTable, NewFile, Version
+from exporters.lake.trying import versions
+from exporters.publishing.replace import Correction
+from transforms.errors import BusyError, IntegrityError, RangeError
+from transforms.lake.columns import OWN_COLUMNS
+from transforms.lake.state_rows import StateRows
+from transforms.scratch import temporary_folder
+from transforms.stores.store import LostRaceError
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.receipts import Receipt
+
+_WORKERS = 8
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+
+
+def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
+    """Put the newest copy of every current-state table there, unless a newer one is.
+
+    Each replaces the one before in one version of its table. What cannot be added is in the report.
+    """
+    tables = [table for table in sorted(state.receipts) if is_state(table)]
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        reports = list(pool.map(partial(_published, lake, state, scratch), tables))
+    report = LakeReport()
+    for table_report in reports:
+        report = report.and_(table_report)
+    return report
+
+
+def is_state(table: str) -> bool:
+    """Whether a table of a dump is one that the lake has as current state."""
+    return table not in (*HISTORY_TABLES, RECEIPTS) and _NAME.fullmatch(table) is not None
+
+
+def correct_state(
+    lake: Lake, state: StateRows, table: str, correction: Correction, scratch: Path
+) -> int:
+    """Put the newest copy of a current-state table there if it is not, on the record.
+
+    Returns how many files were written or dropped. Raises `RangeError` where the warehouse has no
+    such table, or an older copy than the lake.
+    """
+    receipt = state.receipts.get(table)
+    if receipt is None or not is_state(table):
+        raise RangeError(f"the current state that is loaded has no table {table}")
+    for version in versions(LakeTable(lake, table)):
+        if version is None:
+            return len(_put(lake, state, scratch, table).added)
+        try:
+            return _correct(version, state, receipt, correction, scratch)
+        except LostRaceError:
+            continue
+    raise BusyError(f"others keep changing {lake.place(table)}: try again later")
+
+
+def _correct(
+    version: Version, state: StateRows, receipt: Receipt, correction: Correction, scratch: Path
+) -> int:
+    table = version.table
+    newest = max((file.blocks.last for file in version.ours), default=-1)
+    if newest > state.blocks.last:
+        raise RangeError(
+            f"{version.lake.place(table)} is of block {newest}, what is loaded ends at "
+            f"{state.blocks.last}: load what is newer first"
+        )
+    if _is_sound(version, state, receipt, scratch):
+        return 0
+    with temporary_folder(scratch) as folder:
+        parquet = state.write(table, folder, version.spelling)
+        new = NewFile(parquet.path, state.blocks, parquet.statistics, parquet.columns)
+        return put_in_place(version, version.ours, [new], correction)
+
+
+def _is_sound(version: Version, state: StateRows, receipt: Receipt, scratch: Path) -> bool:
+    if version.foreign or [file.blocks for file in version.ours] != [state.blocks]:
+        return False
+    (file,) = version.ours
+    with temporary_folder(scratch) as folder:
+        copy = folder / "file.parquet"
+        try:
+            fetched(version.lake, version.table, file, copy)
+        except IntegrityError:
+            return False
+        check = FileCheck(version, file, copy, folder, [receipt])
+        return next(check.problems(), None) is None
+
+
+def _published(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
+    return each_alone(table, partial(_put, lake, state, scratch, table))
+
+
+def _put(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
+    lake_table = LakeTable(lake, table)
+    for version in versions(lake_table):
+        if version and any(file.blocks.last >= state.blocks.last for file in version.parsed):
+            return LakeReport()
+        with temporary_folder(scratch) as folder:
+            parquet = state.write(table, folder, version.spelling if version else {})
+            new = NewFile(parquet.path, state.blocks, parquet.statistics, parquet.columns)
+            if version is None:
+                version = lake_table.made([*parquet.columns, *OWN_COLUMNS])
+                if version.snapshot.files:
+                    continue  # somebody else was faster
+            added = lake_table.upload(new)
+        try:
+            lake_table.commit(version, [added], new.columns, [item.file for item in version.parsed])
+        except LostRaceError:
+            continue
+        rows = AddedRows(table, added.name, state.blocks, new.statistics.rows, added.bytes)
+        return LakeReport((rows,))
+    raise BusyError(f"others keep changing {lake.place(table)}: try again later")

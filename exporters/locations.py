@@ -1,0 +1,153 @@
+"""Where things lie, and the only place that reads the environment, for both shells.
+
+A group of settings is a dataclass; the variable of a field is a prefix and the field's name in
+capitals. What a command line option gives beats the variable, which beats the default. A variable
+that is blank is not set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+
+from exporters.zip_names import NameStyle
+from transforms.errors import ConfigError
+from transforms.stores.store import S3Options
+from transforms.warehouse.local_files import CACHES, MOST_CACHE_BYTES
+
+EMBEDDED_DATA = Path("strata-data")
+"""Where the embedded run keeps its sample, warehouse and archive."""
+
+EMBEDDED_SOURCE = str(EMBEDDED_DATA / "source")
+
+# The types of settings that a text can fail to be; the description says what to give instead.
+Positive = Annotated[int, Field(ge=1, description="a whole number from 1 up")]
+Natural = Annotated[int, Field(ge=0, description="a whole number from 0 up")]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number from 0 up")]
+Seconds = Annotated[
+    float, Field(gt=0, allow_inf_nan=False, description="a number of seconds above 0")
+]
+Switch = Annotated[
+    bool,
+    BeforeValidator(lambda flag: {"0": False, "1": True}.get(flag, flag)),
+    Field(strict=True, description="1 (on) or 0 (off)"),
+]
+_STYLES = ", ".join(style.value for style in NameStyle)
+Style = Annotated[NameStyle, Field(description=f"one of {_STYLES}")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locations:
+    """Where everything lies: each a folder or an `s3://` address.
+
+    Credentials, region and endpoint of a bucket come from `AWS_*` variables, profiles or roles. An
+    empty `source` means that nobody asks for it. `cache` is this machine's folder for the
+    warehouse, with the parts that wait to be published (None: that of the warehouse, or for a
+    bucket one below the user's own); `cache_bytes` bounds what it holds of a bucket's files.
+    `single_writer` is the operator's word that never more than one process writes, for buckets
+    whose service ignores conditions.
+    """
+
+    source: str = EMBEDDED_SOURCE
+    warehouse: str = str(EMBEDDED_DATA / "warehouse")
+    archive: str = str(EMBEDDED_DATA / "archive")
+    cache: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
+    cache_bytes: Natural = MOST_CACHE_BYTES
+    name_style: Style = NameStyle.SPEC
+    single_writer: Switch = False
+
+    @property
+    def store_options(self) -> S3Options:
+        """How buckets are used, and where this machine keeps what it saw of their services."""
+        facts = (self.cache or CACHES) / "stores"
+        return S3Options(single_writer=self.single_writer, facts=facts)
+
+
+_NOTHING: Mapping[str, Any] = {}
+_Group = TypeVar("_Group")
+_Located = TypeVar("_Located", bound=Locations)
+
+
+def read_group(
+    group: type[_Group],
+    prefix: str,
+    environment: Mapping[str, str] | None = None,
+    *,
+    overrides: Mapping[str, Any] = _NOTHING,
+    defaults: Mapping[str, Any] = _NOTHING,
+) -> _Group:
+    """A group of settings: `overrides` beat the environment, `defaults` replace its own.
+
+    A None in `overrides` was not given. Raises `ConfigError` naming the variable that cannot be
+    used.
+    """
+    environ = os.environ if environment is None else environment
+    variables = {field.name: f"{prefix}{field.name.upper()}" for field in fields(group)}  # type: ignore[arg-type]
+    texts = {name: environ.get(variable, "").strip() for name, variable in variables.items()}
+    values = {
+        **defaults,
+        **{name: text for name, text in texts.items() if text},
+        **{name: value for name, value in overrides.items() if value is not None},
+    }
+    try:
+        return TypeAdapter(group).validate_python(values)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        name = str(wrong["loc"][0])
+        description = TypeAdapter(group).json_schema()["properties"][name]["description"]
+        raise ConfigError(f"{variables[name]} is {wrong['input']!r}: give {description}") from None
+
+
+def read_locations(
+    group: type[_Located], environment: Mapping[str, str] | None = None, **overrides: str | None
+) -> _Located:
+    """Locations, with what else the group has, from `STRATA_*` variables; see `read_group`.
+
+    An empty text in `overrides` was not given.
+    """
+    chosen = {name: place or None for name, place in overrides.items()}
+    source = read_group(Locations, "STRATA_", environment, overrides=chosen).source
+    data = data_folder(source)
+    defaults = {"warehouse": str(data / "warehouse"), "archive": str(data / "archive")}
+    return read_group(group, "STRATA_", environment, overrides=chosen, defaults=defaults)
+
+
+def data_folder(source: str) -> Path:
+    """Where a source's warehouse and archive lie unless something else is said.
+
+    Each source has its own: two chains in one warehouse would be refused.
+    """
+    if source == EMBEDDED_SOURCE:
+        return EMBEDDED_DATA
+    place = source if "://" in source else str(Path(source).expanduser().resolve())
+    digest = hashlib.sha256(place.encode()).hexdigest()[:8]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", place.rstrip("/").rpartition("/")[2])
+    return EMBEDDED_DATA / f"{name}-{digest}"
+
+
+def dagster_home(environment: Mapping[str, str] | None = None) -> Path:
+    """Dagster's folder: `DAGSTER_HOME`, or `dagster_home` where we are."""
+    environ = os.environ if environment is None else environment
+    return Path(environ.get("DAGSTER_HOME") or "dagster_home").expanduser().absolute()
+
+
+def signing_password(environment: Mapping[str, str] | None = None) -> str:
+    """What the signing key is locked with: `STRATA_SIGNING_PASSWORD`.
+
+    It is no setting, as settings are shown in Dagster's web interface.
+    """
+    environ = os.environ if environment is None else environment
+    return environ.get("STRATA_SIGNING_PASSWORD", "")
+
+
+def set_for_library(variable: str, value: str, *, unless_set: bool = False) -> None:
+    """Set a variable that a library reads by itself, for this process and those it starts."""
+    if not (unless_set and variable in os.environ):
+        os.environ[variable] = value

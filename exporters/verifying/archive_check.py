@@ -1,0 +1,206 @@
+"""Reading an archive back and comparing everything with everything.
+
+Nothing that the index says is believed: objects are hashed, ZIPs inflated by Python's own reader,
+rows counted, hash files compared, and whatever follows from the entries is computed again. What
+should be there is what the warehouse holds, what the index names and what the store lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from exporters.archive.archive import Archive
+from exporters.archive.documents import stored_shards
+from exporters.archive.entries import Entry
+from exporters.archive.shards import Shard, shard_blocks, shard_path
+from exporters.verifying.expected import Expected, Named, NothingExpected
+from exporters.verifying.listing import StoreListing
+from exporters.verifying.verify_documents import document_findings, document_keys
+from exporters.verifying.verify_zips import ZipsCheck
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.errors import ConfigError, IntegrityError
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import (
+    LOAD,
+    PUBLISH,
+    RESTORE,
+    Finding,
+    Problem,
+    Remedy,
+    unreadable,
+)
+from transforms.verifying.verification import Verification
+from transforms.warehouse.receipts import Receipt
+
+_WORKERS = 4
+_MOST_RUNS = 20
+
+
+@dataclass
+class ArchiveCheck:
+    """One check of one chain's archive.
+
+    Each worker holds one ZIP in `scratch` at a time; in memory are the entries of one shard.
+    `listing` is None where only a part is checked. `can_publish` says that the warehouse is that of
+    the chain. Errors of the machine pass through.
+    """
+
+    archive: Archive
+    verification: Verification
+    listing: StoreListing | None = None
+    scratch: Path | None = None
+    expected: Expected = field(default_factory=NothingExpected)
+    can_publish: bool = True
+    with_store: bool = True
+    _unpublished: dict[str, set[BlockRange]] = field(default_factory=dict)
+    _not_loaded: set[BlockRange] = field(default_factory=set)
+
+    @property
+    def _remedy(self) -> Remedy:
+        return PUBLISH if self.can_publish else RESTORE
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong; nothing, if all is well."""
+        indexed = self._indexed()
+        stored = self._stored()
+        numbers = sorted({*stored, *indexed, *self.expected.numbers()})
+        zips = ZipsCheck(
+            self.archive,
+            self.verification,
+            self.listing,
+            self.scratch,
+            self._remedy,
+            self._count(),
+        )
+        sound: list[int] = []
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            for number in filter(self._is_wanted, numbers):
+                if self.verification.is_over():
+                    return
+                is_named = number in stored or number in indexed
+                yield from self._shard(number, sound, zips, pool, is_named=is_named)
+        yield from self._segments(Problem.NOT_PUBLISHED)
+        yield from self._segments(Problem.NOT_LOADED)
+        yield from document_findings(
+            self.archive,
+            sound,
+            self.verification.counts,
+            self._remedy,
+            with_store=self.with_store,
+        )
+        if self.listing is not None:
+            self.listing.cross_off(document_keys(self.archive, numbers))
+
+    def _indexed(self) -> set[int]:
+        """The shards that the index names; none where it is damaged, which is found later."""
+        try:
+            return set(self.archive.index().lines)
+        except (IntegrityError, OSError):
+            return set()
+
+    def _stored(self) -> set[int]:
+        """The shards that are there, whatever the index says."""
+        try:
+            return set(stored_shards(self.archive))
+        except ConfigError:
+            return set()
+
+    def _count(self) -> int:
+        """How many ZIPs there are, for the progress and a sample: as many as are listed."""
+        if self.listing is not None:
+            return self.listing.count(self.archive.key(""), ".zip")
+        try:
+            sums = self.archive.index().tables.values()
+        except (IntegrityError, OSError):
+            return 0
+        return sum(table.zips + table.bundles for table in sums)
+
+    def _is_wanted(self, number: int) -> bool:
+        """Whether a shard can have ZIPs of the blocks in question: a bundle may reach far."""
+        blocks = self.verification.scope.blocks
+        return blocks is None or shard_blocks(number).first <= blocks.last
+
+    def _shard(
+        self,
+        number: int,
+        sound: list[int],
+        zips: ZipsCheck,
+        pool: ThreadPoolExecutor,
+        *,
+        is_named: bool,
+    ) -> Iterator[Finding]:
+        counts = self.verification.counts
+        receipts = dict(self.expected.receipts(number))
+        path, place = shard_path(number), self.archive.place(shard_path(number))
+        entries: Sequence[Entry] = ()
+        if is_named:
+            counts.expect(Kind.DOCUMENTS)
+            try:
+                data = self.archive.read(path)
+                counts.read(Kind.DOCUMENTS, 0 if data is None else 1)
+                if data is None:
+                    what = "the index names it, and it is not there"
+                    yield Finding(Problem.BAD_INDEX, place, what, self._remedy)
+                else:
+                    entries = self._in_scope(self.archive.parse_shard(number, data))
+                    sound.append(number)
+            except IntegrityError as error:
+                yield Finding(Problem.BAD_INDEX, place, str(error), self._remedy)
+            except OSError as error:
+                yield Finding(Problem.UNREADABLE, place, unreadable(error, place), self._remedy)
+        is_sound = number in sound or not is_named
+        self._compare(receipts, entries, is_sound=is_sound)
+        self._cross_off(number, entries, is_sound=is_sound)
+        yield from zips.findings(entries, receipts, pool)
+
+    def _in_scope(self, shard: Shard) -> list[Entry]:
+        scope = self.verification.scope
+        return [e for e in shard.entries if scope.has_table(e.table) and scope.reaches(e.blocks)]
+
+    def _compare(
+        self, receipts: Mapping[Named, Receipt], entries: Sequence[Entry], *, is_sound: bool
+    ) -> None:
+        """Count what should be read, and note what is only in one of archive and warehouse."""
+        counts, is_whole = self.verification.counts, not self.verification.is_quick
+        singles = {(entry.table, entry.blocks) for entry in entries if not entry.is_bundle}
+        lacking = [key for key in receipts if key not in singles and self.expected.is_due(key[1])]
+        counts.expect(Kind.ZIPS, len(lacking), is_chosen=is_whole)
+        counts.expect(Kind.CSVS, len(lacking), is_chosen=is_whole)
+        if is_sound:
+            for table, blocks in lacking:
+                self._unpublished.setdefault(table, set()).add(blocks)
+        for _, blocks in singles:
+            if not self.expected.is_loaded(blocks):
+                self._not_loaded.add(blocks)
+
+    def _cross_off(self, number: int, entries: Sequence[Entry], *, is_sound: bool) -> None:
+        if self.listing is None:
+            return
+        key = self.archive.key
+        endings = ("", ".sha256")
+        self.listing.cross_off(key(f"{entry.path}{end}") for entry in entries for end in endings)
+        self.listing.cross_off([key(shard_path(number))])
+        if not is_sound:  # what its ZIPs are, nobody says: none of them is a stranger
+            self.listing.forgive(self.archive.chain_id, shard_blocks(number))
+
+    def _segments(self, problem: Problem) -> Iterator[Finding]:
+        """What is only in one of archive and warehouse, as runs of blocks."""
+        if problem is Problem.NOT_PUBLISHED:
+            missing = set().union(*self._unpublished.values())
+            remedy, where = PUBLISH, "are loaded, and not published"
+        else:
+            missing = self._not_loaded
+            remedy = Remedy(LOAD.commands, "or check other --blocks: the index alone proves these")
+            where = "are published, and the warehouse does not hold them"
+        runs = list(contiguous_runs(missing))
+        for run in runs[:_MOST_RUNS]:
+            tables = [t for t, gaps in self._unpublished.items() if any(map(run.overlaps, gaps))]
+            suffix = f" ({', '.join(sorted(tables))})" if problem is Problem.NOT_PUBLISHED else ""
+            place = self.archive.place("")
+            yield Finding(problem, place, f"blocks {run} {where}{suffix}", remedy)
+        if len(runs) > _MOST_RUNS:
+            what = f"{len(runs) - _MOST_RUNS} more runs of blocks {where}"
+            yield Finding(problem, self.archive.place(""), what, remedy)

@@ -1,0 +1,287 @@
+"""Publishing loaded segments to the lake, whoever asked for it: Dagster or the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+from exporters.archive.documents import refresh, sound_index
+from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.sums import completeness
+from exporters.lake.lake_files import Lake
+from exporters.lake.lake_publication import LakePublisher
+from exporters.lake.loaded import history_receipts, rows_over
+from exporters.lake.maintenance import merge_lake, sweep_lake, tables_there
+from exporters.lake.reports import LakeReport, Refused, each_alone
+from exporters.lake.rewriting import LoadedRows, correct_table
+from exporters.lake.state_tables import correct_state, publish_state
+from exporters.lake.tables import LakeTable, Version
+from exporters.publishing.replace import Correction
+from pipelines.batches import plan_batches
+from pipelines.site.publication_state import is_held, published_entries
+from pipelines.site.site import Site, no_progress
+from pipelines.site.unfit import unfit
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.errors import BusyError, ConflictError, IntegrityError
+from transforms.lake.parquet_rows import LakeRows, lake_rows
+from transforms.lake.state_rows import StateRows, state_rows
+from transforms.scratch import exclusive
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.volumes import Progress
+
+
+def check_place(site: Site) -> None:
+    """Raise `ConfigError` where no lake can lie beside the archive, before anything is written."""
+    site.store.access("x")
+
+
+def site_lake(site: Site) -> Lake:
+    """The lake of the chain that is loaded."""
+    return Lake(site.archive(site.loaded_catalog().chain_id))
+
+
+def publish_to_lake(
+    site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
+) -> LakeReport:
+    """Put into the lake what it lacks of segments (loaded, ascending, at least one).
+
+    Then the newest current state; small neighbouring files are merged. Segments that are not
+    published as they are loaded, or fail a check that must hold before anything is, are in the
+    report, and the others go on.
+    """
+    lake = site_lake(site)
+    problems = {**_unpublished(site, lake, segments, tables), **unfit(site, segments, tables)}
+    report = _unfit(problems)
+    fit = [blocks for blocks in segments if blocks not in problems]
+    receipts = history_receipts(site.warehouse, fit)
+    if receipts:
+        with lake_rows(site.warehouse, receipts) as rows:
+            publisher = LakePublisher(lake, rows, fit, site.scratch())
+            report = report.and_(publisher.publish(tables))
+    report = report.and_(_publish_state(site, lake))
+    name_lake(lake)
+    return report.and_(_merged(site, lake))
+
+
+def _unpublished(
+    site: Site, lake: Lake, segments: Sequence[BlockRange], tables: Sequence[str]
+) -> dict[BlockRange, tuple[str, ...]]:
+    """The segments that the archive has not, or has otherwise: the lake has what the ZIPs have."""
+    entries = {
+        (entry.table, entry.blocks): entry
+        for entry in published_entries(lake.archive, segments, tables)
+    }
+    problems: dict[BlockRange, tuple[str, ...]] = {}
+    for receipt in history_receipts(site.warehouse, segments):
+        if receipt.table in tables and not is_held(receipt, entries):
+            what = f"the archive has not this text of {receipt.table}: run strata publish first"
+            problems[receipt.blocks] = (*problems.get(receipt.blocks, ()), what)
+    return problems
+
+
+def _publish_state(site: Site, lake: Lake) -> LakeReport:
+    with state_rows(site.warehouse) as state:
+        return publish_state(lake, state, site.scratch()) if state else LakeReport()
+
+
+def _merged(site: Site, lake: Lake) -> LakeReport:
+    opened = partial(rows_over, lake, site.warehouse, site.scratch())
+    # One process of a machine at a time; of several machines the slower one gives in.
+    with suppress(BusyError), exclusive(site.warehouse.cache / ".lake.lock", wait_seconds=0):
+        return LakeReport(merged=merge_lake(lake, opened, site.scratch()))
+    return LakeReport()
+
+
+def name_lake(lake: Lake) -> None:
+    """Let index and page name the lake, if they do not yet."""
+    if not sound_index(lake.archive).has_lake:
+        refresh(lake.archive, ())
+
+
+def lacking_segments(
+    site: Site, tables: Sequence[str] = (*HISTORY_TABLES, RECEIPTS)
+) -> list[BlockRange]:
+    """The loaded segments that any of these tables lacks, ascending; reads the logs alone.
+
+    Raises `ConflictError`, `IntegrityError` for a table of which that cannot be said.
+    """
+    lake, segments = site_lake(site), site.loaded_catalog().blocks
+    lacking = (_lacks(lake, table, segments) for table in tables)
+    return sorted(frozenset(chain.from_iterable(lacking)))
+
+
+def _lacks(lake: Lake, table: str, segments: Sequence[BlockRange]) -> Sequence[BlockRange]:
+    version = LakeTable(lake, table).version()
+    return version.lacks(segments) if version else segments
+
+
+def sweep(site: Site) -> LakeReport:
+    """Remove what no version of the last week names; see `sweep_lake`."""
+    return sweep_lake(site_lake(site))
+
+
+def replace_in_lake(
+    site: Site, segments: Sequence[BlockRange], tables: Sequence[str], correction: Correction
+) -> LakeReport:
+    """Put loaded rows into the lake anew where it has other ones, on the record.
+
+    `tables` are of history, of current state, or `receipts`, which follow what is corrected in
+    segments (loaded, ascending). A file is written anew whole, with all segments that it holds;
+    what is right stays. A table that cannot be corrected is in the report, and the others go on.
+    """
+    lake = site_lake(site)
+    history = [table for table in tables if table in HISTORY_TABLES]
+    states = [table for table in tables if table not in (*HISTORY_TABLES, RECEIPTS)]
+    problems = unfit(site, segments, history)
+    fit_segments = [blocks for blocks in segments if blocks not in problems]
+    report = _unfit(problems)
+    refused = len(report.refused)
+    for table in history:
+        report = report.and_(_corrected(site, lake, table, fit_segments, correction))
+    # Receipts vouch for the rows of the other tables.
+    if len(report.refused) == refused and (history or RECEIPTS in tables):
+        report = report.and_(_corrected(site, lake, RECEIPTS, fit_segments, correction))
+    report = report.and_(_corrected_states(site, lake, states, correction))
+    refresh(lake.archive, ())  # the chain's page tells of what was replaced
+    return report
+
+
+def _corrected_states(
+    site: Site, lake: Lake, tables: Sequence[str], correction: Correction
+) -> LakeReport:
+    report = LakeReport()
+    with state_rows(site.warehouse) as state:
+        for table in tables if state else ():
+            assert state is not None
+            work = partial(_correct_state, site, lake, state, table, correction)
+            report = report.and_(each_alone(table, work))
+    return report
+
+
+def _correct_state(
+    site: Site, lake: Lake, state: StateRows, table: str, correction: Correction
+) -> LakeReport:
+    return LakeReport(replaced=correct_state(lake, state, table, correction, site.scratch()))
+
+
+def _unfit(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:
+    """The report of segments that fail a check."""
+    refused = (
+        Refused(f"segment {blocks}", "; ".join(why)) for blocks, why in sorted(problems.items())
+    )
+    return LakeReport(refused=tuple(refused), refused_segments=tuple(sorted(problems)))
+
+
+def _corrected(
+    site: Site, lake: Lake, table: str, segments: Sequence[BlockRange], correction: Correction
+) -> LakeReport:
+    def work() -> LakeReport:
+        source = _loaded_rows(site, lake, table)
+        return LakeReport(
+            replaced=correct_table(lake, table, segments, source, correction, site.scratch())
+        )
+
+    return each_alone(table, work)
+
+
+def _loaded_rows(site: Site, lake: Lake, table: str) -> LoadedRows:
+    """What a table of history, or the receipts, may be written anew from."""
+    tables = HISTORY_TABLES if table == RECEIPTS else (table,)
+
+    @contextmanager
+    def opened(segments: Sequence[BlockRange]) -> Iterator[LakeRows]:
+        with lake_rows(site.warehouse, history_receipts(site.warehouse, segments)) as rows:
+            yield rows
+
+    def due(segments: Sequence[BlockRange]) -> list[BlockRange]:
+        """Of the receipts only those of segments that every table has."""
+        absent = {*_unpublished(site, lake, segments, tables), *unfit(site, segments, tables)}
+        for other in tables if table == RECEIPTS else ():
+            absent.update(_lacks(lake, other, segments))
+        return [blocks for blocks in segments if blocks not in absent]
+
+    return LoadedRows(site.loaded_catalog().blocks, opened, due)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTableStatus:
+    """How far a table of the lake is: its version, files, rows, bytes and runs of blocks.
+
+    `lacking` are the blocks that are loaded and not in it; for current state that is none. Of a
+    table that cannot be read there is only the `problem`.
+    """
+
+    table: str
+    version: int | None = None
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    blocks: tuple[BlockRange, ...] = ()
+    lacking: tuple[BlockRange, ...] = ()
+    problem: str = ""
+
+
+def lake_status(site: Site) -> list[LakeTableStatus]:
+    """How far each table of the lake is, by the logs alone."""
+    lake, segments = site_lake(site), site.loaded_catalog().blocks
+    statuses = (_status(lake, table, segments) for table in tables_there(lake))
+    return [status for status in statuses if status is not None]
+
+
+def _status(lake: Lake, table: str, segments: Sequence[BlockRange]) -> LakeTableStatus | None:
+    try:
+        version = LakeTable(lake, table).version()
+        return _version_status(version, segments) if version else None
+    except (ConflictError, IntegrityError) as error:
+        return LakeTableStatus(table, problem=str(error))
+
+
+def _version_status(version: Version, segments: Sequence[BlockRange]) -> LakeTableStatus:
+    is_history = version.table in (*HISTORY_TABLES, RECEIPTS)
+    return LakeTableStatus(
+        version.table,
+        version.snapshot.version,
+        len(version.files),
+        sum(lake_file.file.rows for lake_file in version.files),
+        sum(lake_file.size for lake_file in version.files),
+        tuple(contiguous_runs(lake_file.blocks for lake_file in version.files)),
+        tuple(contiguous_runs(version.lacks(segments))) if is_history else (),
+    )
+
+
+def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
+    """Put into the lake whatever it lacks of what is published, a batch at a time.
+
+    `advance` is called with the bytes of the files that were just published.
+    """
+    lake = site_lake(site)
+    published = completeness(sound_index(lake.archive).tables).complete
+    lacking, report = _lacking(site, lake)
+    missing = [
+        blocks
+        for blocks in lacking
+        if any(run.first <= blocks.first and blocks.last <= run.last for run in published)
+    ]
+    keys = [blocks.key for blocks in missing]
+    for batch in plan_batches(missing, keys, site.settings.batch):
+        batch_report = publish_to_lake(site, batch.segments)
+        advance(batch_report.bytes)
+        report = report.and_(batch_report)
+    if not missing:  # of current state there may lack something all the same
+        report = report.and_(_publish_state(site, lake))
+    return report.and_(sweep(site))
+
+
+def _lacking(site: Site, lake: Lake) -> tuple[list[BlockRange], LakeReport]:
+    """The segments that any table lacks, and the tables of which that cannot be said."""
+    segments = site.loaded_catalog().blocks
+    lacking, report = set[BlockRange](), LakeReport()
+    for table in (*HISTORY_TABLES, RECEIPTS):
+        try:
+            lacking.update(_lacks(lake, table, segments))
+        except (ConflictError, IntegrityError) as error:
+            report = report.and_(LakeReport(refused=(Refused(table, str(error)),)))
+    return sorted(lacking), report

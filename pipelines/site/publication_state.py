@@ -1,0 +1,36 @@
+"""What the archive has of segments, and whether that is what is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from exporters.archive.archive import Archive
+from exporters.archive.entries import Entry
+from exporters.archive.shards import shard_number
+from transforms.block_range import BlockRange
+from transforms.errors import IntegrityError
+from transforms.warehouse.receipts import Receipt
+
+
+def published_entries(
+    archive: Archive, segments: Sequence[BlockRange], tables: Collection[str]
+) -> Iterator[Entry]:
+    """What the archive has of exactly these segments: single-segment ZIPs, by block.
+
+    Reads their shards only; one that is damaged has nothing, and publishing makes it again.
+    """
+    segment_set = frozenset(segments)
+    for number in sorted(set(map(shard_number, segment_set))):
+        try:
+            entries = archive.shard(number).entries
+        except IntegrityError:
+            continue
+        for entry in entries:
+            if entry.blocks in segment_set and entry.table in tables and not entry.is_bundle:
+                yield entry
+
+
+def is_held(receipt: Receipt, entries: Mapping[tuple[str, BlockRange], Entry]) -> bool:
+    """Whether the archive's `entries` have a receipt's very CSV."""
+    entry = entries.get((receipt.table, receipt.blocks))
+    return entry is not None and entry.members[0].sha256 == receipt.sha256

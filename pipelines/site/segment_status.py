@@ -1,0 +1,166 @@
+"""How far each segment has come: found, loaded, published. Nothing here knows Dagster.
+
+This is read from the source, the warehouse and the archive themselves, never from what was once
+requested, so a run that was killed, or done elsewhere, changes nothing about what is left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
+
+from exporters.archive.documents import sound_index
+from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.sums import Completeness, completeness
+from pipelines.site.loaded_id_chain import IdReport, id_report
+from pipelines.site.site import Site
+from transforms.block_range import BlockRange
+from transforms.coverage import Coverage
+from transforms.errors import ConflictError, IntegrityError
+from transforms.segments.inventory import Inventory
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.surveying import Survey
+
+_FIRST = attrgetter("first", "last")
+
+
+@dataclass(frozen=True)
+class SiteStatus:
+    """How far the segments of one chain are; `published` are those with all tables archived.
+
+    `complete_until` is the last block up to which the archive lacks nothing, from its first on;
+    `not_in_lake` what is loaded and not whole in the lake, where there should be one, and
+    `lake_problem` why that cannot be said (empty: it can). All segments ascend.
+    """
+
+    survey: Survey
+    catalog: Catalog | None
+    published: tuple[BlockRange, ...]
+    complete_until: int | None
+    not_in_lake: tuple[BlockRange, ...] = ()
+    lake_problem: str = ""
+
+    @property
+    def chain_id(self) -> str:
+        """The chain; empty where nothing was found."""
+        return self.survey.inventory.chain_id
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """The source's files that cannot be used, with the reason, by key."""
+        return {refusal.key: refusal.reason for refusal in self.survey.refused}
+
+    @property
+    def loaded(self) -> tuple[BlockRange, ...]:
+        """What the warehouse has."""
+        return self.catalog.blocks if self.catalog else ()
+
+    @property
+    def found(self) -> tuple[BlockRange, ...]:
+        """What the source has."""
+        inventory = self.survey.inventory
+        if len(inventory.loaded) == len(self.loaded):  # as nearly always: all of it
+            return self.known
+        return tuple(file.blocks for file in inventory.segments)
+
+    @property
+    def in_lake(self) -> tuple[BlockRange, ...]:
+        """Loaded, and known to be whole in the lake, where there should be one."""
+        if self.lake_problem:
+            return ()
+        lacking = frozenset(self.not_in_lake)
+        return (
+            tuple(blocks for blocks in self.loaded if blocks not in lacking)
+            if lacking
+            else self.loaded
+        )
+
+    @property
+    def unpublished(self) -> tuple[BlockRange, ...]:
+        """Loaded, and not in the archive with every table."""
+        if len(self.published) == len(self.loaded):
+            return ()
+        published = frozenset(self.published)
+        return tuple(blocks for blocks in self.loaded if blocks not in published)
+
+    @property
+    def to_do(self) -> tuple[BlockRange, ...]:
+        """What a run should take: to be loaded, or only to be published."""
+        return tuple(sorted({*self.unarchived, *self.not_in_lake}))
+
+    @property
+    def unarchived(self) -> frozenset[BlockRange]:
+        """What is to be loaded, or to be published as ZIPs."""
+        return frozenset((*(file.blocks for file in self.survey.pending), *self.unpublished))
+
+    @cached_property
+    def known(self) -> tuple[BlockRange, ...]:
+        """Every segment that the source or the warehouse has: the partitions."""
+        segments = {file.blocks for file in self.survey.inventory.fresh}
+        fresh = [
+            segment
+            for segment in segments
+            if self.catalog is None or not self.catalog.holds(segment)
+        ]
+        return tuple(sorted((*self.loaded, *fresh), key=_FIRST)) if fresh else self.loaded
+
+    @property
+    def ids(self) -> IdReport:
+        """How far the chain of ids of what is loaded is proven, and what contradicts it."""
+        return id_report(self.catalog.ids() if self.catalog else ())
+
+    @property
+    def blocks_behind(self) -> int:
+        """How many blocks the source shows and the warehouse lacks; see `Survey.blocks_behind`."""
+        return self.survey.blocks_behind
+
+
+EMPTY_STATUS = SiteStatus(Survey(Inventory("", (), ()), (), ()), None, (), None)
+"""That of a chain of which nothing is known."""
+
+
+def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
+    """The status by source, warehouse and archive; reads listings and indexes only.
+
+    A listing of the source that this process took within `listed_for` seconds may be used again.
+    """
+    survey = site.warehouse.survey(site.source, listed_for)
+    catalog = site.warehouse.catalog()
+    extent = _extent(site, survey.inventory.chain_id)
+    published = tuple(_inside(catalog.blocks if catalog else (), extent.complete))
+    lacking, problem = _not_in_lake(site) if site.settings.lake and catalog else ((), "")
+    return SiteStatus(survey, catalog, published, extent.until, lacking, problem)
+
+
+def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:
+    # deltalake takes its time to import, which whoever has no lake need not pay.
+    from pipelines.site.lake_publishing import lacking_segments
+
+    try:
+        return tuple(lacking_segments(site, (RECEIPTS,))), ""
+    except (ConflictError, IntegrityError) as error:
+        return (), str(error)
+
+
+def unpublished_segments(site: Site) -> tuple[BlockRange, ...]:
+    """What is loaded and not in the archive with every table, by its index alone, ascending."""
+    catalog = site.loaded_catalog()
+    published = frozenset(_inside(catalog.blocks, _extent(site, catalog.chain_id).complete))
+    return tuple(blocks for blocks in catalog.blocks if blocks not in published)
+
+
+def _extent(site: Site, chain_id: str) -> Completeness:
+    return completeness(sound_index(site.archive(chain_id)).tables if chain_id else {})
+
+
+def _inside(segments: Iterable[BlockRange], complete: Coverage) -> Iterator[BlockRange]:
+    """Those of the ascending segments that lie whole inside a coverage."""
+    runs = iter(complete)
+    run = next(runs, None)
+    for blocks in segments:
+        while run is not None and run.last < blocks.last:
+            run = next(runs, None)
+        if run is not None and run.first <= blocks.first:
+            yield blocks

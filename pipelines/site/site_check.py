@@ -1,0 +1,320 @@
+"""Reading everything again: the warehouse, the archive, and each against the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from exporters.archive.archive import Archive
+from exporters.archive.chain_list import chains
+from exporters.archive.documents import INDEX
+from exporters.archive.figures import size_text
+from exporters.archive.lake_place import LAKE
+from exporters.signing_keys import PublicKey
+from exporters.verifying.archive_check import ArchiveCheck
+from exporters.verifying.expected import Expected, ExpectedOfHolding, NothingExpected
+from exporters.verifying.listing import StoreListing
+from exporters.verifying.signature_check import signature_findings
+from exporters.verifying.strangers import stranger_findings
+from pipelines.site.loaded_id_chain import id_report
+from pipelines.site.site import Site
+from transforms.errors import ConfigError, IntegrityError
+from transforms.lake.state_rows import loaded_state
+from transforms.verifying.counts import Count, Counts, Kind
+from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy
+from transforms.verifying.proofs import Proofs
+from transforms.verifying.verification import Scope, Verification
+from transforms.warehouse.holding import Holding
+from transforms.warehouse.warehouse_check import WarehouseCheck
+
+_OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from another source")
+_RIGHT_PLACE = Remedy((), "name the place that is meant, or mount it")
+_FIRST_TIME = Remedy(PUBLISH.commands, "only if this is the place that is meant, and is mounted")
+
+
+@contextmanager
+def proven_before(site: Site, scope: Scope) -> Iterator[Proofs]:
+    """What an interrupted check of the same site and scope has proven, on this machine."""
+    about = f"{site.warehouse.describe()}\n{site.store.describe()}\n{scope}"
+    purpose = f"verify {hashlib.sha256(about.encode()).hexdigest()[:16]}"
+    cache = site.warehouse.cache
+    # A place that is not there is not made by looking at it.
+    proven = Proofs(cache / "proofs.sqlite" if cache.is_dir() else None, purpose)
+    try:
+        yield proven
+    finally:
+        proven.close()
+
+
+def verify_site(
+    site: Site,
+    verification: Verification | None = None,
+    public_key: PublicKey | None = None,
+    *,
+    archive_alone: bool = False,
+) -> Iterator[Finding]:
+    """Yield what is wrong; nothing, if all is well, and then everything in scope was read.
+
+    With `public_key`, each chain's documents must be signed by it; with `archive_alone`, there is
+    no warehouse to look at.
+    Memory stays bounded. Nothing is changed but what `verification` keeps of what was proven, which
+    is forgotten at the end. Errors of the machine pass through.
+    """
+    check = verification or Verification()
+    count = 0
+    findings = _findings(site, check, archive_alone=archive_alone)
+    for finding in chain(findings, _unsigned(site, check, public_key)):
+        count += 1
+        yield finding
+    if not count and not check.was_stopped:
+        yield from _unread(site, check, Kind.ZIPS, Kind.VOLUMES)
+    if not check.was_stopped:
+        check.proven.clear()
+
+
+def _findings(site: Site, check: Verification, *, archive_alone: bool) -> Iterator[Finding]:
+    warehouse = WarehouseCheck(site.warehouse.backing, check)
+    if not archive_alone:
+        yield from warehouse.findings()
+        yield from _ids(warehouse.holding)
+    with ExitStack() as stack:
+        cache = site.warehouse.cache
+        scratch = site.scratch() if cache.is_dir() else None
+        listing = None
+        try:
+            if check.scope.is_whole:
+                listing = stack.enter_context(_listed(site, scratch))
+            chain_ids = _chains(site, warehouse.holding.chain_id, listing)
+        except ConfigError as error:
+            _expect(ExpectedOfHolding(warehouse.holding, check.scope), check)
+            remedy = _FIRST_TIME if warehouse.holding.chain_id else _RIGHT_PLACE
+            yield Finding(Problem.NOTHING, site.store.describe(), str(error), remedy)
+            return
+        yield from _archives(site, check, warehouse.holding, chain_ids, listing, scratch)
+
+
+def _unsigned(site: Site, check: Verification, public_key: PublicKey | None) -> Iterator[Finding]:
+    """What is not signed by the key, of the chains that there are."""
+    if public_key is None or check.was_stopped:
+        return
+    try:
+        chain_ids = _chains(site, "", None)
+    except ConfigError:  # that there is no archive was found
+        return
+    for chain_id in chain_ids:
+        yield from signature_findings(site.archive(chain_id), public_key, check.counts)
+
+
+@contextmanager
+def _listed(site: Site, scratch: Path | None) -> Iterator[StoreListing]:
+    listing = StoreListing(site.store, scratch)
+    try:
+        yield listing
+    finally:
+        listing.close()
+
+
+def _archives(
+    site: Site,
+    check: Verification,
+    holding: Holding,
+    chain_ids: list[str],
+    listing: StoreListing | None,
+    scratch: Path | None,
+) -> Iterator[Finding]:
+    """Check each chain of the archive, that of the warehouse against what is loaded."""
+    own = holding.chain_id
+    if own and own not in chain_ids:
+        _expect(ExpectedOfHolding(holding, check.scope), check)
+        others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
+        what = f"nothing of chain {own} is here; {others}: is this the right place?"
+        yield Finding(Problem.NOTHING, site.store.describe(), what, _FIRST_TIME)
+    elif not chain_ids:
+        what = "there is no archive here: is this the right place?"
+        yield Finding(Problem.NOTHING, site.store.describe(), what, _RIGHT_PLACE)
+    for number, chain_id in enumerate(chain_ids):
+        is_own = chain_id == own
+        expected: Expected = (
+            ExpectedOfHolding(holding, check.scope) if is_own else NothingExpected()
+        )
+        archive = site.archive(chain_id)
+        yield from ArchiveCheck(
+            archive,
+            check,
+            listing,
+            scratch,
+            expected,
+            can_publish=is_own,
+            with_store=number == 0,
+        ).findings()
+        if not check.was_stopped:
+            yield from _lake(site, check, archive, listing, scratch, expected, is_own=is_own)
+    if listing is not None and not check.was_stopped:
+        yield from stranger_findings(site.store, listing, chain_ids)
+
+
+def _lake(
+    site: Site,
+    check: Verification,
+    archive: Archive,
+    listing: StoreListing | None,
+    scratch: Path | None,
+    expected: Expected,
+    *,
+    is_own: bool,
+) -> Iterator[Finding]:
+    """Check the lake of a chain; it should be there where this place publishes to it."""
+    is_wanted = is_own and site.settings.lake
+    if not is_wanted and next(iter(archive.store.list(archive.key(f"{LAKE}/"))), None) is None:
+        return
+    # deltalake takes its time to import, which whoever has no lake need not pay.
+    from exporters.verifying.verify_lake import LakeCheck, LoadedState
+
+    state = None
+    if is_own:
+        # That it cannot be read is found where the warehouse is checked.
+        with suppress(IntegrityError, FileNotFoundError):
+            contents = loaded_state(site.warehouse.backing)
+            state = LoadedState(*contents) if contents else None
+    yield from LakeCheck(
+        archive,
+        check,
+        listing,
+        scratch,
+        is_wanted=is_wanted,
+        expected=expected,
+        can_publish=is_own,
+        state=state,
+    ).findings()
+
+
+def verify_lake(site: Site, check: Verification) -> Iterator[Finding]:
+    """Yield what is wrong with the lakes of all chains; nothing, if all is well.
+
+    What is published should be in that of the chain that is loaded, whatever the setting says.
+    """
+    own = _loaded_chain(site)
+    scratch = site.scratch() if site.warehouse.cache.is_dir() else None
+    site = replace(site, settings=replace(site.settings, lake=True))
+    count = 0
+    with ExitStack() as stack:
+        try:
+            listing = stack.enter_context(_listed(site, scratch)) if check.scope.is_whole else None
+            chain_ids = _chains(site, own, listing)
+        except ConfigError as error:
+            yield Finding(Problem.NOTHING, site.store.describe(), str(error), _RIGHT_PLACE)
+            return
+        for chain_id in chain_ids:
+            archive, is_own = site.archive(chain_id), chain_id == own
+            for finding in _lake(
+                site, check, archive, listing, scratch, NothingExpected(), is_own=is_own
+            ):
+                count += 1
+                yield finding
+    if not count:
+        yield from _unread(site, check, Kind.LAKE_FILES)
+
+
+def _loaded_chain(site: Site) -> str:
+    """The chain that is loaded; empty where that cannot be said."""
+    try:
+        document = site.warehouse.backing.log.newest()
+    except (IntegrityError, ConfigError, OSError):
+        return ""
+    return document.chain_id if document else ""
+
+
+def _chains(site: Site, own: str, listing: StoreListing | None) -> list[str]:
+    """The chains that the archive says it has, and the warehouse's, if anything of it is there.
+
+    Where the list of chains cannot be read, that is every folder with an index. Raises
+    `ConfigError` where there is no archive.
+    """
+    try:
+        chain_ids = set(chains(site.store))
+    except (IntegrityError, OSError):  # it is found where the documents are compared
+        chain_ids = set()
+    if not chain_ids and listing is not None:
+        chain_ids = {name for name in listing.folders() if listing.find(f"{name}/{INDEX}")}
+    if own and next(iter(site.store.list(f"{own}/")), None) is not None:
+        chain_ids.add(own)
+    return sorted(chain_ids)
+
+
+def _expect(expected: Expected, check: Verification) -> None:
+    """Count what there should be in an archive that is not there."""
+    for number in expected.numbers():
+        zips = len(expected.receipts(number))
+        check.counts.expect(Kind.ZIPS, zips)
+        check.counts.expect(Kind.CSVS, zips)
+
+
+def _ids(holding: Holding) -> Iterator[Finding]:
+    """What contradicts the chain of the network's ids."""
+    for place, what in id_report(holding.ids()).findings():
+        yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
+
+
+def _unread(site: Site, check: Verification, *kinds: Kind) -> Iterator[Finding]:
+    """The check of the check: nothing may be called sound that was not read."""
+    place = f"{site.warehouse.describe()} and {site.store.describe()}"
+    counts = check.counts
+    if not any(counts[kind].expected for kind in kinds):
+        what = f"nothing of {check.scope} is there"
+        yield Finding(Problem.NOTHING, place, what, _RIGHT_PLACE)
+    for kind, count in counts.unread():
+        what = (
+            f"{count.read + count.earlier} of {count.chosen} {kind} were read, for no reason found"
+        )
+        yield Finding(
+            Problem.NOT_READ, place, what, Remedy((), "run it again; report it if it stays")
+        )
+
+
+def count_table(counts: Counts) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
+    """What was read of how much, as columns and rows for a person."""
+    rows = list(counts.rows())
+    earlier = any(count.earlier for _, count in rows)
+    columns = ("what", "read", *(("read earlier",) if earlier else ()), "of")
+
+    def cells(kind: Kind, count: Count) -> tuple[str, ...]:
+        text = size_text if kind is Kind.BYTES else "{:,}".format
+        middle = (text(count.earlier),) if earlier else ()
+        return (kind.value, text(count.read), *middle, text(count.expected))
+
+    return columns, (cells(kind, count) for kind, count in rows)
+
+
+def summary(check: Verification, findings: int) -> str:
+    """What the check says, and no more than it looked at."""
+    if check.is_quick:
+        kinds = (Kind.ZIPS, Kind.VOLUMES, Kind.LAKE_FILES)
+        counts = [(kind, check.counts[kind]) for kind in kinds if check.counts[kind].expected]
+        looked = ", ".join(f"{count.read:,} of {count.expected:,} {kind}" for kind, count in counts)
+        documents = "chosen at random, and at all documents"
+        return f"Looked at the hashes of {looked}, {documents}: {_counted(findings)}."
+    if check.was_stopped:
+        return f"Stopped before the end: {_counted(findings)} so far. The next call goes on."
+    if findings:
+        return f"{_counted(findings)[0].upper()}{_counted(findings)[1:]}."
+    return _matching(check)
+
+
+def _matching(check: Verification) -> str:
+    has_lake = check.counts[Kind.LAKE_FILES].expected > 0
+    if has_lake and not check.counts[Kind.ZIPS].expected:
+        return f"Of {check.scope}, the lake matches: files, logs, receipts and published ZIPs."
+    matching = f"archive, index{', lake' if has_lake else ''}, warehouse and sources' hashes"
+    if not check.scope.is_whole:
+        return f"Of {check.scope}, {matching} match."
+    return f"Everything matches: {matching}."
+
+
+def _counted(findings: int) -> str:
+    if not findings:
+        return "nothing is wrong with these"
+    return f"{findings:,} finding{'s' if findings > 1 else ''}"

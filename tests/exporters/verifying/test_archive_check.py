@@ -1,0 +1,262 @@
+"""Checking an archive: every kind of damage is found, and named for what it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporters.archive.archive import Archive
+from exporters.archive.documents import refresh
+from exporters.archive.shards import Shard
+from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
+from exporters.publishing.publication import publish_zips
+from exporters.publishing.replace import Correction
+from tests.archive_kit import (
+    CHAIN,
+    THREE,
+    copied_archive,
+    part_request,
+    segment_requests,
+    verify_archive,
+)
+from tests.exporters.archive.test_revisions import NOON
+from transforms.block_range import BlockRange
+from transforms.stores.folder_store import FolderStore
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import Problem
+from transforms.verifying.proofs import Proofs
+from transforms.verifying.verification import Verification
+
+ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"
+SHARD = f"{CHAIN}/index/000000000.json"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    archive = Archive(FolderStore(folder / "store"), CHAIN)
+    publish_zips(archive, segment_requests(folder, 1, 10, THREE, rows=200))
+    publish_zips(archive, segment_requests(folder, 11, 13, THREE))
+    publish_zips(
+        archive, [bundle_request(archive, w, Proofs()) for w in due_bundles(archive, "orders", 2)]
+    )
+    return folder / "store"
+
+
+@pytest.fixture
+def archive(model: Path, tmp_path: Path) -> Archive:
+    return copied_archive(model, tmp_path)
+
+
+def found(archive: Archive) -> list[tuple[Problem, str]]:
+    root = archive.store.describe() + "/"
+    return [(each.problem, each.place.removeprefix(root)) for each in verify_archive(archive)]
+
+
+def file(archive: Archive, key: str) -> Path:
+    return Path(archive.store.describe(key))
+
+
+def rewritten(archive: Archive, change: Callable[[Shard], Shard]) -> None:
+    """Change the entries, and everything that follows from them: a lie without a seam."""
+    shard = change(archive.shard(0))
+    file(archive, SHARD).write_bytes(shard.to_bytes())
+    refresh(archive, [0])
+
+
+def test_a_sound_archive_has_no_findings_and_every_zip_is_read(archive: Archive) -> None:
+    seen: list[tuple[str, int, int]] = []
+    check = Verification(progress=lambda *step: seen.append(step))
+    assert list(verify_archive(archive, check)) == []
+    assert seen == [("ZIPs", number, 7) for number in range(1, 8)]
+    assert {kind: count.read for kind, count in check.counts.rows()} == {
+        Kind.ZIPS: 7,
+        Kind.CSVS: 7,
+        Kind.DOCUMENTS: 6,
+        Kind.PAGES: 5,
+        Kind.HASH_FILES: 9,
+        Kind.BYTES: sum(entry.bytes for entry in archive.shard(0).entries),
+    }
+    assert list(check.counts.unread()) == []
+
+
+def test_an_entry_without_its_object_is_missing(archive: Archive) -> None:
+    file(archive, f"{CHAIN}/trades/net-1-trades-1-10.zip").unlink()
+    assert found(archive) == [(Problem.MISSING, f"{CHAIN}/trades/net-1-trades-1-10.zip")]
+
+
+def test_altered_bytes_are_found_by_hash_and_by_unpacking(archive: Archive) -> None:
+    path = file(archive, f"{CHAIN}/trades/net-1-trades-1-10.zip")
+    data = path.read_bytes()
+    path.write_bytes(data[:300] + bytes([data[300] ^ 1]) + data[301:])
+    key = f"{CHAIN}/trades/net-1-trades-1-10.zip"
+    assert found(archive) == [(Problem.ALTERED, key), (Problem.BAD_ZIP, key)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 400])
+def test_a_truncated_zip_is_altered_and_does_not_unpack(archive: Archive, size: int) -> None:
+    key = f"{CHAIN}/trades/net-1-trades-1-10.zip"
+    path = file(archive, key)
+    path.write_bytes(path.read_bytes()[:size])
+    assert found(archive) == [(Problem.ALTERED, key), (Problem.BAD_ZIP, key)]
+
+
+def test_a_damaged_single_also_spoils_the_proof_of_its_bundle(archive: Archive) -> None:
+    file(archive, ORDERS).write_bytes(b"")
+    bundle = f"{CHAIN}/orders/net-1-orders-1-13.zip"
+    assert (Problem.BAD_BUNDLE, bundle) in found(archive)
+
+
+def test_runs_that_are_not_those_of_the_zip_are_found(archive: Archive) -> None:
+    (entry,) = (e for e in archive.shard(0).entries if e.path == "trades/net-1-trades-1-10.zip")
+    (csv,) = entry.members
+    header, body = csv.runs
+    other = replace(csv, runs=(header, replace(body, crc32=body.crc32 ^ 1)))
+    rewritten(archive, lambda shard: shard.including([replace(entry, members=(other,))]))
+    assert found(archive) == [(Problem.BAD_INDEX, SHARD)]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"00  net-1-orders-1-10.zip\n"])
+def test_a_wrong_hash_file_is_found(archive: Archive, content: bytes | None) -> None:
+    path = file(archive, f"{ORDERS}.sha256")
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    assert found(archive) == [(Problem.BAD_HASH_FILE, f"{ORDERS}.sha256")]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [f"{CHAIN}/orders/net-1-orders-14-20.zip", f"{CHAIN}/notes.txt", f"{CHAIN}/index/x.json"],
+)
+def test_an_object_without_an_entry_is_an_orphan(archive: Archive, key: str) -> None:
+    file(archive, key).write_bytes(b"x")
+    os.utime(file(archive, key), (0, 0))
+    assert found(archive) == [(Problem.ORPHAN, key)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rows", 201), ("bytes", 1), ("sha256", "00" * 32)],
+)
+def test_a_wrong_fact_about_a_csv_is_found(archive: Archive, name: str, value: Any) -> None:
+    def lie(shard: Shard) -> Shard:
+        entry = next(e for e in shard.entries if e.path.endswith("trades-1-10.zip"))
+        member = replace(entry.members[0], **{name: value})
+        return shard.including([replace(entry, members=(member,))])
+
+    rewritten(archive, lie)
+    assert found(archive) == [(Problem.BAD_ZIP, f"{CHAIN}/trades/net-1-trades-1-10.zip")]
+
+
+@pytest.mark.parametrize("chunk", [1024 * 1024, 1021, 1022, 1023, 1024])
+def test_rows_are_counted_outside_quotes(
+    archive: Archive, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exporters.verifying.verify_zip._CHUNK_BYTES", chunk)
+    with zipfile.ZipFile(file(archive, ORDERS)) as opened:
+        text = opened.read("net-1-orders-1-1-10.csv")
+    assert text.count(b"\n") == 401  # every value spans two lines
+    assert found(archive) == []
+
+
+def test_a_bundle_that_is_not_its_segments_joined_is_found_and_replaced(
+    archive: Archive, tmp_path: Path
+) -> None:
+    typo = Correction("a typo", NOON)
+    right = part_request(tmp_path, "orders", 11, 13, salt="right")
+    publish_zips(archive, [right], correction=typo)
+    bundle = f"{CHAIN}/orders/net-1-orders-1-13.zip"
+    assert found(archive) == [(Problem.BAD_BUNDLE, bundle)]
+    stale = bundles_over(archive, "orders", BlockRange(11, 13))
+    report = publish_zips(
+        archive, [bundle_request(archive, w, Proofs()) for w in stale], correction=typo
+    )
+    assert report.replaced == 1
+    assert found(archive) == []
+
+
+DOCUMENTS = [
+    "SHA256SUMS",
+    "feed.xml",
+    "latest.json",
+    "index.json",
+    "index.html",
+    "index/000000000.sha256",
+    "index/000000000.html",
+]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_document_that_does_not_follow_from_the_entries_is_found_and_written_anew(
+    archive: Archive, path: str
+) -> None:
+    document = file(archive, f"{CHAIN}/{path}")
+    whole = document.read_bytes()
+    for damaged in (whole.replace(b"2", b"3", 1), b"", None):
+        document.unlink(missing_ok=True)
+        if damaged is not None:
+            document.write_bytes(damaged)
+        problems = found(archive)
+        assert (Problem.BAD_INDEX, f"{CHAIN}/{path}") in problems
+        assert {problem for problem, _ in problems} == {Problem.BAD_INDEX}
+        document.unlink(missing_ok=True)
+        refresh(archive, [0])
+        assert document.read_bytes() == whole
+
+
+def test_an_index_that_was_lost_is_made_again_from_all_shards(
+    archive: Archive, tmp_path: Path
+) -> None:
+    publish_zips(archive, segment_requests(tmp_path, 20001, 20010, THREE))
+    index = file(archive, f"{CHAIN}/index.json")
+    whole = index.read_bytes()
+    index.unlink()
+    publish_zips(archive, segment_requests(tmp_path, 20001, 20010, THREE))
+    assert index.read_bytes() == whole
+
+
+def test_wrong_sums_in_the_index_are_found(archive: Archive) -> None:
+    index = file(archive, f"{CHAIN}/index.json")
+    found_index = json.loads(index.read_bytes())
+    found_index["complete_until"] = 13
+    index.write_bytes(json.dumps(found_index).encode())
+    assert found(archive)[0] == (Problem.BAD_INDEX, f"{CHAIN}/index.json")
+
+
+def test_a_damaged_shard_is_named_and_nothing_is_called_an_orphan_for_it(archive: Archive) -> None:
+    file(archive, SHARD).write_bytes(b"{")
+    assert found(archive) == [(Problem.BAD_INDEX, SHARD)]
+
+
+def test_a_shard_that_is_gone_is_missed(archive: Archive, tmp_path: Path) -> None:
+    publish_zips(archive, segment_requests(tmp_path, 20001, 20010, THREE))
+    file(archive, f"{CHAIN}/index/000020000.json").unlink()
+    assert found(archive) == [(Problem.BAD_INDEX, f"{CHAIN}/index/000020000.json")]
+
+
+def test_an_entry_in_the_wrong_shard_is_found(archive: Archive) -> None:
+    shard = archive.shard(0)
+    misplaced = Shard(CHAIN, 1, shard.entries[:1]).to_bytes()
+    file(archive, f"{CHAIN}/index/000020000.json").write_bytes(misplaced)
+    assert (Problem.BAD_INDEX, f"{CHAIN}/index/000020000.json") in found(archive)
+
+
+def test_an_archive_that_does_not_exist_is_not_sound(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    problems = found(Archive(FolderStore(tmp_path / "empty"), CHAIN))
+    assert (Problem.BAD_INDEX, f"{CHAIN}/index.json") in problems
+
+
+def test_a_finding_reads_as_a_sentence(archive: Archive) -> None:
+    file(archive, ORDERS).unlink()
+    text = str(next(iter(verify_archive(archive))))
+    assert text.startswith("missing: ")
+    assert text.endswith("it is not there: run strata publish")

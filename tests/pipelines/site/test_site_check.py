@@ -1,0 +1,446 @@
+"""`strata verify`: what it counts, what it finds, and whether following its remedies helps."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipelines.site.site import Site
+from pipelines.site.site_check import verify_site
+from tests.pipelines.kit import load, make_segment, site_settings
+from tests.pipelines.place_kit import Place, empty, flip, mended, one, placed
+from tests.segments_kit import KIT_CHAIN
+from transforms.objects import StoredFile
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import Finding, Problem
+from transforms.verifying.proofs import Proofs
+from transforms.verifying.verification import Verification
+from transforms.warehouse.document import Document
+
+ZIPS = 3 * 15 + 15  # of three segments, and bundles over the first two
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three segments, published, with bundles, a refused file, captures, and a revisions."""
+    folder = tmp_path_factory.mktemp("model")
+    settings = replace(site_settings(folder), bundle=2)
+    for number in range(3):
+        make_segment(settings, number)
+        if number != 1:  # the last two become one volume
+            load(Site(settings))
+    Path(settings.source, f"{KIT_CHAIN}-1-31-40.zip").write_bytes(b"no ZIP")
+    spam = Path(settings.source, "spam")
+    spam.mkdir()
+    (spam / f"{KIT_CHAIN}-10.ndjson").write_text('{"none": 1}\n')
+    with pytest.MonkeyPatch.context() as patch:
+        place = placed(settings, patch)
+        for command in ("load", "captures", "publish"):
+            place.run(command)
+        zip_file = place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip"
+        flip(zip_file, 20)
+        place.run(*shlex.split("publish --replace damaged --table orders --blocks 1-10"))
+        assert place.verify()[1]["findings"] == []
+    return folder
+
+
+@pytest.fixture
+def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A copy of the model, in a folder that is not the present one."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    settings = replace(site_settings(folder / "x"), bundle=2)
+    shutil.rmtree(folder / "x")
+    shutil.copytree(model, folder / "x")
+    monkeypatch.chdir(tmp_path)
+    return placed(settings, monkeypatch)
+
+
+# --- what was read -------------------------------------------------------------------------------
+
+
+def test_all_that_there_is_was_read_and_is_counted(place: Place) -> None:
+    code, said = place.verify()
+    assert (code, said["findings"], said["finished"]) == (0, [], True)
+    read = said["read"]
+    # The lake has tests of its own: `test_verifying_lake`.
+    there = {name: one for name, one in read.items() if not name.startswith("lake_")}
+    assert all(one["read"] == one["expected"] > 0 for one in there.values())
+    assert {name: read[name]["read"] for name in ("segments", "zips", "csvs")} == {
+        "segments": 3,
+        "zips": ZIPS,
+        "csvs": ZIPS,
+    }
+    catalog = place.site.loaded_catalog()
+    assert read["volumes"]["read"] == len(catalog.volumes)
+    assert read["tables"]["read"] == sum(len(volume.shapes) for volume in catalog.volumes)
+    volumes = sum(volume.size for volume in catalog.volumes)
+    zips = sum(path.stat().st_size for path in place.chain.glob("*/*.zip"))
+    assert read["bytes"]["read"] == volumes + zips
+
+
+def test_a_person_sees_what_was_read_of_how_much(place: Place) -> None:
+    code, out = place.run("verify")
+    assert code == 0
+    assert "Everything matches" in out
+    assert ["ZIPs", str(ZIPS), str(ZIPS)] in [line.split() for line in out.splitlines()]
+
+
+def test_a_part_is_counted_and_called_as_such(place: Place) -> None:
+    code, said = place.verify("--table", "orders", "--blocks", "12-13")
+    assert (code, said["checked"]) == (0, "tables orders in blocks 12-13")
+    read = said["read"]
+    # Of the segment 11-20: its ZIP, and the bundle that has it too.
+    assert [read[name]["read"] for name in ("segments", "zips", "csvs", "tables")] == [1, 2, 2, 1]
+    assert all(one["read"] == one["expected"] for one in read.values())
+    assert "Everything" not in place.run("verify", "--blocks", "12-13")[1]
+
+
+def test_damage_outside_the_part_is_not_looked_at(place: Place) -> None:
+    flip(place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip")
+    assert place.verify("--table", "trades")[0] == 0
+    assert place.verify("--blocks", "21-30")[0] == 0
+    assert place.verify("--table", "orders", "--blocks", "10-10")[0] == 5
+
+
+def test_a_quick_check_says_what_it_looked_at_and_no_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.verifying.verification.QUICK_ZIPS", 10)
+    monkeypatch.setattr("transforms.verifying.verification.QUICK_VOLUMES", 1)
+    code, said = place.verify("--quick")
+    assert (code, said["sample"]) == (0, True)
+    assert 0 <= said["read"]["zips"]["read"] < ZIPS == said["read"]["zips"]["expected"]
+    assert said["read"]["volumes"]["read"] == 1
+    out = place.run("verify", "--quick")[1]
+    assert f"of {ZIPS} ZIPs" in out
+    assert "chosen at random" in out
+    assert "Everything" not in out
+
+
+def test_a_quick_check_misses_no_file(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transforms.verifying.verification.QUICK_ZIPS", 0)
+    monkeypatch.setattr("transforms.verifying.verification.QUICK_VOLUMES", 0)
+    gone = [
+        place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip",
+        place.chain / "trades" / f"{KIT_CHAIN}-trades-1-10.zip.sha256",
+        FILES["a volume"](place),
+    ]
+    for path in gone:
+        path.unlink()
+    found = place.verify("--quick")[1]["findings"]
+    assert {row["where"] for row in found} == {str(path) for path in gone}
+
+
+# --- nothing to read -----------------------------------------------------------------------------
+
+
+def _nothing(place: Place, *options: str) -> list[str]:
+    code, said = place.verify(*options)
+    assert code == 5
+    return [row["where"] for row in said["findings"] if row["problem"] == "nothing to read"]
+
+
+def test_a_mistyped_place_is_a_finding_and_is_not_made(place: Place, tmp_path: Path) -> None:
+    typo = str(tmp_path / "typo")
+    assert _nothing(place, "--archive", typo) == [typo]
+    assert _nothing(place, "--warehouse", typo) == [typo]
+    assert _nothing(place, "--warehouse", typo, "--archive", typo) == [typo, typo]
+    assert not Path(typo).exists()
+
+
+def test_a_folder_that_is_not_mounted_is_a_finding(place: Place, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert _nothing(place, "--archive", str(empty)) == [str(empty)]
+    assert _nothing(place, "--warehouse", str(empty)) == [str(empty)]
+
+
+def test_blocks_that_nobody_has_are_nothing_to_read(place: Place) -> None:
+    assert len(_nothing(place, "--blocks", "1000-2000")) == 1
+
+
+def test_the_chains_folder_may_not_be_gone(place: Place) -> None:
+    shutil.rmtree(place.chain)
+    code, said = place.verify()
+    assert code == 5
+    assert said["read"]["zips"] == {"read": 0, "earlier": 0, "expected": ZIPS - 15}
+    assert {row["problem"] for row in said["findings"]} == {"bad index", "not published"}
+    mended(place, place.chain)
+
+
+def test_the_archive_of_another_chain_is_the_wrong_place(place: Place, tmp_path: Path) -> None:
+    other = site_settings(tmp_path / "other")
+    make_segment(other, 0, chain_id="other-chain")
+    load(Site(other))
+    code, said = place.verify("--warehouse", other.warehouse)
+    assert code == 5
+    assert any("nothing of chain other-chain is here" in row["what"] for row in said["findings"])
+
+
+def test_the_archive_alone_is_checked_whatever_the_warehouse_is(
+    place: Place, tmp_path: Path
+) -> None:
+    flip(place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip")
+    said = place.verify("--warehouse", str(tmp_path / "typo"))[1]
+    assert said["read"]["zips"]["read"] == ZIPS
+    assert "altered" in {row["problem"] for row in said["findings"]}
+
+
+# --- going on ------------------------------------------------------------------------------------
+
+
+def test_a_check_goes_on_where_it_was_interrupted(place: Place) -> None:
+    proven = Proofs()
+    first = Verification(proven=proven)
+    stopped = verify_site(place.site, replace_progress(first, _interrupt_after(20)))
+    with pytest.raises(KeyboardInterrupt):
+        list(stopped)
+    second = Verification(proven=proven)
+    assert list(verify_site(place.site, second)) == []
+    zips, volumes = second.counts[Kind.ZIPS], second.counts[Kind.VOLUMES]
+    assert zips.earlier >= 20
+    assert zips.read + zips.earlier == zips.expected == ZIPS
+    assert volumes.earlier == volumes.expected
+    # What came to its end begins anew.
+    third = Verification(proven=proven)
+    assert list(verify_site(place.site, third)) == []
+    assert third.counts[Kind.ZIPS].read == ZIPS
+
+
+def replace_progress(check: Verification, progress: Callable[..., None]) -> Verification:
+    check.progress = progress
+    return check
+
+
+def _interrupt_after(number: int) -> Callable[[str, int, int], None]:
+    def progress(what: str, done: int, _total: int) -> None:
+        if what == "ZIPs" and done == number:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_what_changed_since_is_read_again_and_what_is_damaged_is_found_again(
+    place: Place,
+) -> None:
+    proven = Proofs()
+    path = place.chain / "orders" / f"{KIT_CHAIN}-orders-21-30.zip"
+    flip(one(place.chain, "blocks/*-1-10.zip"))
+    for _ in range(2):
+        check = replace_progress(Verification(proven=proven), _interrupt_after(ZIPS))
+        found: list[Finding] = []
+        with pytest.raises(KeyboardInterrupt):
+            found.extend(verify_site(place.site, check))
+        assert any("blocks" in one.place for one in found)
+        flip(path)  # proven in the first round
+    last = list(verify_site(place.site, Verification(proven=proven)))
+    assert not any("orders" in one.place for one in last)  # flipped twice: as it was
+    flip(path)
+    assert any("orders" in one.place for one in verify_site(place.site, Verification()))
+
+
+def test_the_command_stops_in_time_and_goes_on(place: Place) -> None:
+    code, said = place.verify("--minutes", "0.0000001")
+    assert (code, said["finished"]) == (0, False)
+    assert said["read"]["zips"]["read"] < ZIPS
+    assert "Everything" not in place.run("verify", "--minutes", "0.0000001")[1]
+    assert place.verify("--again")[1]["read"]["zips"]["read"] == ZIPS
+
+
+# --- damage and remedies -------------------------------------------------------------------------
+
+
+def _zip(name: str) -> Callable[[Place], Path]:
+    return lambda place: place.chain / name.partition("-")[0] / f"{KIT_CHAIN}-{name}.zip"
+
+
+def _archived(path: str) -> Callable[[Place], Path]:
+    return lambda place: place.chain / path
+
+
+def _named(choose: Callable[[Document], StoredFile | None]) -> Callable[[Place], Path]:
+    def path(place: Place) -> Path:
+        document = place.site.warehouse.document()
+        assert document is not None
+        file = choose(document)
+        assert file is not None
+        return place.warehouse / file.key
+
+    return path
+
+
+def _newest_document(place: Place) -> Path:
+    return sorted((place.warehouse / "log").glob("*.json"))[-1]
+
+
+FILES: dict[str, Callable[[Place], Path]] = {
+    "a ZIP": _zip("orders-11-20"),
+    "a bundle": _zip("orders-1-20"),
+    "a hash file": _archived(f"orders/{KIT_CHAIN}-orders-1-10.zip.sha256"),
+    "a shard": _archived("index/000000000.json"),
+    "a shard's hashes": _archived("index/000000000.sha256"),
+    "a shard's page": _archived("index/000000000.html"),
+    "the index": _archived("index.json"),
+    "the chain's page": _archived("index.html"),
+    "the newest": _archived("latest.json"),
+    "the feed": _archived("feed.xml"),
+    "the hashes": _archived("SHA256SUMS"),
+    "the list of revisions": _archived("revisions.json"),
+    "the copy of the revisions": _archived("revisions.copy.json"),
+    "the list of chains": lambda place: place.archive / "chains.json",
+    "the page of chains": lambda place: place.archive / "index.html",
+    "a volume": _named(lambda document: document.history()[0].file),
+    "a state": _named(lambda document: document.states()[0].file),
+    "a record": _named(lambda document: document.records()[0]),
+    "the captures": _named(lambda document: document.captures),
+    "a refused file": _named(lambda document: document.quarantine[0].copy),
+    "the newest document": _newest_document,
+}
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "gone": Path.unlink,
+    "flipped": flip,
+    "empty": empty,
+}
+
+
+EMPTIED = ("a ZIP", "a hash file", "the index", "the list of revisions", "a volume", "a record")
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        (file, damage)
+        for file in FILES
+        for damage in DAMAGES
+        if damage != "empty" or file in EMPTIED
+    ],
+)
+def test_damage_is_found_and_the_remedy_that_is_named_mends_it(
+    place: Place, file: str, damage: str
+) -> None:
+    path = FILES[file](place)
+    DAMAGES[damage](path)
+    if (file, damage) == ("the newest document", "gone"):
+        assert "--take-volumes" in place.verify()[1]["findings"][0]["remedy"]
+        place.run("repair", "--take-volumes")
+        assert place.verify()[0] == 0
+    else:
+        mended(place, path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("archive/notes.txt", "archive/old-chain/index.json", f"archive/{KIT_CHAIN}/x/y.zip"),
+        f"archive/{KIT_CHAIN}/orders/copy of orders.zip",
+        *("warehouse/volumes/copy.duckdb", "warehouse/log/1.json.bak", "warehouse/records/x"),
+    ],
+)
+def test_a_strange_file_is_seen_and_can_be_moved_away(place: Place, path: str) -> None:
+    strange = place.archive.parent / path
+    strange.parent.mkdir(exist_ok=True)
+    strange.write_bytes(b"x")
+    os.utime(strange, (0, 0))
+    code, said = place.verify()
+    assert (code, [row["problem"] for row in said["findings"]]) == (5, ["orphan"])
+    mended(place, Path(said["findings"][0]["where"]))
+
+
+def test_what_a_publisher_at_work_has_just_put_there_is_no_finding_for_an_hour(
+    place: Place,
+) -> None:
+    fresh = place.chain / "orders" / f"{KIT_CHAIN}-orders-31-40.zip"
+    fresh.write_bytes(b"x")
+    assert place.verify()[0] == 0
+    os.utime(fresh, (0, 0))
+    assert place.verify()[0] == 5
+
+
+def test_segments_that_are_only_loaded_are_found_and_published(place: Place) -> None:
+    make_segment(place.settings, 5)
+    place.run("load")
+    code, said = place.verify()
+    (row,) = said["findings"]
+    assert (code, row["problem"]) == (5, "not published")
+    assert "blocks 51-60" in row["what"]
+    mended(place, place.chain)
+
+
+def test_what_a_run_has_just_loaded_may_be_published_a_little_later(place: Place) -> None:
+    make_segment(place.settings, 5)
+    place.run("load")
+    check = Verification(settle_seconds=3600)
+    assert list(verify_site(place.site, check)) == []
+    assert [one.problem for one in verify_site(place.site)] == [Problem.NOT_PUBLISHED]
+
+
+def test_segments_that_are_only_published_are_found_and_loaded(place: Place) -> None:
+    shutil.rmtree(place.warehouse)
+    make_segment(place.settings, 0)
+    Path(place.settings.source, f"{KIT_CHAIN}-1-21-30.zip").rename(place.archive.parent / "kept")
+    place.run("load")
+    (place.archive.parent / "kept").rename(Path(place.settings.source, f"{KIT_CHAIN}-1-21-30.zip"))
+    code, said = place.verify()
+    found = {row["problem"]: row["what"] for row in said["findings"]}
+    assert code == 5
+    assert "blocks 21-30" in found[Problem.NOT_LOADED.value]
+    mended(place, place.chain)
+
+
+def test_nothing_that_is_damaged_hides_the_rest(place: Place) -> None:
+    paths = [FILES[name](place) for name in FILES if name != "the copy of the revisions"]
+    for path in paths:
+        flip(path)
+    found = {row["where"] for row in place.verify()[1]["findings"]}
+    hidden = {str(path) for path in paths} - found
+    # The pages, and ZIPs, of a shard that cannot be read are known by nothing else.
+    assert hidden <= {str(FILES[f"a shard's {name}"](place)) for name in ("hashes", "page")} | {
+        str(FILES[name](place)) for name in ("a ZIP", "a bundle", "a hash file")
+    }
+
+
+@pytest.mark.parametrize("kilobytes", [1, 4])
+def test_a_full_scratch_disk_is_an_error_of_the_machine_and_no_finding(
+    place: Place, kilobytes: int
+) -> None:
+    program = Path(sys.executable).parent / "strata"
+    limited = f"ulimit -f {kilobytes}; {shlex.quote(str(program))} verify"
+    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (7, "")
+    assert done.stderr.count("\n") == 1
+    assert str(place.warehouse) in done.stderr
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_bit_that_flips_is_found(place: Place, seed: int) -> None:
+    chance = random.Random(seed)
+    document = place.site.warehouse.document()
+    assert document is not None
+    files = [place.warehouse / key for key in document.named_keys()]
+    files += [_newest_document(place), place.warehouse / "seen.json"]
+    files += [
+        path for path in place.archive.rglob("*") if path.is_file() and ".strata" not in str(path)
+    ]
+    # What a Delta log says besides what its readers go by, nothing else says.
+    files = [path for path in files if "_delta_log" not in path.parts]
+    for path in chance.sample(sorted(files), 8):
+        whole, held = path.read_bytes(), path.stat()
+        flipped = bytearray(whole)
+        flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        path.chmod(0o644)
+        path.write_bytes(flipped)
+        findings = list(verify_site(place.site))
+        assert any(str(path) in str(one) for one in findings), path
+        path.write_bytes(whole)
+        os.utime(path, ns=(held.st_atime_ns, held.st_mtime_ns))
+    assert list(verify_site(place.site)) == []

@@ -1,0 +1,59 @@
+"""What files of the lake are written from: the tables of a warehouse over a run of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+from transforms.block_range import BlockRange
+from transforms.duck import Connection, working_connection
+from transforms.lake.parquet_files import WrittenFile, write_file
+from transforms.scratch import scratch_folder
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class LakeRows:
+    """The rows of all history tables over a run of segments, and the receipts of these.
+
+    Files are written one at a time, whoever asks.
+    """
+
+    receipts: Sequence[Receipt]
+    _con: Connection
+    _proof: Connection
+    _writing: Lock = field(default_factory=Lock)
+
+    def of(self, table: str, blocks: BlockRange) -> list[Receipt]:
+        """The receipts of a table in the segments that lie in these blocks, ascending."""
+        return [
+            receipt
+            for receipt in self.receipts
+            if receipt.table == table
+            and blocks.first <= receipt.blocks.first
+            and receipt.blocks.last <= blocks.last
+        ]
+
+    def write(
+        self, table: str, blocks: BlockRange, scratch: Path, spelling: Mapping[str, str]
+    ) -> WrittenFile:
+        """Write a table over these blocks, which are those of segments; see `write_file`."""
+        with self._writing:
+            receipts = self.of(table, blocks)
+            return write_file(self._con, self._proof, table, receipts, scratch, spelling)
+
+
+@contextmanager
+def lake_rows(warehouse: Warehouse, receipts: Sequence[Receipt]) -> Iterator[LakeRows]:
+    """Open the rows of the segments of these receipts, at least one, ascending."""
+    hull = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.last)
+    with (
+        warehouse.stored_tables(hull) as con,
+        scratch_folder(warehouse.backing.scratch) as scratch,
+        working_connection(scratch) as proof,
+    ):
+        yield LakeRows(receipts, con, proof)

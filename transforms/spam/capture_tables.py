@@ -1,0 +1,184 @@
+"""Spam captures in DuckDB: parties' counters as core nodes report them.
+
+The counters of spam protection live in a core node's memory, so that no segment holds them. The
+warehouse has one immutable file of them, which the next one replaces. Its tables:
+
+captures        of each party the newest capture of its newest epoch
+files           what was read, so that it is read once
+refused_lines   the quarantine: lines that are no captures, by file and line, with the reason
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from transforms.duck import (
+    STORAGE,
+    Connection,
+    attached,
+    read_only_connection,
+    working_connection,
+)
+from transforms.objects import ObjectInfo, ObjectReader
+from transforms.spam.capture_sources import (
+    PREFIX,
+    SUFFIXES,
+    FoundCapture,
+    RefusedLine,
+    read_captures,
+)
+
+_LINES_AT_ONCE = 5000
+_TABLES = {
+    "captures": pa.schema(
+        [
+            ("party_id", pa.string()),
+            ("epoch", pa.uint64()),
+            ("height", pa.uint64()),
+            ("file", pa.string()),
+            ("line", pa.int64()),
+            ("statistics", pa.string()),
+        ]
+    ),
+    "refused_lines": pa.schema(
+        [
+            ("file", pa.string()),
+            ("line", pa.int64()),
+            ("reason", pa.string()),
+            ("text", pa.string()),
+        ]
+    ),
+    "files": pa.schema([("file", pa.string()), ("size", pa.int64()), ("version", pa.string())]),
+}
+_NEWEST = """
+    create or replace table fresh.captures as
+    select * from fresh.captures
+    qualify row_number() over (
+        partition by party_id order by epoch desc, height desc, file desc, line desc
+    ) = 1
+    order by party_id
+"""
+
+
+@dataclass(slots=True)
+class CaptureReport:
+    """What a load read: files, captures of parties, and lines (or whole files) refused."""
+
+    files: int = 0
+    captures: int = 0
+    refused: int = 0
+
+
+def new_captures(current: Path | None, reader: ObjectReader) -> list[ObjectInfo]:
+    """The files of captures in a source that `current` has not read yet, or changed since."""
+    records = {ObjectInfo(key, size, version) for key, size, version in _rows(current, "files")}
+    files = (info for info in reader.list(PREFIX) if info.key.endswith(SUFFIXES))
+    return sorted(info for info in files if _recorded(info) not in records)
+
+
+def write_captures(
+    path: Path,
+    current: Path | None,
+    fresh: Sequence[ObjectInfo],
+    reader: ObjectReader,
+    chain_id: str,
+) -> CaptureReport:
+    """Write a new file with what `current` has and what is fresh; bad lines keep their reason.
+
+    Temporary files lie beside `path`. Errors of the source pass through.
+    """
+    report = CaptureReport()
+    scratch = path.parent
+    with working_connection(scratch) as con, attached(con, path, "fresh", f"({STORAGE})"):
+        _begin(con, current, map(_recorded, fresh))
+        for info in fresh:
+            reader.fetch(info.key, scratch / "capture")
+            record = _recorded(info)
+            _add(con, record, read_captures(record.key, scratch / "capture", chain_id), report)
+        con.execute(_NEWEST)
+    return report
+
+
+def refused_lines(current: Path | None) -> list[RefusedLine]:
+    """The lines that are no captures, by file and line."""
+    return [RefusedLine(*row) for row in sorted(_rows(current, "refused_lines"))]
+
+
+def _recorded(info: ObjectInfo) -> ObjectInfo:
+    """A file as the tables name it: bytes of its name that are no UTF-8 are written out."""
+    key = info.key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return replace(info, key=key)
+
+
+def _begin(con: Connection, current: Path | None, fresh: Iterable[ObjectInfo]) -> None:
+    """Make the tables, with what is known already of files that are not read anew."""
+    for table in _TABLES:
+        _append(con, table, [], create=True)
+    if current is None:
+        return
+    again = [info.key for info in fresh]
+    with attached(con, current, "known", "(read_only)"):
+        for table in _TABLES:
+            con.execute(
+                f"insert into fresh.{table} select * from known.{table} "  # noqa: S608 - ours
+                "where not list_contains($1::varchar[], file)",
+                [again],
+            )
+
+
+def _add(
+    con: Connection,
+    info: ObjectInfo,
+    items: Iterator[FoundCapture | RefusedLine],
+    report: CaptureReport,
+) -> None:
+    """Insert what one file has, a few thousand lines at a time."""
+    rows: dict[str, list[dict[str, Any]]] = {"captures": [], "refused_lines": []}
+    for item in items:
+        if isinstance(item, FoundCapture):
+            rows["captures"].append(_capture_row(item))
+        else:
+            rows["refused_lines"].append(asdict(item))
+        for table, waiting in rows.items():
+            if len(waiting) >= _LINES_AT_ONCE:
+                _append(con, table, waiting)
+                waiting.clear()
+        report.captures += isinstance(item, FoundCapture)
+        report.refused += isinstance(item, RefusedLine)
+    for table, waiting in rows.items():
+        _append(con, table, waiting)
+    _append(con, "files", [{"file": info.key, "size": info.size, "version": info.version}])
+    report.files += 1
+
+
+def _capture_row(item: FoundCapture) -> dict[str, Any]:
+    return {
+        "party_id": item.capture.party_id,
+        "epoch": item.capture.epoch,
+        "height": item.height,
+        "file": item.file,
+        "line": item.line,
+        "statistics": json.dumps(item.capture.statistics),
+    }
+
+
+def _append(
+    con: Connection, table: str, rows: list[dict[str, Any]], *, create: bool = False
+) -> None:
+    con.register("rows", pa.Table.from_pylist(rows, schema=_TABLES[table]))
+    what = f"create table fresh.{table} as" if create else f"insert into fresh.{table}"
+    con.execute(f"{what} from rows")
+    con.unregister("rows")
+
+
+def _rows(current: Path | None, table: str) -> list[tuple[Any, ...]]:
+    if current is None:
+        return []
+    with read_only_connection(current, threads=1) as con:
+        return con.execute(f"from {table}").fetchall()

@@ -1,0 +1,55 @@
+"""Spam captures of a warehouse: one file that the log names, replaced by the next one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from transforms.errors import ConfigError
+from transforms.objects import ObjectReader, StoredFile
+from transforms.scratch import scratch_folder
+from transforms.spam.capture_tables import CaptureReport, new_captures, write_captures
+from transforms.stores.store import content_sha256
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.document import Document
+from transforms.warehouse.storing import store_file
+
+
+def captures_path(backing: Backing, document: Document | None) -> Path | None:
+    """The newest file of captures on this machine, None where there were never any."""
+    if document is None or document.captures is None:
+        return None
+    backing.files.bring([document.captures])
+    return backing.files.path(document.captures)
+
+
+def load_captures(backing: Backing, reader: ObjectReader) -> CaptureReport:
+    """Load the captures that are new in a source; bad lines are kept aside with their reason.
+
+    May be killed and run again, beside loads and any readers; of two at once the slower one begins
+    anew. Raises `ConfigError` before the first segment, which names the chain.
+    """
+    while True:
+        document = backing.log.newest()
+        if document is None or not document.chain_id:
+            where = backing.store.describe()
+            raise ConfigError(f"{where} holds no segments yet: load them before spam captures")
+        current = captures_path(backing, document)
+        fresh = new_captures(current, reader)
+        if not fresh:
+            return CaptureReport()
+        with scratch_folder(backing.scratch) as scratch:
+            path = scratch / "captures.duckdb"
+            report = write_captures(path, current, fresh, reader, document.chain_id)
+            sha256 = content_sha256(path)
+            key = f"spam/{sha256}.duckdb"
+            stored = store_file(backing.store, key, sha256, path)
+        if _replaced(backing, document.captures, stored):
+            return report
+
+
+def _replaced(backing: Backing, old: StoredFile | None, new: StoredFile) -> bool:
+    def change(newest: Document) -> Document | None:
+        return replace(newest, captures=new) if newest.captures == old else None
+
+    return backing.log.commit(change).captures == new

@@ -1,0 +1,48 @@
+"""From an address to the warehouse that it names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from transforms.duck import check_folder
+from transforms.stores.folder_store import FolderStore
+from transforms.stores.store import S3Options
+from transforms.stores.store_address import open_store
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.local_files import CACHES
+from transforms.warehouse.volumes import LoadSettings
+from transforms.warehouse.warehouse import Warehouse
+
+
+def open_warehouse(
+    place: str | Path,
+    cache: Path | None = None,
+    settings: LoadSettings | None = None,
+    *,
+    cache_bytes: int | None = None,
+    options: S3Options | None = None,
+) -> Warehouse:
+    """The warehouse in a folder or at `s3://bucket/prefix`; nothing is read or created yet.
+
+    `cache` is this machine's folder for it: by default the folder of the warehouse itself, for a
+    bucket one below the user's own. Raises `ConfigError` for any other address, and for a folder
+    in which DuckDB opens no files.
+    """
+    store = open_store(str(place), options)
+    log = store.path("log")
+    if log is not None:
+        # Views name files by path: one path, whatever the links on the way to it.
+        store = FolderStore(log.parent.resolve())
+        cache = cache or log.parent.resolve()
+    cache = (cache or CACHES / _name(str(place))).expanduser().absolute()
+    for folder in [cache] if log is None else [log.parent.resolve(), cache.resolve()]:
+        check_folder(folder)
+    backing = Backing(store, cache, cache_bytes)
+    return Warehouse(backing, settings)
+
+
+def _name(address: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", address.rstrip("/").rpartition("/")[2])
+    return f"{plain}-{hashlib.sha256(address.rstrip('/').encode()).hexdigest()[:8]}"
