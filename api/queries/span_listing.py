@@ -193,7 +193,9 @@ class SpanListing:
     ) -> list[Row]:
         """The rows of pages that are asked for, as they are met."""
         source = self.source
-        low, high = (*source.prefix, *low), (*source.prefix, *high)
+        # A place has the prefix's values again where the order ends with them; a key has them once.
+        length = len(source.key(rows[0])) if rows else 0
+        low, high = ((*source.prefix, *place)[:length] for place in (low, high))
         begin = bisect_left(rows, low, key=lambda row: source.key(row)[: len(low)])
         end = bisect_right(rows, high, key=lambda row: source.key(row)[: len(high)])
         matches: list[Row] = [*map(tuple, rows[begin:end])]

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from api.core.snapshots import Reading, Snapshots
@@ -214,6 +214,14 @@ def _cut(keys: list[_Key], cursor: _Key | None, size: int, end: str, newest: str
     end=_ENDS,
     newest=st.sampled_from(["true", "false"]),
     period=st.tuples(st.none() | _MOMENTS, st.none() | _MOMENTS),
+)
+@example(  # more is fetched from a row on that a volume without pages has in another state
+    party=_PARTIES[0],
+    place=(1, "0045d647" * 8, _PARTIES[0]),
+    size=65,
+    end="first",
+    newest="false",
+    period=(None, None),
 )
 @settings(max_examples=120, deadline=None)
 def test_withdrawals_are_the_same_from_every_form(
