@@ -42,6 +42,7 @@ def _warehouse(locations: Locations) -> Warehouse:
         locations.warehouse,
         locations.cache,
         cache_bytes=locations.cache_bytes,
+        memory_mb=locations.memory_mb,
         options=locations.store_options,
     )
 
@@ -68,6 +69,7 @@ class Service:
                 self.store,
                 locations.name_style,
                 limits.rendered_bytes,
+                locations.memory_limit,
             ),
             self._note_damage,
         )

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, Valida
 
 from exporters.zip_names import NameStyle
 from transforms.errors import ConfigError
+from transforms.memory import MEMORY_MB, memory_text
 from transforms.stores.store import S3Options
 from transforms.warehouse.local_files import CACHES, MOST_CACHE_BYTES
 
@@ -51,6 +52,8 @@ class Locations:
     empty `source` means that nobody asks for it. `cache` is this machine's folder for the
     warehouse, with the parts that wait to be published (None: that of the warehouse, or for a
     bucket one below the user's own); `cache_bytes` bounds what it holds of a bucket's files.
+    `memory_mb` is what each DuckDB that works on these may hold in memory, in MB: to load, merge,
+    render or check (a segment that takes more is quarantined); queries have bounds of their own.
     `single_writer` is the operator's word that never more than one process writes, for buckets
     whose service ignores conditions.
     """
@@ -60,8 +63,14 @@ class Locations:
     archive: str = str(EMBEDDED_DATA / "archive")
     cache: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
     cache_bytes: Natural = MOST_CACHE_BYTES
+    memory_mb: Positive = MEMORY_MB
     name_style: Style = NameStyle.SPEC
     single_writer: Switch = False
+
+    @property
+    def memory_limit(self) -> str:
+        """The bound of memory in DuckDB's notation."""
+        return memory_text(self.memory_mb)
 
     @property
     def store_options(self) -> S3Options:

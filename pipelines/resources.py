@@ -22,6 +22,7 @@ class StrataResource(dg.ConfigurableResource[Site]):
     warehouse: str
     cache: str
     cache_bytes: int
+    memory_mb: int
     archive: str
     name_style: str
     single_writer: bool
@@ -30,7 +31,6 @@ class StrataResource(dg.ConfigurableResource[Site]):
     lag_blocks: int
     poll_seconds: int
     require_id_chain: bool
-    load_memory_mb: int
     lake: bool
     keep_runs_days: int
     signing_key: str

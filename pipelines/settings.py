@@ -20,7 +20,6 @@ from exporters.locations import (
     Switch,
     data_folder,
 )
-from transforms.duck import MEMORY_MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +30,7 @@ class Settings(Locations):
     segments that one Dagster run takes; `lag_blocks` how many blocks the archive may be behind the
     newest segment before the freshness check warns; `poll_seconds` the time between two looks at
     the source; `require_id_chain` lets a load refuse a segment that contradicts the chain of the
-    network's ids; `load_memory_mb` is what DuckDB may hold in memory for a load or a merge, in MB
-    (a segment that takes more is quarantined); `lake` lets what is published go into the lake of
+    network's ids; `lake` lets what is published go into the lake of
     Delta tables beside the ZIPs, too; `keep_runs_days` the days for which Dagster keeps
     runs that have ended, with their logs (0: for ever); `signing_key` the file of a secret key of
     minisign's, which published documents are signed with (None: they are not).
@@ -43,7 +41,6 @@ class Settings(Locations):
     lag_blocks: Positive = 5000
     poll_seconds: Positive = 60
     require_id_chain: Switch = False
-    load_memory_mb: Positive = MEMORY_MB
     lake: Switch = True
     keep_runs_days: Natural = 7
     signing_key: Annotated[Path, Field(description="the path of a file")] | None = None

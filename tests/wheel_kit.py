@@ -31,6 +31,15 @@ def make_environment(folder: Path, extra: str = "") -> Path:
     return folder
 
 
+def bare_environment(folder: Path, *requirements: str) -> Path:
+    """What these packages require, and nothing else: not Strata either."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    for requirement in requirements:
+        for name in closure(requirement, packages(folder)):
+            _link(_distribution(name, INSTALLED), packages(folder))
+    return folder
+
+
 def packages(environment: Path) -> Path:
     """The folder of an environment's packages."""
     (folder,) = environment.glob("lib/python*/site-packages")

@@ -15,18 +15,14 @@ import duckdb
 from transforms import interrupts
 from transforms.duck_errors import machine_error
 from transforms.errors import BusyError, ConfigError
+from transforms.machine_errors import MemoryLimitError
+from transforms.memory import MEMORY_LIMIT
 from transforms.quoting import quote_files as quote_files
 from transforms.quoting import quote_name as quote_name
 from transforms.quoting import quote_text as quote_text
 
 Connection = duckdb.DuckDBPyConnection
 Error = duckdb.Error
-
-MEMORY_MB = 600
-"""What DuckDB may hold in memory for one load or rendering, in MB; more is spilled to disk."""
-
-MEMORY_LIMIT = f"{MEMORY_MB}MB"
-"""The same in DuckDB's notation."""
 
 STORAGE = "storage_version 'v1.5.0'"
 """The option of `attach` for every new file: DuckDB 1.5, which people have, opens it, too."""
@@ -62,7 +58,11 @@ def file_connection() -> Iterator[Connection]:
 
 @contextmanager
 def read_only_connection(
-    path: Path, *, threads: int | None = None, scratch: Path | None = None
+    path: Path,
+    *,
+    threads: int | None = None,
+    scratch: Path | None = None,
+    memory_limit: str = MEMORY_LIMIT,
 ) -> Iterator[Connection]:
     """Open a DuckDB file read-only, by its resolved path: a new generation is a new file.
 
@@ -70,7 +70,7 @@ def read_only_connection(
     to an instance of its own: one that is opened directly is shared by the whole process, and
     refused where somebody opened it with other settings.
     """
-    config = _config(threads, MEMORY_LIMIT if scratch else None, scratch)
+    config = _config(threads, memory_limit if scratch else None, scratch)
     with _opened(config, scratch) as con:
         con.execute(f"attach {quote_text(path.resolve())} as current (read_only)")
         con.execute("use current")
@@ -97,6 +97,16 @@ def plain_errors(scratch: Path | None = None) -> Iterator[None]:
         if fault is None:
             raise
         raise fault from error
+
+
+@contextmanager
+def naming_large(what: str, scratch: Path) -> Iterator[None]:
+    """Say what it is that takes more memory than DuckDB was given: a `MemoryLimitError`."""
+    try:
+        with plain_errors(scratch):
+            yield
+    except MemoryLimitError as error:
+        raise MemoryLimitError(error.errno, f"{what}: {error.strerror}") from error
 
 
 @contextmanager

@@ -25,6 +25,8 @@ ABOUT_DATA = (*_NOT_OF_MACHINE, duckdb.IntegrityError, duckdb.InternalError)
 """What DuckDB raises about the data it reads and writes, where `machine_error` knows no better."""
 
 _MAX_REASON = 300
+# A commit that cannot hold its blocks in memory is told of as an error of the transaction.
+_NO_MEMORY = ("Out of Memory Error", "failed to pin block")
 
 
 def machine_error(error: duckdb.Error | OSError, scratch: Path | None = None) -> OSError | None:
@@ -35,7 +37,7 @@ def machine_error(error: duckdb.Error | OSError, scratch: Path | None = None) ->
     if isinstance(error, _NOT_OF_MACHINE) or getattr(error, "errno", None) is not None:
         return None  # about the query or its data, which may quote anything; or known by number
     text = _unwrapped(str(error))
-    if isinstance(error, duckdb.OutOfMemoryException) or text.startswith("Out of Memory Error"):
+    if isinstance(error, duckdb.OutOfMemoryException) or any(map(text.__contains__, _NO_MEMORY)):
         return _out_of_memory(text, scratch)
     if "fsync failed!" in text:  # it names neither file nor reason
         return OSError(errno.EIO, os.strerror(errno.EIO), str(scratch) if scratch else None)

@@ -20,8 +20,8 @@ REMEDIES = {
     errno.EIO: "the disk or its connection fails: see the system's log, then run it again",
     errno.EMFILE: "raise the limit of open files (ulimit -n), or run strata compact",
     errno.ENFILE: "the system has too many files open: raise its limit, then run it again",
-    errno.ENOMEM: "ask for fewer blocks at once (strata sql --blocks, STRATA_BATCH); "
-    "the API's bound is STRATA_API_MEMORY",
+    errno.ENOMEM: "let STRATA_MEMORY_MB be more, or ask for fewer blocks at once (strata sql "
+    "--blocks, STRATA_BATCH), then run it again; queries of the API have STRATA_API_MEMORY",
     errno.ESTALE: "mount the shared folder again, then run it again",
     errno.EISDIR: "a folder has the name of our file: rename or remove it, then run it again",
     errno.ENXIO: "the disk or its connection fails: see the system's log, then run it again",

@@ -18,12 +18,17 @@ _LOCK_POLL_SECONDS = 0.02
 
 
 @contextmanager
-def scratch_folder(parent: Path) -> Iterator[Path]:
+def scratch_folder(parent: Path | None) -> Iterator[Path]:
     """A folder of this process's own, removed at the end; a lock beside it says that it is in use.
 
     The lock is made before the folder and removed after it, so that a kill at any moment leaves
-    nothing that `sweep_scratch` could not tell from a folder in use.
+    nothing that `sweep_scratch` could not tell from a folder in use. Without a parent it lies in
+    `TMPDIR`, which nobody sweeps but the system.
     """
+    if parent is None:
+        with temporary_folder() as folder:
+            yield folder
+        return
     parent.mkdir(parents=True, exist_ok=True)
     while True:
         folder = parent / f"run-{uuid4().hex}"

@@ -20,15 +20,9 @@ from typing import Any
 
 import duckdb
 
-from transforms.duck import (
-    MEMORY_LIMIT,
-    Connection,
-    plain_errors,
-    quote_name,
-    quote_text,
-    working_connection,
-)
+from transforms.duck import Connection, plain_errors, quote_name, quote_text, working_connection
 from transforms.errors import StrataError, UnreadableFilesError
+from transforms.memory import MEMORY_LIMIT
 
 Row = tuple[Any, ...]
 _MAX_PREPARED = 200

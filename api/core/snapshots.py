@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 from api.core.api_errors import UnavailableError
 from api.core.damage import Damage, Losses, LostFiles
 from api.core.relations import HeldTable
-from transforms.duck import MEMORY_LIMIT
 from transforms.errors import IntegrityError, UnreadableFilesError
 from transforms.lookups.held_lookups import Lookups
 from transforms.mapped_files import MappedFolder
+from transforms.memory import MEMORY_LIMIT
 from transforms.objects import StoredFile
 from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value

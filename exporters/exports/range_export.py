@@ -25,6 +25,7 @@ from exporters.zips.parts import PartRef
 from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange
 from transforms.errors import RangeError
+from transforms.memory import MEMORY_LIMIT
 from transforms.stores.store import Store
 from transforms.verifying.proofs import Proofs
 from transforms.warehouse.holdings import Holdings
@@ -50,13 +51,14 @@ class RangeExporter:
 
     `cache` is this machine's folder for the warehouse: parts, proofs and what was rendered. `style`
     says how numbers are written in names, `rendered_bytes` how much of what is rendered is kept for
-    the next export.
+    the next export, `memory_limit` what DuckDB may hold in memory to render.
     """
 
     cache: Path
     store: Store
     style: NameStyle = NameStyle.SPEC
     rendered_bytes: int = RENDERED_BYTES
+    memory_limit: str = MEMORY_LIMIT
 
     @cached_property
     def proofs(self) -> Proofs:
@@ -118,7 +120,9 @@ class RangeExporter:
         stage = PartStage(folder, style or self.style, durable=False)
         for receipt in receipts:
             volume = holdings.volume(receipt.blocks)
-            render_part(stage, volume, receipt, self.cache / "scratch", null=null)
+            render_part(
+                stage, volume, receipt, self.cache / "scratch", self.memory_limit, null=null
+            )
         parts = ([_staged(stage, plan, blocks) for blocks in s.segments] for s in plan.spans)
         return RangeExport(plan, layout_spans(plan, parts, stage.style))
 
@@ -126,7 +130,7 @@ class RangeExporter:
         return PartPlaces(
             Archive(self.store, chain_id),
             PartStage(self.cache / "parts", self.style),
-            RenderedParts(self.cache, self.style, self.rendered_bytes),
+            RenderedParts(self.cache, self.style, self.rendered_bytes, self.memory_limit),
             self.proofs,
             self._outage,
         )

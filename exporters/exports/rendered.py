@@ -13,6 +13,7 @@ from pathlib import Path
 
 from exporters.zip_names import NameStyle
 from exporters.zips.staging import PartStage
+from transforms.memory import MEMORY_LIMIT
 from transforms.scratch import scratch_folder
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import rendered_table
@@ -23,11 +24,15 @@ RENDERED_BYTES = 20 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class RenderedParts:
-    """The folder `rendered` of a machine's cache. `most_bytes` bounds it between two exports."""
+    """The folder `rendered` of a machine's cache. `most_bytes` bounds it between two exports.
+
+    `memory_limit` bounds the DuckDB that renders one.
+    """
 
     cache: Path
     style: NameStyle = NameStyle.SPEC
     most_bytes: int = RENDERED_BYTES
+    memory_limit: str = MEMORY_LIMIT
 
     @property
     def folder(self) -> Path:
@@ -43,7 +48,7 @@ class RenderedParts:
         stage = PartStage(self.folder / volume.stem, self.style, durable=False)
         path = stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
         if again or not path.exists():
-            render_part(stage, volume, receipt, self.cache / "scratch")
+            render_part(stage, volume, receipt, self.cache / "scratch", self.memory_limit)
         return stage
 
     def joined(self, name: str) -> Path:
@@ -62,12 +67,20 @@ class RenderedParts:
 
 
 def render_part(
-    stage: PartStage, volume: Path, receipt: Receipt, scratch: Path, *, null: str = ""
+    stage: PartStage,
+    volume: Path,
+    receipt: Receipt,
+    scratch: Path,
+    memory_limit: str,
+    *,
+    null: str = "",
 ) -> None:
     """Keep one table of one segment in `stage`, rendered from its volume; see `rendered_table`."""
     with (
         scratch_folder(scratch) as folder,
-        rendered_table(volume, folder, receipt.blocks, receipt.table, null=null) as text,
+        rendered_table(
+            volume, folder, receipt.blocks, receipt.table, null=null, memory_limit=memory_limit
+        ) as text,
     ):
         stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows)
 

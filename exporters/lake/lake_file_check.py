@@ -55,7 +55,8 @@ class FileCheck:
             yield str(error)
 
     def _rows(self) -> Iterator[str]:
-        with opened_file(self.copy, self.scratch, self.receipts or (), self.opened) as file:
+        opened = self.opened or self.version.lake.memory_mb
+        with opened_file(self.copy, self.scratch, self.receipts or (), opened) as file:
             columns = self._columns(file)
             file.check_types(columns)
             yield from self._table_types(columns)

@@ -15,6 +15,7 @@ from exporters.archive.lake_place import LAKE
 from exporters.lake.delta import DeltaLog
 from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
+from transforms.memory import MEMORY_MB
 
 _NAME = re.compile(r"(\d{1,19})-(\d{1,19})\.([0-9a-f]{16})\.parquet")
 PARQUET_TYPE = "application/vnd.apache.parquet"
@@ -49,9 +50,10 @@ class FileName:
 
 @dataclass(frozen=True)
 class Lake:
-    """The lake of an archive's chain."""
+    """The lake of an archive's chain; `memory_mb` is what work on it has of memory, in MB."""
 
     archive: Archive
+    memory_mb: int = MEMORY_MB
 
     @cached_property
     def _logs(self) -> dict[str, DeltaLog]:

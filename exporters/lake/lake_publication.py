@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import mkdtemp
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
@@ -27,7 +28,8 @@ from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.lake.columns import OWN_COLUMNS
 from transforms.lake.parquet_rows import LakeRows
-from transforms.scratch import temporary_folder
+from transforms.machine_errors import MemoryLimitError
+from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -72,10 +74,10 @@ class LakePublisher:
             if not missing:
                 return LakeReport()
             spelling = version.spelling if version else {}
-            with temporary_folder(self.scratch) as folder:
+            with scratch_folder(self.scratch) as folder:
                 files = list(self._new_files(table, missing, folder, spelling))
                 added = [lake_table.upload(file) for file in files]
-            columns = [column for file in files for column in file.columns]
+            columns = list(dict.fromkeys(column for file in files for column in file.columns))
             version = version or lake_table.made([*columns, *own])
             if version.lacks(missing) != list(missing):
                 continue
@@ -100,10 +102,18 @@ class LakePublisher:
         folder: Path,
         spelling: Mapping[str, str],
     ) -> Iterator[NewFile]:
-        for number, run in enumerate(contiguous_runs(segments)):
-            place = folder / str(number)
-            place.mkdir()
-            yield new_file(self.rows, table, run, place, spelling)
+        """A file for each run; for each half of it, where a run takes too much memory at once."""
+        for run in contiguous_runs(segments):
+            place = Path(mkdtemp(dir=folder))
+            try:
+                yield new_file(self.rows, table, run, place, spelling)
+            except MemoryLimitError:
+                of_run = [one for one in segments if run.first <= one.first <= run.last]
+                if len(of_run) == 1:
+                    raise
+                middle = len(of_run) // 2
+                for half in (of_run[:middle], of_run[middle:]):
+                    yield from self._new_files(table, half, place, spelling)
 
     def _publish_receipts(self) -> LakeReport:
         """Add the receipts of the segments that every table has.

@@ -13,7 +13,7 @@ from exporters.lake.receipt_file import parse_receipts, read_receipt_rows, recei
 from exporters.lake.tables import LakeTable
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.lake.parquet_rows import LakeRows, lake_rows
-from transforms.scratch import temporary_folder
+from transforms.scratch import scratch_folder
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
@@ -52,7 +52,7 @@ def lake_receipts(lake: Lake, blocks: BlockRange, scratch: Path) -> list[Receipt
     version = LakeTable(lake, RECEIPTS).version()
     receipts: list[Receipt] = []
     for file in version.holding(blocks) if version else ():
-        with temporary_folder(scratch) as folder:
+        with scratch_folder(scratch) as folder:
             copy = folder / "receipts.parquet"
             fetched(lake, RECEIPTS, file, copy)
             receipts += parse_receipts(read_receipt_rows(copy), lake.archive.chain_id)

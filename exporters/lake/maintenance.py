@@ -20,6 +20,7 @@ from exporters.lake.tables import LakeTable, Version
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import LakeRows
+from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
@@ -46,13 +47,14 @@ def merge_lake(
     """Merge neighbours until nothing is worth merging; returns how many files that left fewer.
 
     See `transforms.warehouse.merge_plan`: no byte is written anew more than three times. A table
-    that is damaged, or that others wrote to, stays as it is: who publishes to it says so.
+    that is damaged, or that others wrote to, stays as it is: who publishes to it says so. So does
+    one whose merged rows take too much memory.
     """
     fewer = 0
     for table in (*HISTORY_TABLES, RECEIPTS):
         try:
             fewer += _merge_table(lake, table, rows_over, scratch, limits)
-        except IntegrityError as error:
+        except (IntegrityError, MemoryLimitError) as error:
             _log.warning("%s was not merged: %s", lake.place(table), error)
     return fewer
 

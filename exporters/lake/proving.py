@@ -11,7 +11,7 @@ from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import opened_file
 from transforms.lake.parquet_rows import LakeRows
-from transforms.scratch import temporary_folder
+from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.warehouse.receipts import Receipt
 
@@ -39,10 +39,10 @@ def prove_file(
 ) -> None:
     """Prove a file by its name and these receipts, which may be of some of its segments."""
     place = lake.place(table, lake_file.file.name)
-    with temporary_folder(scratch) as folder:
+    with scratch_folder(scratch) as folder:
         copy = folder / "file.parquet"
         fetched(lake, table, lake_file, copy)
-        with opened_file(copy, folder, receipts) as file:
+        with opened_file(copy, folder, receipts, lake.memory_mb) as file:
             for receipt, digest in file.digests():
                 if digest != receipt.sha256:
                     raise IntegrityError(

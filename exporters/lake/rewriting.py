@@ -26,7 +26,7 @@ from exporters.publishing.replace import Correction
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, IntegrityError, RangeError
 from transforms.lake.parquet_rows import LakeRows
-from transforms.scratch import temporary_folder
+from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError, content_sha256, object_sha256
 
 _SEGMENTS = 50  # of a file that takes the place of foreign ones: merging makes larger ones
@@ -41,7 +41,7 @@ def merge_files(
     """
     table = LakeTable(lake, version.table)
     run = BlockRange(old[0].blocks.first, old[-1].blocks.last)
-    with temporary_folder(scratch) as folder:
+    with scratch_folder(scratch) as folder:
         new = new_file(rows, version.table, run, folder, version.spelling)
         added = table.upload(new)
         files = [lake_file.file for lake_file in old]
@@ -162,7 +162,7 @@ def _lacking(version: Version, loaded_rows: LoadedRows, scratch: Path) -> Iterat
     lacking = [segment for segment in loaded_rows.segments if not any(map(segment.overlaps, there))]
     for start in range(0, len(lacking), _SEGMENTS):
         if due := loaded_rows.due(lacking[start : start + _SEGMENTS]):
-            with loaded_rows.opened(due) as rows, temporary_folder(scratch) as folder:
+            with loaded_rows.opened(due) as rows, scratch_folder(scratch) as folder:
                 yield from _new_files(version, rows, contiguous_runs(due), folder)
 
 
@@ -187,7 +187,7 @@ def _correct(
         raise LostRaceError(f"{version.lake.place(version.table)} was changed meanwhile")
     if _is_right(version, rewrite, rows, scratch):
         return 0
-    with temporary_folder(scratch) as folder:
+    with scratch_folder(scratch) as folder:
         new = _new_files(version, rows, rewrite.runs, folder)
         return put_in_place(version, rewrite.old, new, correction)
 
@@ -238,7 +238,7 @@ def _is_right(version: Version, rewrite: Rewrite, rows: LakeRows, scratch: Path)
 def _is_sound(version: Version, file: HeldFile, rows: LakeRows, scratch: Path) -> bool:
     """Whether a file is there, whole, is what was loaded, and is described rightly by the log."""
     table = version.table
-    with temporary_folder(scratch) as folder:
+    with scratch_folder(scratch) as folder:
         copy = folder / "file.parquet"
         try:
             fetched(version.lake, table, file, copy)

@@ -19,7 +19,7 @@ from exporters.publishing.replace import Correction
 from transforms.errors import BusyError, IntegrityError, RangeError
 from transforms.lake.columns import OWN_COLUMNS
 from transforms.lake.state_rows import StateRows
-from transforms.scratch import temporary_folder
+from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
@@ -80,7 +80,7 @@ def _correct(
         )
     if _is_sound(version, state, receipt, scratch):
         return 0
-    with temporary_folder(scratch) as folder:
+    with scratch_folder(scratch) as folder:
         parquet = state.write(table, folder, version.spelling)
         new = NewFile(parquet.path, state.blocks, parquet.statistics, parquet.columns)
         return put_in_place(version, version.ours, [new], correction)
@@ -90,7 +90,7 @@ def _is_sound(version: Version, state: StateRows, receipt: Receipt, scratch: Pat
     if version.foreign or [file.blocks for file in version.ours] != [state.blocks]:
         return False
     (file,) = version.ours
-    with temporary_folder(scratch) as folder:
+    with scratch_folder(scratch) as folder:
         copy = folder / "file.parquet"
         try:
             fetched(version.lake, version.table, file, copy)
@@ -109,7 +109,7 @@ def _put(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
     for version in versions(lake_table):
         if version and any(file.blocks.last >= state.blocks.last for file in version.parsed):
             return LakeReport()
-        with temporary_folder(scratch) as folder:
+        with scratch_folder(scratch) as folder:
             parquet = state.write(table, folder, version.spelling if version else {})
             new = NewFile(parquet.path, state.blocks, parquet.statistics, parquet.columns)
             if version is None:

@@ -22,7 +22,7 @@ from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError, SegmentError
-from transforms.scratch import temporary_folder
+from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.tables.dialect import header_names
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, schema_of
@@ -145,7 +145,7 @@ def _adopted(
     segments: Sequence[SegmentSource],
     scratch: Path | None,
 ) -> Entry:
-    with temporary_folder(scratch) as folder:
+    with scratch_folder(scratch) as folder:
         copy = folder / stray.path.rpartition("/")[2]
         archive.store.fetch(archive.key(stray.path), copy)
         _check_hash_file(archive, stray, copy)

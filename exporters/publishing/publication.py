@@ -25,7 +25,7 @@ from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zip
 from exporters.publishing.replace import Correction, replace_object
 from exporters.publishing.request import PublishRequest, proven_entry
 from transforms.errors import ConflictError, IntegrityError
-from transforms.scratch import temporary_folder
+from transforms.scratch import scratch_folder
 from transforms.stores.store import PutResult
 
 _BATCH = 3_000  # requests between two writes of the index: it bounds what is held in memory
@@ -195,7 +195,7 @@ def _publish_one(
     try:
         if isinstance(request.content, Path):
             return _publish_file(archive, correction, request, request.content)
-        with temporary_folder(scratch) as folder:
+        with scratch_folder(scratch) as folder:
             zip_file = folder / request.name
             request.content.write(zip_file, durable=False)
             return _publish_file(archive, correction, request, zip_file)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
-from transforms.scratch import temporary_folder
+from transforms.scratch import scratch_folder
 from transforms.stores.store import Store
 
 _AT_ONCE = 10_000
@@ -30,7 +30,7 @@ class StoreListing:
 
     def __init__(self, store: Store, scratch: Path | None) -> None:
         self._stack = ExitStack()
-        folder = self._stack.enter_context(temporary_folder(scratch))
+        folder = self._stack.enter_context(scratch_folder(scratch))
         self._lock = threading.Lock()
         self.time = store.now()
         self._path = folder / "objects.sqlite"

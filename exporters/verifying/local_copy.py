@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from transforms.scratch import temporary_folder
+from transforms.scratch import scratch_folder
 from transforms.stores.store import Store
 
 
@@ -22,7 +22,7 @@ def local_copy(store: Store, key: str, scratch: Path | None, name: str) -> Itera
             raise FileNotFoundError(own)
         yield own
         return
-    with temporary_folder(scratch) as folder:
+    with scratch_folder(scratch) as folder:
         copy = folder / name
         store.fetch(key, copy)
         yield copy

@@ -27,9 +27,10 @@ from exporters.verifying.lake_segments import SegmentsCheck, Shares
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.verify_lake_file import LakeFileReader
 from transforms.block_range import BlockRange
-from transforms.duck import working_connection
 from transforms.errors import IntegrityError
-from transforms.scratch import temporary_folder
+from transforms.lake.parquet_files import lake_reader
+from transforms.memory import MEMORY_MB
+from transforms.scratch import scratch_folder
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
@@ -74,13 +75,14 @@ class LakeCheck:
     expected: Expected = field(default_factory=NothingExpected)
     can_publish: bool = True
     state: LoadedState | None = None
+    memory_mb: int = MEMORY_MB
     _versions: dict[str, Version] = field(default_factory=dict)
     _chosen: dict[str, list[tuple[HeldFile, bool]]] = field(default_factory=dict)
     _damaged: set[str] = field(default_factory=set)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well, or where there is no lake nor should be."""
-        lake = Lake(self.archive)
+        lake = Lake(self.archive, self.memory_mb)
         there = tables_there(lake)
         if not there and not self.is_wanted:
             return
@@ -90,8 +92,8 @@ class LakeCheck:
         for table in sorted(self._versions, key=lambda name: name == RECEIPTS):
             self._choose(self._versions[table])
         with (
-            temporary_folder(self.scratch) as folder,
-            working_connection(folder) as opened,
+            scratch_folder(self.scratch) as folder,
+            lake_reader(folder, self.memory_mb) as opened,
         ):
             reader = LakeFileReader(self.verification, self.listing, folder, opened)
             yield from self._read(lake, reader)

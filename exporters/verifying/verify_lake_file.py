@@ -15,6 +15,7 @@ from exporters.verifying.listing import StoreListing
 from exporters.verifying.local_copy import local_copy
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
+from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import content_sha256
 from transforms.verifying.counts import Kind
@@ -87,6 +88,8 @@ class LakeFileReader:
             return
         except IntegrityError as error:
             problems = [(Problem.ALTERED, str(error))]
+        except MemoryLimitError:  # nothing is wrong with the file
+            raise
         except OSError as error:
             yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
             return

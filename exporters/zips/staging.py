@@ -22,6 +22,7 @@ from exporters.zips.runs import DEFAULT_LEVEL
 from exporters.zips.sources import LocalSource
 from transforms.block_range import BlockRange
 from transforms.files import TEMP_SUFFIX, file_clock, new_file
+from transforms.scratch import sweep_scratch
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
 
@@ -122,12 +123,14 @@ class PartStage:
         _hash_file(path).unlink(missing_ok=True)
 
     def sweep(self, older_than: timedelta = timedelta(hours=1)) -> Iterator[Path]:
-        """Delete what killed processes left unfinished, yielding each path.
+        """Delete what killed processes left unfinished, yielding the path of each file.
 
-        A live writer touches its file all the time, so only files left alone for `older_than` go.
+        A live writer touches its file all the time, so only files left alone for `older_than` go;
+        a scratch folder goes as soon as its process is gone.
         """
         if not self.scratch.is_dir():
             return
+        sweep_scratch(self.scratch)
         limit = file_clock(self.scratch) - older_than.total_seconds()
         for path in self.scratch.glob(f"*{TEMP_SUFFIX}"):
             if path.stat().st_mtime <= limit:

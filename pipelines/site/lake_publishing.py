@@ -40,7 +40,7 @@ def check_place(site: Site) -> None:
 
 def site_lake(site: Site) -> Lake:
     """The lake of the chain that is loaded."""
-    return Lake(site.archive(site.loaded_catalog().chain_id))
+    return Lake(site.archive(site.loaded_catalog().chain_id), site.settings.memory_mb)
 
 
 def publish_to_lake(

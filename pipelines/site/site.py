@@ -63,10 +63,9 @@ class Site:
         return open_warehouse(
             settings.warehouse,
             settings.cache,
-            LoadSettings(
-                memory_mb=settings.load_memory_mb, require_id_chain=settings.require_id_chain
-            ),
+            LoadSettings(require_id_chain=settings.require_id_chain),
             cache_bytes=settings.cache_bytes,
+            memory_mb=settings.memory_mb,
             options=settings.store_options,
         )
 
@@ -123,7 +122,13 @@ class Site:
     @cached_property
     def exporter(self) -> RangeExporter:
         """What exports ranges of blocks."""
-        return RangeExporter(self.warehouse.cache, self.store, self.settings.name_style)
+        settings = self.settings
+        return RangeExporter(
+            self.warehouse.cache,
+            self.store,
+            settings.name_style,
+            memory_limit=settings.memory_limit,
+        )
 
     def export(
         self, table: str, first: int, last: int, style: NameStyle | None, warn: Warn

@@ -189,6 +189,7 @@ def _lake(
         expected=expected,
         can_publish=is_own,
         state=state,
+        memory_mb=site.settings.memory_mb,
     ).findings()
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 from shlex import split
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.docs.readme import shown_commands
-from tests.wheel_kit import ROOT, make_environment, packages
+from tests.wheel_kit import ROOT, bare_environment, make_environment, packages
 
 KERNEL = ROOT / ".venv" / "kernel"
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
@@ -58,6 +60,22 @@ def test_the_readmes_python_runs_with_the_extra_alone(environment: Path, home: P
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("shape: (3_106, ")
+
+
+def test_the_readmes_lake_is_read_with_the_packages_that_it_names_alone(
+    home: Path, tmp_path: Path
+) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (needed,) = re.findall(r"Polars needs `pip install ([\w ]+)`, and nothing of Strata", readme)
+    place = bare_environment(tmp_path / "polars", *needed.split())
+    (line,) = re.findall(r"^\$ (python -c 'import polars.*)$", readme, re.MULTILINE)
+    strata = Path(sys.executable).with_name("strata")
+    subprocess.run([strata, "lake", "publish"], cwd=home, check=True, capture_output=True)
+
+    done = run(place, home, *split(line)[1:])
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("shape: (1_468, ")
 
 
 def test_python_rows_have_their_times_with_the_extra_alone(environment: Path, home: Path) -> None:

@@ -8,7 +8,7 @@ from it alone and held against its receipt (spec 2.8), and its types against tho
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import duckdb
 
 from transforms.duck import (
     Connection,
+    naming_large,
     plain_errors,
     quote_files,
     quote_name,
@@ -25,6 +26,7 @@ from transforms.duck import (
 from transforms.errors import IntegrityError
 from transforms.lake.columns import LakeColumn, lake_columns, lake_rows, stored_values
 from transforms.lake.statistics import Statistics, read_statistics
+from transforms.memory import memory_text
 from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import table_digests
@@ -78,7 +80,8 @@ def write_file(
         for column in (shape.column_list() if shape else ())
     ]
     path = scratch / f"{table}.parquet"
-    con.execute(f"copy ({_rows(table, columns, receipts)}) to {quote_text(path)} ({_OPTIONS})")
+    with naming_large(f"table {table} as Parquet", scratch):
+        con.execute(f"copy ({_rows(table, columns, receipts)}) to {quote_text(path)} ({_OPTIONS})")
     with opened_file(path, scratch, receipts, proof) as file:
         for receipt, digest in file.digests():
             if digest != receipt.sha256:
@@ -104,16 +107,26 @@ def _rows(table: str, columns: Sequence[Column], receipts: Sequence[Receipt]) ->
     return f"{rows} where _segment between {min(firsts)} and {max(firsts)} {order}"
 
 
+def lake_reader(scratch: Path, memory_mb: int) -> AbstractContextManager[Connection]:
+    """Open an in-memory DuckDB for files of the lake, where work has `memory_mb` of memory.
+
+    To render a row of many megabytes from Parquet takes a third more than to load it: with half as
+    much again, what was loaded can be published.
+    """
+    return working_connection(scratch, memory_limit=memory_text(memory_mb * 3 // 2))
+
+
 @contextmanager
 def opened_file(
-    path: Path, scratch: Path, receipts: Sequence[Receipt], opened: Connection | None = None
+    path: Path, scratch: Path, receipts: Sequence[Receipt], opened: Connection | int
 ) -> Iterator[LakeFile]:
     """Open a file of the lake, of whose segments these are the receipts.
 
     `opened` is what reads it, for who reads many: to open DuckDB takes longer than to read a small
-    file. That it cannot be read is an `IntegrityError`.
+    file; or the MB of memory of a `lake_reader` that is opened now. That it cannot be read is an
+    `IntegrityError`.
     """
-    with working_connection(scratch) if opened is None else nullcontext(opened) as con:
+    with lake_reader(scratch, opened) if isinstance(opened, int) else nullcontext(opened) as con:
         try:
             with plain_errors(scratch):
                 yield LakeFile(con, path, scratch, receipts)

@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Lock
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, working_connection
-from transforms.lake.parquet_files import WrittenFile, write_file
+from transforms.duck import Connection
+from transforms.lake.parquet_files import WrittenFile, lake_reader, write_file
 from transforms.scratch import scratch_folder
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
@@ -54,6 +54,6 @@ def lake_rows(warehouse: Warehouse, receipts: Sequence[Receipt]) -> Iterator[Lak
     with (
         warehouse.stored_tables(hull) as con,
         scratch_folder(warehouse.backing.scratch) as scratch,
-        working_connection(scratch) as proof,
+        lake_reader(scratch, warehouse.backing.memory_mb) as proof,
     ):
         yield LakeRows(receipts, con, proof)

@@ -9,9 +9,9 @@ from pathlib import Path
 from threading import Lock
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, Error, read_only_connection, working_connection
+from transforms.duck import Connection, Error, read_only_connection
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import WrittenFile, write_file
+from transforms.lake.parquet_files import WrittenFile, lake_reader, write_file
 from transforms.scratch import scratch_folder
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.receipts import Receipt
@@ -66,12 +66,15 @@ def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
     if not states:
         yield None
         return
-    volume, files = states[-1], warehouse.backing.files
+    volume, backing = states[-1], warehouse.backing
+    files, memory_limit = backing.files, backing.memory_limit
     with (
         files.hold([volume.file]),
         scratch_folder(warehouse.backing.scratch) as scratch,
-        read_only_connection(files.path(volume.file), threads=1, scratch=scratch) as con,
-        working_connection(scratch) as proof,
+        read_only_connection(
+            files.path(volume.file), threads=1, scratch=scratch, memory_limit=memory_limit
+        ) as con,
+        lake_reader(scratch, backing.memory_mb) as proof,
     ):
         receipts = read_receipts(con, "from strata.receipts", {})
         yield StateRows(volume.blocks, {receipt.table: receipt for receipt in receipts}, con, proof)

@@ -40,18 +40,22 @@ class RefusedLine:
     text: str
 
 
-def read_captures(key: str, path: Path, chain_id: str) -> Iterator[FoundCapture | RefusedLine]:
-    """Read the file that was fetched from `key` to `path`, line by line, blank ones passed over."""
+def named_height(key: str, chain_id: str) -> int | None:
+    """The block height in the name of a file of a chain's captures; None for any other name."""
     name = _NAME.fullmatch(key)
-    if name is None or name["chain"] != chain_id:
-        yield RefusedLine(key, 0, f"it is not named {PREFIX}{chain_id}-<height>.ndjson", "")
-        return
+    return int(name["height"]) if name and name["chain"] == chain_id else None
+
+
+def read_captures(
+    key: str, path: Path, height: int, chain_id: str
+) -> Iterator[FoundCapture | RefusedLine]:
+    """Read the file that was fetched from `key` to `path`, line by line, blank ones passed over."""
     number = 0
     with gzip.open(path) if key.endswith(".gz") else path.open("rb") as stream:
         try:
             for number, line in enumerate(_lines(stream), start=1):  # type: ignore[arg-type]
                 if line.strip():
-                    yield _read_line(key, int(name["height"]), number, line, chain_id)
+                    yield _read_line(key, height, number, line, chain_id)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             reason = f"it cannot be unpacked after line {number}: {error}"
             yield RefusedLine(key, 0, reason, "")

@@ -11,7 +11,7 @@ refused_lines   the quarantine: lines that are no captures, by file and line, wi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from transforms.duck import (
     STORAGE,
     Connection,
     attached,
+    naming_large,
     read_only_connection,
     working_connection,
 )
@@ -31,10 +32,12 @@ from transforms.spam.capture_sources import (
     SUFFIXES,
     FoundCapture,
     RefusedLine,
+    named_height,
     read_captures,
 )
 
-_LINES_AT_ONCE = 5000
+_BYTES_AT_ONCE = 8 * 2**20
+_ROW_BYTES = 1000  # what a row takes as Python objects, besides its long text
 _TABLES = {
     "captures": pa.schema(
         [
@@ -59,9 +62,9 @@ _TABLES = {
 _NEWEST = """
     create or replace table fresh.captures as
     select * from fresh.captures
-    qualify row_number() over (
-        partition by party_id order by epoch desc, height desc, file desc, line desc
-    ) = 1
+    where rowid in (
+        select arg_max(rowid, (epoch, height, file, line)) from fresh.captures group by party_id
+    )
     order by party_id
 """
 
@@ -88,6 +91,7 @@ def write_captures(
     fresh: Sequence[ObjectInfo],
     reader: ObjectReader,
     chain_id: str,
+    memory_limit: str,
 ) -> CaptureReport:
     """Write a new file with what `current` has and what is fresh; bad lines keep their reason.
 
@@ -95,13 +99,17 @@ def write_captures(
     """
     report = CaptureReport()
     scratch = path.parent
-    with working_connection(scratch) as con, attached(con, path, "fresh", f"({STORAGE})"):
+    with (
+        working_connection(scratch, memory_limit=memory_limit) as con,
+        attached(con, path, "fresh", f"({STORAGE})"),
+    ):
         _begin(con, current, map(_recorded, fresh))
         for info in fresh:
-            reader.fetch(info.key, scratch / "capture")
             record = _recorded(info)
-            _add(con, record, read_captures(record.key, scratch / "capture", chain_id), report)
-        con.execute(_NEWEST)
+            with naming_large(record.key, scratch):
+                _add(con, record, _read(record.key, info.key, reader, scratch, chain_id), report)
+        with naming_large("the newest spam captures of all parties", scratch):
+            con.execute(_NEWEST)
     return report
 
 
@@ -114,6 +122,19 @@ def _recorded(info: ObjectInfo) -> ObjectInfo:
     """A file as the tables name it: bytes of its name that are no UTF-8 are written out."""
     key = info.key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return replace(info, key=key)
+
+
+def _read(
+    known: str, key: str, reader: ObjectReader, scratch: Path, chain_id: str
+) -> Iterator[FoundCapture | RefusedLine]:
+    """Fetch and read a file; one whose name is none of ours need not be fetched, nor could be."""
+    height = named_height(known, chain_id)
+    if height is None:
+        yield RefusedLine(known, 0, f"it is not named {PREFIX}{chain_id}-<height>.ndjson", "")
+        return
+    path = scratch / "capture"
+    reader.fetch(key, path)
+    yield from read_captures(known, path, height, chain_id)
 
 
 def _begin(con: Connection, current: Path | None, fresh: Iterable[ObjectInfo]) -> None:
@@ -138,23 +159,31 @@ def _add(
     items: Iterator[FoundCapture | RefusedLine],
     report: CaptureReport,
 ) -> None:
-    """Insert what one file has, a few thousand lines at a time."""
-    rows: dict[str, list[dict[str, Any]]] = {"captures": [], "refused_lines": []}
+    """Insert what one file has, some megabytes at a time."""
+    waiting: dict[str, list[dict[str, Any]]] = {"captures": [], "refused_lines": []}
+    size = 0
     for item in items:
         if isinstance(item, FoundCapture):
-            rows["captures"].append(_capture_row(item))
+            row = _capture_row(item)
+            waiting["captures"].append(row)
+            report.captures += 1
         else:
-            rows["refused_lines"].append(asdict(item))
-        for table, waiting in rows.items():
-            if len(waiting) >= _LINES_AT_ONCE:
-                _append(con, table, waiting)
-                waiting.clear()
-        report.captures += isinstance(item, FoundCapture)
-        report.refused += isinstance(item, RefusedLine)
-    for table, waiting in rows.items():
-        _append(con, table, waiting)
+            row = asdict(item)
+            waiting["refused_lines"].append(row)
+            report.refused += 1
+        size += _ROW_BYTES + len(row.get("statistics", "")) + len(row.get("text", ""))
+        if size >= _BYTES_AT_ONCE:
+            _flush(con, waiting)
+            size = 0
+    _flush(con, waiting)
     _append(con, "files", [{"file": info.key, "size": info.size, "version": info.version}])
     report.files += 1
+
+
+def _flush(con: Connection, waiting: Mapping[str, list[dict[str, Any]]]) -> None:
+    for table, rows in waiting.items():
+        _append(con, table, rows)
+        rows.clear()
 
 
 def _capture_row(item: FoundCapture) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from transforms.memory import MEMORY_MB, memory_text
 from transforms.stores.store import Store
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.document import Document
@@ -17,12 +18,14 @@ from transforms.warehouse.log import Log
 class Backing:
     """The store of a warehouse, and the folder where this machine keeps what is its own.
 
-    `cache_bytes` bounds the copies of a bucket's files (None: the default).
+    `cache_bytes` bounds the copies of a bucket's files (None: the default), `memory_mb` what each
+    DuckDB that works on them may hold in memory, in MB.
     """
 
     store: Store
     cache: Path
     cache_bytes: int | None = None
+    memory_mb: int = MEMORY_MB
 
     @cached_property
     def log(self) -> Log:
@@ -35,6 +38,11 @@ class Backing:
         if self.cache_bytes is None:
             return LocalFiles(self.store, self.cache)
         return LocalFiles(self.store, self.cache, self.cache_bytes)
+
+    @property
+    def memory_limit(self) -> str:
+        """The bound of memory in DuckDB's notation."""
+        return memory_text(self.memory_mb)
 
     @property
     def scratch(self) -> Path:

@@ -40,7 +40,9 @@ def load_captures(backing: Backing, reader: ObjectReader) -> CaptureReport:
             return CaptureReport()
         with scratch_folder(backing.scratch) as scratch:
             path = scratch / "captures.duckdb"
-            report = write_captures(path, current, fresh, reader, document.chain_id)
+            report = write_captures(
+                path, current, fresh, reader, document.chain_id, backing.memory_limit
+            )
             sha256 = content_sha256(path)
             key = f"spam/{sha256}.duckdb"
             stored = store_file(backing.store, key, sha256, path)

@@ -102,7 +102,7 @@ def _merge(
     with (
         backing.files.hold([volume.file for volume in volumes]),
         working_connection(
-            scratch, threads=settings.threads, memory_limit=settings.memory_limit
+            scratch, threads=settings.threads, memory_limit=backing.memory_limit
         ) as con,
     ):
         for number, volume in enumerate(volumes):
@@ -110,7 +110,7 @@ def _merge(
             con.execute(f"attach {file} as old{number} (read_only)")
         origin = Origin(document.warehouse, document.generation, is_sorted=True)
         segments, receipts = _write(con, path, origin, volumes)
-    for receipt, digest in volume_digests(path, scratch):
+    for receipt, digest in volume_digests(path, scratch, backing.memory_limit):
         if digest != receipt.sha256:
             raise IntegrityError(
                 f"merged, table {receipt.table} of segment {receipt.blocks} renders to SHA-256 "

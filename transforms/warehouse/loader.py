@@ -155,10 +155,10 @@ class Loader:
         if isinstance(error, SegmentError):
             self._refuse(bad.file, error, bad.zip_path)
         else:
-            memory_mb = self._settings.memory_mb
+            memory_mb = self._backing.memory_mb
             reason = SegmentError(
                 f"{bad.file.info.key} takes more memory to load than a load may use, "
-                f"{memory_mb} MB ({error.strerror}): let STRATA_LOAD_MEMORY_MB be more, and the "
+                f"{memory_mb} MB ({error.strerror}): let STRATA_MEMORY_MB be more, and the "
                 "next load takes it"
             )
             self._refuse(bad.file, reason, bad.zip_path, memory_mb)
@@ -186,15 +186,21 @@ class Loader:
     def _build(
         self, newest: Catalog, group: Sequence[PreparedSegment]
     ) -> tuple[list[Receipt], Volume]:
+        backing = self._backing
         unfinished = self._scratch / "volume.duckdb"
         unfinished.unlink(missing_ok=True)
         origin = _origin(newest)
         with _GroupProgress.of(group, self._progress) as progress:
             receipts = build_volume(
-                unfinished, origin, group, self._sink, self._settings, progress.add
+                unfinished,
+                origin,
+                group,
+                self._sink,
+                self._settings,
+                progress.add,
+                memory_limit=backing.memory_limit,
             )
         segments = [loaded_segment(segment, receipts) for segment in group]
-        backing = self._backing
         return receipts, store_history(
             backing.store, backing.files, unfinished, origin, segments, receipts
         )
@@ -205,8 +211,15 @@ class Loader:
             return None
         unfinished = self._scratch / "state.duckdb"
         unfinished.unlink(missing_ok=True)
-        receipts = build_volume(unfinished, _origin(newest), [prepared], None, self._settings)
         backing = self._backing
+        receipts = build_volume(
+            unfinished,
+            _origin(newest),
+            [prepared],
+            None,
+            self._settings,
+            memory_limit=backing.memory_limit,
+        )
         file = store_volume(backing.store, backing.files, "state", segment.blocks, unfinished)
         return Volume.of(file, receipts)
 

@@ -13,9 +13,10 @@ from typing import BinaryIO
 import duckdb
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, quote_name, read_only_connection
+from transforms.duck import Connection, naming_large, quote_name, read_only_connection
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.lookups.lookup_tables import prove_lookups
+from transforms.memory import MEMORY_LIMIT
 from transforms.tables.dialect import copy_sql
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.table_load import render_sql
@@ -37,15 +38,22 @@ class RenderedTable:
 
 @contextmanager
 def rendered_table(
-    volume: Path, scratch: Path, blocks: BlockRange, table: str, *, null: str = ""
+    volume: Path,
+    scratch: Path,
+    blocks: BlockRange,
+    table: str,
+    *,
+    null: str = "",
+    memory_limit: str = MEMORY_LIMIT,
 ) -> Iterator[RenderedTable]:
     """Render one table of one segment of a volume, as it was dumped, or with another NULL string.
 
     Raises `RangeError` where the segment has no such table, `ConfigError` for a NULL string that
-    could be a value, `IntegrityError` where other bytes come than were proven.
+    could be a value, `IntegrityError` where other bytes come than were proven, `MemoryLimitError`
+    where one row takes more than `memory_limit`.
     """
     check_null(null)
-    with _readable(volume, scratch) as con:
+    with _readable(volume, scratch, memory_limit) as con:
         receipts = read_receipts(
             con,
             f"from strata.receipts where first_block = {blocks.first} "
@@ -73,13 +81,13 @@ def check_null(null: str) -> None:
         )
 
 
-def volume_digests(volume: Path, scratch: Path) -> Iterator[tuple[Receipt, str]]:
+def volume_digests(volume: Path, scratch: Path, memory_limit: str) -> Iterator[tuple[Receipt, str]]:
     """Render all tables of all segments in a volume; yields each receipt with the CSV's SHA-256.
 
     Raises `IntegrityError` where the volume cannot be read, holds more than its receipts say, or
     has lookups that do not follow from its tables.
     """
-    with _readable(volume, scratch) as con:
+    with _readable(volume, scratch, memory_limit) as con:
         receipts = read_receipts(con, "from strata.receipts order by table_name, first_block", {})
         yield from table_digests(con, receipts, scratch)
         if wrong := prove_lookups(con, "current"):
@@ -119,10 +127,12 @@ def table_digests(
 
 
 @contextmanager
-def _readable(volume: Path, scratch: Path) -> Iterator[Connection]:
+def _readable(volume: Path, scratch: Path, memory_limit: str) -> Iterator[Connection]:
     """Open a volume; that its bytes cannot be read is an `IntegrityError`."""
     try:
-        with read_only_connection(volume, threads=1, scratch=scratch) as con:
+        with read_only_connection(
+            volume, threads=1, scratch=scratch, memory_limit=memory_limit
+        ) as con:
             yield con
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
@@ -144,7 +154,9 @@ def _copy(
     if raw is None:
         raw = any(receipt.raw_cells for receipt in receipts)
     query = render_sql(quote_name(schema.table), schema, starts, raw=raw, is_ordered=is_ordered)
-    con.execute(copy_sql(query, path, header=False, null=null))
+    segments = " to ".join(dict.fromkeys(str(one.blocks) for one in (receipts[0], receipts[-1])))
+    with naming_large(f"table {schema.table} of segments {segments}", path.parent):
+        con.execute(copy_sql(query, path, header=False, null=null))
     names = (f'"{name}"' if name == null else name for name in schema.names)
     return (",".join(names) + "\n").encode()
 

@@ -28,7 +28,7 @@ def stored_tables(backing: Backing, catalog: Catalog, blocks: BlockRange) -> Ite
         naming_open_files(len(volumes)),
         backing.files.hold([volume.file for volume in volumes]),
         scratch_folder(backing.scratch) as scratch,
-        working_connection(scratch) as con,
+        working_connection(scratch, memory_limit=backing.memory_limit) as con,
     ):
         create_stored_views(con, volumes, backing.files.path)
         yield con

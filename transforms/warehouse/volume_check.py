@@ -15,7 +15,7 @@ from typing import TypeVar
 import duckdb
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, plain_errors, quote_name, read_only_connection
+from transforms.duck import Connection, naming_large, quote_name, read_only_connection
 from transforms.errors import BusyError, IntegrityError, StrataError
 from transforms.lookups.lookup_tables import prove_lookups
 from transforms.verifying.findings import unreadable
@@ -45,9 +45,10 @@ class TableCheck:
 class VolumeCheck:
     """A volume under examination; everything it has to say, whatever its condition."""
 
-    def __init__(self, path: Path, scratch: Path) -> None:
+    def __init__(self, path: Path, scratch: Path, memory_limit: str) -> None:
         self._path = path
         self._scratch = scratch
+        self._memory_limit = memory_limit
         self._open: Connection | None = None
         self._stack = ExitStack()
         self.problems: list[str] = []
@@ -120,9 +121,14 @@ class VolumeCheck:
         """What `read` says, or why it cannot; errors of the machine pass."""
         try:
             if self._open is None:
-                connection = read_only_connection(self._path, threads=1, scratch=self._scratch)
+                connection = read_only_connection(
+                    self._path,
+                    threads=1,
+                    scratch=self._scratch,
+                    memory_limit=self._memory_limit,
+                )
                 self._open = self._stack.enter_context(connection)
-            with plain_errors(self._scratch):
+            with naming_large(str(self._path), self._scratch):
                 return read(self._open)
         except OSError as error:
             if not error.filename:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from transforms.duck import MEMORY_MB, STORAGE, attached, quote_name, working_connection
+from transforms.duck import STORAGE, attached, quote_name, working_connection
 from transforms.duck_errors import ABOUT_DATA, reason
 from transforms.errors import SegmentError
 from transforms.lookups.lookup_tables import write_lookups
+from transforms.memory import MEMORY_LIMIT
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import conversion
@@ -35,20 +36,14 @@ _CHECKPOINT_BYTES = 2 * _GROUP_BYTES
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """What a load may use: DuckDB threads, MB of DuckDB's memory, CSV bytes per volume.
+    """What a load may use: DuckDB threads, CSV bytes per volume.
 
     `require_id_chain` lets it refuse a segment that contradicts the chain of the network's ids.
     """
 
     threads: int = 1
-    memory_mb: int = MEMORY_MB
     max_volume_bytes: int = 2 * 2**30
     require_id_chain: bool = False
-
-    @property
-    def memory_limit(self) -> str:
-        """The memory in DuckDB's notation."""
-        return f"{self.memory_mb}MB"
 
 
 Progress = Callable[[int], None]
@@ -62,6 +57,8 @@ def build_volume(
     sink: PartSink | None,
     settings: LoadSettings,
     progress: Progress = lambda _bytes: None,
+    *,
+    memory_limit: str = MEMORY_LIMIT,
 ) -> list[Receipt]:
     """Write the tables of consecutive segments to a new DuckDB file, proven; returns the receipts.
 
@@ -74,9 +71,7 @@ def build_volume(
     waiting = 0
     with (
         _data_errors(segments),
-        working_connection(
-            path.parent, threads=settings.threads, memory_limit=settings.memory_limit
-        ) as con,
+        working_connection(path.parent, threads=settings.threads, memory_limit=memory_limit) as con,
         attached(con, path, "volume", options),
     ):
         for table in sorted({table for segment in segments for table in segment.tables}):

@@ -141,7 +141,7 @@ class Warehouse:
         """
         catalog = self.catalog()
         contents = catalog.held() if catalog else NOTHING_HELD
-        return survey(source, contents, self.quarantined(), self._settings.memory_mb, known_for)
+        return survey(source, contents, self.quarantined(), self._backing.memory_mb, known_for)
 
     def load(
         self,
@@ -177,7 +177,7 @@ class Warehouse:
         except (IntegrityError, duckdb.Error) as error:
             _log.warning("volumes were not merged; strata verify says what is damaged: %s", error)
         except MemoryLimitError as error:
-            _log.warning("volumes were not merged: let STRATA_LOAD_MEMORY_MB be more: %s", error)
+            _log.warning("volumes were not merged: let STRATA_MEMORY_MB be more: %s", error)
         self.show()
         try:
             self.sweep()
@@ -295,7 +295,14 @@ class Warehouse:
         volume = self.volume_path(blocks)
         with (
             scratch_folder(self._backing.scratch) as scratch,
-            rendered_table(volume, scratch, blocks, table, null=null) as rendered,
+            rendered_table(
+                volume,
+                scratch,
+                blocks,
+                table,
+                null=null,
+                memory_limit=self._backing.memory_limit,
+            ) as rendered,
         ):
             yield rendered
 

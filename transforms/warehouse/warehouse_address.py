@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from transforms.duck import check_folder
+from transforms.memory import MEMORY_MB
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import S3Options
 from transforms.stores.store_address import open_store
@@ -22,13 +23,14 @@ def open_warehouse(
     settings: LoadSettings | None = None,
     *,
     cache_bytes: int | None = None,
+    memory_mb: int = MEMORY_MB,
     options: S3Options | None = None,
 ) -> Warehouse:
     """The warehouse in a folder or at `s3://bucket/prefix`; nothing is read or created yet.
 
     `cache` is this machine's folder for it: by default the folder of the warehouse itself, for a
-    bucket one below the user's own. Raises `ConfigError` for any other address, and for a folder
-    in which DuckDB opens no files.
+    bucket one below the user's own; `memory_mb` bounds each DuckDB that works on it. Raises
+    `ConfigError` for any other address, and for a folder in which DuckDB opens no files.
     """
     store = open_store(str(place), options)
     log = store.path("log")
@@ -39,7 +41,7 @@ def open_warehouse(
     cache = (cache or CACHES / _name(str(place))).expanduser().absolute()
     for folder in [cache] if log is None else [log.parent.resolve(), cache.resolve()]:
         check_folder(folder)
-    backing = Backing(store, cache, cache_bytes)
+    backing = Backing(store, cache, cache_bytes, memory_mb)
     return Warehouse(backing, settings)
 
 

@@ -112,7 +112,9 @@ class WarehouseCheck:
     def _captures(self, captures: StoredFile) -> Iterator[Finding]:
         place = self._backing.store.describe(captures.key)
         with scratch_folder(self._backing.scratch) as scratch:
-            check = VolumeCheck(self._backing.files.path(captures), scratch)
+            check = VolumeCheck(
+                self._backing.files.path(captures), scratch, self._backing.memory_limit
+            )
             try:
                 tables = check.tables([], self._verification.scope)
                 problems = [f"{table.table}: {table.problem}" for table in tables if table.problem]
@@ -197,7 +199,7 @@ class WarehouseCheck:
             yield from findings
             return
         with scratch_folder(self._backing.scratch) as scratch:
-            check = VolumeCheck(path, scratch)
+            check = VolumeCheck(path, scratch, self._backing.memory_limit)
             try:
                 receipts = check.receipts()
                 problems = list(self._read(volume, check, receipts))

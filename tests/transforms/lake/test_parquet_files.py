@@ -17,6 +17,7 @@ from transforms.block_range import BlockRange
 from transforms.duck import working_connection
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import opened_file, write_file
+from transforms.memory import MEMORY_MB
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -107,9 +108,9 @@ def test_a_file_of_other_rows_than_its_receipt_is_found(
     first, second = _receipts(warehouse, "withdrawals")
     path = _file(warehouse, tmp_path, [first])
 
-    with opened_file(path, tmp_path, [first]) as file:
+    with opened_file(path, tmp_path, [first], MEMORY_MB) as file:
         assert [digest for _, digest in file.digests()] == [first.sha256]
-    with opened_file(path, tmp_path, [second]) as file:
+    with opened_file(path, tmp_path, [second], MEMORY_MB) as file:
         assert [digest for _, digest in file.digests()] != [second.sha256]
 
 
@@ -120,6 +121,6 @@ def test_a_file_that_is_cut_short_cannot_be_read(warehouse: Warehouse, tmp_path:
 
     with (
         pytest.raises(IntegrityError, match=r"withdrawals.parquet of the lake cannot be read"),
-        opened_file(path, tmp_path, [first]) as file,
+        opened_file(path, tmp_path, [first], MEMORY_MB) as file,
     ):
         list(file.digests())

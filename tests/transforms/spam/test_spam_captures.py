@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.duck import read_only_connection
+from transforms.machine_errors import MemoryLimitError
 from transforms.segments.source import Source
 from transforms.spam.capture_tables import CaptureReport
 from transforms.spam.lines import CaptureLineError, format_nanos, parse_capture, parse_nanos
@@ -204,6 +207,57 @@ def test_a_file_is_read_once_until_it_changes(source: _Source) -> None:
     source.write("kit-chain-100.ndjson", _line(epoch=3), _line(party="cd"))
     assert source.load() == CaptureReport(files=1, captures=2)
     assert source.captures() == {"ab": (3, 100), "cd": (5, 100)}
+
+
+def test_content_that_json_or_duckdb_could_not_hold_refuses_its_line_and_no_other(
+    source: _Source,
+) -> None:
+    plain = _line(epoch="?").encode()
+    bad = {
+        "limit .4300 digits. for integer": plain.replace(b'"?"', b"1" + b"0" * 5000),
+        "epochSeq is inf,": plain.replace(b'"?"', b"1e400"),
+        "epochSeq is nan,": plain.replace(b'"?"', b"NaN"),
+        "longer than": b'{"a": "' + b"y" * 200_000_000 + b'"}',
+        "Expecting value": b"\0" * 100,
+        "is not hex": _line(party="ab\0").encode(),
+        "can't decode byte": b"\xff\xfe" + plain,
+        "maximum recursion depth": b"[" * 100_000 + b"]" * 100_000,
+        "recursion depth": plain.replace(b'"?"', b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
+        "half a surrogate": _line(votes={"statistics": [{"proposal": "\ud800"}]}).encode(),
+        "its chainId is": _line(chain="\ud800").encode(),
+    }
+    for height, line in enumerate(bad.values(), start=100):
+        path = source.folder / f"kit-chain-{height}.ndjson"
+        path.write_bytes(line + b"\n" + _line(party="cd", epoch=height).encode())
+    source.write("kit-chain-99.ndjson", _line(votes={"statistics": [{"proposal": "a\0b"}]}))
+    assert source.load() == CaptureReport(len(bad) + 1, captures=len(bad) + 1, refused=len(bad))
+    refused = source.warehouse.refused_captures()
+    for known, reason in zip(refused, bad, strict=True):
+        assert re.search(reason, known.reason), (reason, known.reason)
+    assert source.captures()["cd"] == (99 + len(bad), 99 + len(bad))
+
+
+def test_a_file_of_a_name_that_cannot_be_fetched_holds_up_no_other(source: _Source) -> None:
+    source.write("kit-chain-1\n2.ndjson", _line())
+    source.write("kit-chain-5.ndjson", _line())
+    assert source.load() == CaptureReport(files=2, captures=1, refused=1)
+    assert (
+        "it is not named spam/kit-chain-<height>" in source.warehouse.refused_captures()[0].reason
+    )
+
+
+def test_lines_that_take_too_much_memory_are_told_with_their_file_and_more_loads_them(
+    source: _Source,
+) -> None:
+    long = {"statistics": [{"proposal": random.Random(1).randbytes(450_000).hex()}]}
+    source.write("kit-chain-5.ndjson", *(_line(epoch=epoch, votes=long) for epoch in range(80)))
+    root = source.folder.parents[1] / "warehouse"
+    source.warehouse = open_warehouse(root, memory_mb=60)
+    with pytest.raises(MemoryLimitError, match=r"spam/kit-chain-5\.ndjson: DuckDB has no more"):
+        source.load()
+    source.warehouse = open_warehouse(root, memory_mb=400)
+    assert source.load() == CaptureReport(files=1, captures=80)
+    assert source.captures() == {"ab": (79, 5)}
 
 
 def test_bad_lines_are_kept_aside_with_file_and_line_and_the_rest_is_loaded(

@@ -12,7 +12,6 @@ from tests.transforms.warehouse_kit import history_segment
 from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _MOST_BYTES = 800 * 2**20
@@ -43,7 +42,7 @@ def test_a_segment_that_takes_too_much_memory_holds_up_no_other_and_more_memory_
     history_segment(tmp_path / "s", first=5, last=6)
     refusals: list[str] = []
     for memory_mb in (_LITTLE_MB, _LITTLE_MB, _ENOUGH_MB):
-        warehouse = open_warehouse(tmp_path / "w", settings=LoadSettings(memory_mb=memory_mb))
+        warehouse = open_warehouse(tmp_path / "w", memory_mb=memory_mb)
         source = Source(FolderStore(tmp_path / "s"))
         survey = warehouse.survey(source)
         warehouse.record_refusals(survey)
@@ -59,6 +58,6 @@ def test_a_segment_that_takes_too_much_memory_holds_up_no_other_and_more_memory_
             assert [file.reason for file in warehouse.quarantined()] == refusals
     assert len(refusals) == 1, "tried again with as little as before"
     assert f"a load may use, {_LITTLE_MB} MB" in refusals[0]
-    assert "STRATA_LOAD_MEMORY_MB" in refusals[0]
+    assert "STRATA_MEMORY_MB" in refusals[0]
     assert held == [BlockRange(1, 2), BlockRange(3, 4), BlockRange(5, 6)]
     assert list(warehouse.quarantined()) == []
