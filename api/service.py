@@ -112,7 +112,7 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Keep up with the warehouse for the length of a block, then close everything."""
         loops = [
-            asyncio.create_task(self.health.follow_generations(self.feed.notify)),
+            asyncio.create_task(self.health.follow_generations(self.feed.notify, self.feed.refuse)),
             asyncio.create_task(self.health.follow_places()),
             asyncio.create_task(self.connections.watch()),
         ]

@@ -25,7 +25,7 @@ import orjson
 from isal import isal_zlib
 
 from transforms.errors import IntegrityError
-from transforms.files import new_file
+from transforms.files import file_version, new_file
 from transforms.scratch import scratch_folder
 
 _MAGIC = f"strata-{sys.byteorder[0]}".encode()
@@ -161,11 +161,24 @@ class MappedFolder:
     def __init__(self, folder: Path, scratch: Path) -> None:
         self._folder = folder
         self._scratch = scratch
+        self._versions: dict[str, os.stat_result] = {}
+
+    def written(self) -> bool:
+        """Whether a file was written to since it was mapped; one that was replaced was not."""
+        return any(self._is_written(name, found) for name, found in [*self._versions.items()])
+
+    def _is_written(self, name: str, found: os.stat_result) -> bool:
+        with suppress(OSError):
+            now = (self._folder / name).stat()
+            return now.st_ino == found.st_ino and file_version(now) != file_version(found)
+        return False
 
     def find(self, name: str) -> Mapped | None:
         """A file that is there and sound."""
         with suppress(OSError, IntegrityError, ValueError):
-            return _opened(self._folder / name)
+            path = self._folder / name
+            self._versions[name] = path.stat()
+            return _opened(path)
         return None
 
     def get(self, name: str, make: Callable[[], bytes]) -> Mapped:
@@ -188,6 +201,7 @@ class MappedFolder:
         with suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
                 if entry.name not in names:
+                    self._versions.pop(entry.name, None)
                     Path(entry.path).unlink(missing_ok=True)
 
 

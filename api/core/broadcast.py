@@ -41,22 +41,22 @@ class Mailbox(Generic[_Item]):
         self._waiting: deque[_Item] = deque()
         self._size = 0
         self._changed = asyncio.Event()
-        self._error: type[TooSlowError | MissedError] | None = None
+        self._error: Exception | None = None
         self._closed = False
 
     def put(self, item: _Item) -> None:
         """Add an item; where too much waits already, throw all away, and the reader out."""
         if self._size > self._most:
-            self._error = TooSlowError
+            self._error = TooSlowError()
             self._waiting.clear()
         if self._error is None:
             self._waiting.append(item)
             self._size += item.size
         self._changed.set()
 
-    def miss(self) -> None:
+    def miss(self, error: Exception | None = None) -> None:
         """Throw the reader out when it has read what waits: what comes now cannot be added."""
-        self._error = self._error or MissedError
+        self._error = self._error or error or MissedError()
         self._changed.set()
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class Mailbox(Generic[_Item]):
         self._changed.set()
 
     async def items(self) -> AsyncIterator[_Item]:
-        """Yield items as they come, until the end. Raises `TooSlowError`, `MissedError`."""
+        """Yield items as they come, until the end. Raises what the reader is thrown out with."""
         while True:
             if self._waiting:
                 item = self._waiting.popleft()

@@ -10,7 +10,14 @@ from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.lost_files import LostFilesError, absent_files, unreadable_files
+from transforms.warehouse.log import document_key
+from transforms.warehouse.losses import LostRowsError
+from transforms.warehouse.lost_files import (
+    DAMAGED,
+    LostFilesError,
+    absent_files,
+    unreadable_files,
+)
 from transforms.warehouse.warehouse import Warehouse
 
 Losses = Mapping[StoredFile, str]
@@ -38,13 +45,15 @@ class LostFiles:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._store = warehouse.backing.store
+        self._log = warehouse.backing.log
         self._damaged: dict[StoredFile, tuple[str, ObjectInfo | None]] = {}
         self._sound: set[tuple[Path, str]] = set()
+        self._first: dict[Path, str] = {}
 
     def of(self, catalog: Catalog) -> Losses:
         """The files that are absent, or were found damaged and have not changed since."""
         files = [*catalog.document.attachable(), *catalog.document.records()]
-        lost = absent_files(self._store, files)
+        lost = absent_files(self._store, files) | self._damaged_document(catalog)
         self._damaged = {
             file: (problem, info)
             for file, (problem, info) in self._damaged.items()
@@ -52,17 +61,42 @@ class LostFiles:
         }
         return {file: problem for file, (problem, _) in self._damaged.items()} | lost
 
+    def _damaged_document(self, catalog: Catalog) -> dict[StoredFile, str]:
+        """The generation's own document, if it is not what was read once."""
+        try:
+            self._log.read(catalog.generation)
+        except IntegrityError:
+            return {StoredFile(document_key(catalog.generation), 0, ""): DAMAGED}
+        except FileNotFoundError:  # it was followed, and removed after a while
+            pass
+        return {}
+
+    def examine_written(self, catalog: Catalog) -> DamageReport:
+        """Examine the files that were written to since they were seen first, and all records once.
+
+        Volumes are too large to be hashed for nothing: DuckDB proves each block that it reads.
+        """
+        records = {*catalog.document.records()}
+        written = []
+        for file in (*catalog.document.attachable(), *records):
+            path = catalog.files.path(file)
+            version = _version(path)
+            first = self._first.setdefault(path, "" if file in records else version)
+            if version not in ("", first):
+                written.append(path)
+        return self.examine(catalog, written)
+
     def examine(self, catalog: Catalog, paths: Collection[Path]) -> DamageReport:
-        """Hash DuckDB files of which reading failed; what is found damaged counts as lost.
+        """Hash files of which reading failed; what is found damaged counts as lost.
 
         A damaged copy of a bucket's file is fetched anew.
         """
         before = _versions(paths)
         doubtful = {path for path, _ in before - self._sound}
+        document = catalog.document
+        known = (*document.attachable(), *document.records())
         files = [
-            stored_file
-            for stored_file in catalog.document.attachable()
-            if catalog.files.path(stored_file) in doubtful
+            stored_file for stored_file in known if catalog.files.path(stored_file) in doubtful
         ]
         losses = self._found(unreadable_files(self._store, catalog.files, files, recheck=True))
         after = _versions(paths)
@@ -86,6 +120,11 @@ class LostFiles:
     def error(self, losses: Losses) -> LostFilesError:
         """The error that says it of lost files."""
         return LostFilesError(self._store, losses)
+
+    def lacking(self, catalog: Catalog) -> LostRowsError | None:
+        """The error of a generation that lacks what one before it had; None where it does not."""
+        losses = catalog.document.losses
+        return LostRowsError(self._store.describe(), losses) if losses else None
 
     def _found(self, losses: Losses) -> Losses:
         infos = {file: (problem, self._store.head(file.key)) for file, problem in losses.items()}

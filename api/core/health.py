@@ -11,16 +11,21 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from api.core.api_errors import UnavailableError
 from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.server_settings import ServeSettings
 from api.core.snapshots import NOTHING_LOADED, Snapshots
+from transforms.coverage import count
 from transforms.errors import StrataError
 from transforms.segments.source import Source
 from transforms.stores.store_address import open_store
+from transforms.warehouse.surveying import Survey
 from transforms.warehouse.warehouse import Warehouse
 
 _Result = TypeVar("_Result")
+_NAMED = 20
+"""How many quarantined files are named; thousands may be counted."""
 
 
 class Health:
@@ -38,7 +43,7 @@ class Health:
         self._source = settings.locations.source
         self._snapshots = snapshots
         self._metrics = metrics
-        self._behind: int | None = None
+        self._found: Survey | None = None
         self._stopping = False
         self._failing: dict[str, str] = {}
 
@@ -73,11 +78,16 @@ class Health:
             "segments": snapshot.segments if snapshot else 0,
             "blockHeight": newest.height if newest else None,
             "blockTimestamp": str(newest.time) if newest else None,
-            "blocksBehind": self._behind,
+            **_facts(self._found),
         }
 
-    async def follow_generations(self, changed: Callable[[], Awaitable[bool]]) -> None:
-        """Go over to every new generation, awaiting `changed` after each until it succeeds."""
+    async def follow_generations(
+        self, changed: Callable[[], Awaitable[bool]], refused: Callable[[UnavailableError], object]
+    ) -> None:
+        """Go over to every new generation, awaiting `changed` after each until it succeeds.
+
+        While files or rows are lost, `refused` is called with what requests for rows get.
+        """
         is_notified = True
         while True:
             self._count()
@@ -85,24 +95,26 @@ class Health:
             refreshed = asyncio.to_thread(self._snapshots.refresh)
             if await self._attempt("opening the newest generation", refreshed):
                 is_notified = False
+            if self._snapshots.damage is not None:
+                refused(UnavailableError(self._snapshots.damage.sentence))
             if not is_notified:
                 is_notified = bool(await self._attempt("notifying the streams' readers", changed()))
 
     async def follow_places(self) -> None:
         """Look, now and then, for the warehouse's files and for what the source has beyond it."""
         while True:
-            behind = await self._attempt("looking at the source", asyncio.to_thread(self._survey))
-            self._behind = behind
-            if behind is not None:
-                self._metrics.behind.set(behind)
+            looked = asyncio.to_thread(self._survey)
+            self._found = await self._attempt("looking at the source", looked)
+            if self._found is not None:
+                self._metrics.behind.set(self._found.blocks_behind)
             await asyncio.sleep(self._limits.lag_seconds)
 
-    def _survey(self) -> int | None:
-        """How far the warehouse is behind; None where that is not known."""
+    def _survey(self) -> Survey | None:
+        """What the source has beyond the warehouse; None where that is not known."""
         self._snapshots.look()
         if not self._source or self._snapshots.damage is not None:
             return None
-        return self._warehouse.survey(Source(open_store(self._source))).blocks_behind
+        return self._warehouse.survey(Source(open_store(self._source)))
 
     def _count(self) -> None:
         snapshot, damage = self._snapshots.current, self._snapshots.damage
@@ -126,3 +138,15 @@ class Health:
             trace = None if isinstance(result, (StrataError, ConnectionError)) else result
             log.error("%s failed and is tried again: %s", what, result, exc_info=trace)
         return None
+
+
+def _facts(found: Survey | None) -> dict[str, Any]:
+    """What `strata status` says of source and warehouse; null where it is not known."""
+    names = ("blocksBehind", "gaps", "blocksMissing", "filesQuarantined", "quarantined")
+    if found is None:
+        return dict.fromkeys(names)
+    gaps, refused = found.gaps, found.refused
+    named = [{"file": one.key, "reason": one.reason} for one in refused[:_NAMED]]
+    return dict(
+        zip(names, (found.blocks_behind, len(gaps), count(gaps), len(refused), named), strict=True)
+    )

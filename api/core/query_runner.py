@@ -16,6 +16,7 @@ from api.core.metrics import Metrics
 from api.core.rate_limit import Admission, RateLimiter
 from api.core.snapshots import Block, Reading, Snapshots
 from api.core.workers import Cancellation, Departure, Workers
+from transforms.errors import IntegrityError
 
 _Answer = TypeVar("_Answer")
 Query = Callable[[Reading, Cancellation], _Answer]
@@ -62,7 +63,10 @@ class QueryRunner:
                 self.snapshots.reading(needs_rows=self.needs_rows) as reading,
                 cancellation.interrupting(reading.interrupt),
             ):
-                return query(reading, cancellation), reading.snapshot.newest
+                try:
+                    return query(reading, cancellation), reading.snapshot.newest
+                except IntegrityError as error:  # of a record, perhaps
+                    raise reading.examine(()) or error from error
 
         try:
             return await self.workers.run(job, seconds, departure)

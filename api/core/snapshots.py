@@ -36,7 +36,7 @@ _Built = TypeVar("_Built")
 # Of a volume: open, attached when it is asked, and two that are mapped.
 _FILES = 4
 NOTHING_LOADED = "nothing is loaded yet: load segments first"
-_NEW_COPIES = "a damaged copy of a file of the warehouse was fetched anew: try again"
+_NEW_COPIES = "a damaged copy of a file of the warehouse is replaced: try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,11 @@ class Snapshot:
     def known_segments(self) -> Mapping[str, SegmentList]:
         """The segments of each volume, by its key; none where their records are lost."""
         return self.segment_lists or {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has all rows that were ever loaded."""
+        return not (self.lost or self.catalog.document.losses)
 
     def is_of(self, catalog: Catalog | None) -> bool:
         """Whether it is this generation."""
@@ -161,7 +166,7 @@ class Reading:
 
     def check_rows(self) -> None:
         """Raise `UnavailableError` where files are lost, so that rows would lack."""
-        refusal = self.examine(()) if self.snapshot.lost else None
+        refusal = None if self.snapshot.is_whole else self.examine(())
         if refusal is not None:
             raise refusal
 
@@ -242,17 +247,20 @@ class Snapshots:
     def look(self) -> None:
         """Refuse requests for rows, and be refreshed, where files of the present generation lack.
 
-        This lists the warehouse's folders.
+        This lists the warehouse's folders, and hashes what was written to.
         """
         with self._refreshing:
             current = self._current
             if self._damage is not None or current is None:
                 return
             try:
-                if current.is_of(self._newest_catalog()) and (
-                    lost := self._lost.of(current.catalog)
-                ):
+                if not current.is_of(self._newest_catalog()):
+                    return
+                found = self._lost.examine_written(current.catalog)
+                if lost := self._lost.of(current.catalog):
                     raise self._lost.error(lost)
+                if found.has_new_copies or self._held_files.forget_written():
+                    self._damage = Damage(_NEW_COPIES)
             except IntegrityError as error:
                 self._damage = self._lost.damage(error)
 
@@ -266,12 +274,17 @@ class Snapshots:
         if is_present and self._damage is None:
             return False
         lost = self._losses(newest)
-        if current is None or not is_present or current.lost != lost or (self._damage and not lost):
+        lacking = self._lost.lacking(newest)
+        known = self._lost.damage(lacking) if lacking else None
+        is_stale = not lost and self._damage != known  # damaged files may be mended by now
+        if current is None or not is_present or current.lost != lost or is_stale:
             current = self._opened(newest, lost)
             self._go_over(current)
             is_present = False
         if current.lost:
             raise self._lost.error(current.lost)
+        if lacking:
+            raise lacking
         self._damage = None
         return not is_present
 
@@ -281,12 +294,15 @@ class Snapshots:
         At the start, and with the bucket away, it is the last one that this machine has seen.
         """
         try:
-            return self._warehouse.catalog()
+            document = self._warehouse.document()
         except ConnectionError:
             catalog = self._warehouse.last_seen() if self._current is None else None
             if catalog is None:
                 raise
             return catalog
+        if document is None or not (document.volumes or document.losses):
+            return None
+        return self._warehouse.backing.catalog(document)
 
     def _losses(self, catalog: Catalog) -> Losses:
         """The lost files; with the bucket away at the start nothing counts as lost."""
@@ -302,7 +318,7 @@ class Snapshots:
             former, self._current = self._current, following
         if former is not None:
             self._retire(former)
-        if not following.lost:
+        if following.is_whole:
             self._held_files.tidy(following.catalog)
 
     @contextmanager
@@ -334,14 +350,20 @@ class Snapshots:
         if self._damage is not None:
             raise UnavailableError(self._damage.sentence)
 
+    def refusal(self, snapshot: Snapshot) -> UnavailableError | None:
+        """What refuses a request that found a record damaged; None where none is."""
+        return self._examine(snapshot.catalog, ())
+
     def _examine(self, catalog: Catalog, paths: Collection[Path]) -> UnavailableError | None:
         """Refuse a request, and those that follow, where files of which reading failed are damaged.
 
+        Records, whose readers do not say which one it was, are examined in any case.
         They are opened again, or left out, when the generation is refreshed.
         """
         with self._examining:
             if self._damage is None:
-                examination = self._lost.examine(catalog, paths)
+                records = map(catalog.files.path, catalog.document.records())
+                examination = self._lost.examine(catalog, {*paths, *records})
                 if examination.losses:
                     self._damage = self._lost.damage(self._lost.error(examination.losses))
                 elif examination.has_new_copies:

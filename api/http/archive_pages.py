@@ -9,6 +9,7 @@ from api.core.workers import Workers
 from api.http.answers import HTML, PAGE_HEADERS, Answer, method_not_allowed
 from api.http.connection import departure, room_of
 from api.http.pages.archive_page import archive_page, view_archive
+from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
 
@@ -37,5 +38,9 @@ class ArchivePages:
         snapshot = self._snapshots.current
         if snapshot is not None and snapshot.segment_lists is None:
             self._snapshots.check_rows()
-        catalog = snapshot.catalog if snapshot else None
-        return archive_page(view_archive(catalog, self._store), base)
+        if snapshot is None:
+            return archive_page(view_archive(None, self._store), base)
+        try:
+            return archive_page(view_archive(snapshot.catalog, self._store), base)
+        except IntegrityError as error:
+            raise self._snapshots.refusal(snapshot) or error from error

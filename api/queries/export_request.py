@@ -49,6 +49,8 @@ class SnapshotHoldings:
         snapshot = self.reading.snapshot
         file = snapshot.files.get(volume.key)
         if file is None:
+            if volume.record:  # nothing else proves what DuckDB reads of it
+                snapshot.catalog.files.bring([volume.record], recheck=True)
             record = CatalogHoldings(snapshot.catalog.of_volumes([volume]))
             return record.receipts(table, blocks)
         sql = receipts_sql(f"{file}.strata.receipts")
@@ -134,8 +136,16 @@ class ExportQuery:
                 check=cancellation.check,
             ).layout
         except InvalidExportError as error:
+            _check_losses(reading)
             raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
         except NotHeldError as error:
+            _check_losses(reading)
             raise NotFoundError(Reason.NO_SEGMENTS, str(error)) from error
         except (IntegrityError, FileNotFoundError, DuckError) as error:
             raise reading.examine(holdings.read) or error from error
+
+
+def _check_losses(reading: Reading) -> None:
+    """Raise `UnavailableError` where segments were lost, so that nothing says which there were."""
+    if reading.snapshot.catalog.document.losses:
+        reading.check_rows()

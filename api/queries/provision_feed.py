@@ -5,7 +5,7 @@ generation is asked once for all readers, and nothing is open between two messag
 in the newest generation where it stood in the one before. A provision's newest state is sent at
 least once; to a reader that connects while a generation is changing, perhaps twice. A generation
 whose changes cannot be read is asked again, a few times; then all readers get an error, which ends
-their streams, and the next generation is told as ever.
+their streams, and the next generation is told as ever. So they do where files are lost.
 """
 
 from __future__ import annotations
@@ -136,6 +136,10 @@ class ProvisionFeed:
         """Raise `UnavailableError` where files are lost: no reader could be told what is there."""
         self._snapshots.check_rows()
 
+    def refuse(self, error: UnavailableError) -> None:
+        """End the streams of all readers with an error: they would wait for rows in vain."""
+        self._miss(error)
+
     async def notify(self) -> bool:
         """Pass on what the newest generation changed since the last success; True in the end.
 
@@ -220,10 +224,10 @@ class ProvisionFeed:
             self._miss()
         self._segments, self._given_up = segments, None
 
-    def _miss(self) -> None:
+    def _miss(self, error: Exception | None = None) -> None:
         for mailboxes in self._readers.values():
             for mailbox in mailboxes:
-                mailbox.miss()
+                mailbox.miss(error)
 
     @contextmanager
     def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[EncodedChange]]:

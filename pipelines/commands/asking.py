@@ -11,6 +11,7 @@ import click
 
 from pipelines.commands.display import Screen
 from transforms.block_range import BlockRange
+from transforms.warehouse.losses import LostRowsError
 from transforms.warehouse.queries import query_rows
 from transforms.warehouse.shapes import Extent, Times
 from transforms.warehouse.warehouse import Warehouse
@@ -42,6 +43,9 @@ def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:
     """Say that rows are missing, where volumes of a folder are; those of a bucket raise by name."""
     catalog = warehouse.catalog() if warehouse.in_folder else None
     lost = catalog.lost if catalog else ()
+    if catalog and (losses := catalog.document.losses):
+        said = LostRowsError(warehouse.describe(), losses)
+        screen.message(f"warning: rows are missing: {said}")
     if lost:
         blocks = ", ".join(str(volume.blocks) for volume in lost[:_NAMED])
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""

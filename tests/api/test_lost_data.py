@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import shutil
@@ -15,13 +16,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from websockets.sync.client import connect
 
 from exporters.locations import Locations
 from exporters.zips.staging import PartStage
 from pipelines.cli import main
 from tests.api.chain_kit import chain_folder
 from tests.api.rpc.kit import FailedCallError, client_of, messages
-from tests.api.server_kit import Served, serving, settings
+from tests.api.server_kit import Served, ServerProcess, serving, settings
 from tests.api.site_kit import Site
 from tests.s3_kit import BucketServer, bucket_server
 from transforms.block_range import BlockRange
@@ -33,10 +35,13 @@ from transforms.warehouse.warehouse_address import open_warehouse
 _ROWS = "/api/v2/withdrawals"
 _ORDERS = "/api/v2/oracle/data"
 _STREAM = "/api/v2/stream/liquidity-provisions"
+_SEGMENTS = "/api/v2/networkhistory/segments"
 _PUBLISHED = "/api/v2/networkhistory/export?fromBlock=1&toBlock=20&table=TABLE_ORDERS"
 _WAITING = "/api/v2/networkhistory/export?fromBlock=21&toBlock=30&table=TABLE_ORDERS"
 _UNAVAILABLE = 14
 _SECONDS = 30
+_HOUR = 3600.0
+_MANY = 30
 
 Harm = Callable[[Path], object]
 
@@ -136,6 +141,14 @@ def _wait_for(client: httpx2.Client, rows: Any) -> None:
         assert monotonic() < until, _rows(client)
 
 
+def _check_log(caplog: pytest.LogCaptureFixture, place: str) -> None:
+    """The log names the file in one line; between the two commands, perhaps, what lacks."""
+    first, *others = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert place in first.getMessage()
+    assert all(" lacks the " in line.getMessage() for line in others)
+    assert not any(line.exc_info for line in (first, *others))
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Three segments with something of everything; the first two are published."""
@@ -167,7 +180,7 @@ def answers(built: Site) -> tuple[Any, bytes]:
         *product(("volumes", "state"), (Path.unlink, _cut), ("before", "while")),
         *product(("records",), (Path.unlink, _cut), ("before", "while")),
         *product(("volumes", "records", "log"), (_flip,), ("before",)),
-        ("volumes", _flip, "while"),
+        *product(("volumes", "state", "records", "log"), (_flip,), ("while",)),
     ],
 )
 def test_lost_data_is_said_and_nothing_less_is_served_until_the_remedy_was_followed(
@@ -201,9 +214,136 @@ def test_lost_data_is_said_and_nothing_less_is_served_until_the_remedy_was_follo
         _wait(client)
         _wait_for(client, answers[0])
         assert client.get(_PUBLISHED).content == answers[1]
-    (line,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
-    assert str(bad) in line.getMessage()
-    assert line.exc_info is None
+    _check_log(caplog, str(bad))
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, _cut])
+def test_streams_end_with_the_sentence_when_files_are_lost(site: Site, harm: Harm) -> None:
+    with _serving(site.locations) as (served, client), client_of(served) as rpc:
+        _wait(client)
+        stream = f"{_STREAM}?snapshot=false"
+        with (
+            client.stream("GET", stream) as lines,
+            connect(f"{served.url.replace('http', 'ws', 1)}{stream}") as frames,
+        ):
+            call = rpc.stream("ObserveLiquidityProvisions", metadata={"x-snapshot": "false"})
+            call.initial_metadata()
+            harm(_file_of(site.warehouse.cache, "volumes"))
+            (line,) = [*lines.iter_lines()]
+            reason = client.get("/ready").json()["reason"]
+            for told in (line, frames.recv(_SECONDS)):
+                found = json.loads(told)["error"]
+                assert (found["code"], found["message"]) == (_UNAVAILABLE, reason)
+            with pytest.raises(FailedCallError) as caught:
+                [*messages(call)]
+            assert (caught.value.code, caught.value.message) == (_UNAVAILABLE, reason)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/api/v2/networkhistory/export?fromBlock=1&toBlock=90&table=TABLE_ORDERS"],
+)
+def test_a_request_that_needs_a_damaged_record_is_refused_with_its_name(
+    site: Site, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = settings(site.locations)
+    rarely = replace(given.limits, lag_seconds=_HOUR)
+    with serving(replace(given, limits=rarely)) as served, served.client() as client:
+        _wait(client)
+        bad = _file_of(site.warehouse.cache, "records")
+        _flip(bad)
+        answer = client.get(path)
+        assert answer.status_code == 503
+        assert f"records/{bad.name} is damaged" in answer.text
+        assert client.get("/ready").status_code == 503
+        _run("repair", site.locations, monkeypatch)
+        _wait(client)
+        assert client.get(path).status_code in (200, 404)
+
+
+def test_mapped_files_that_were_written_to_are_made_again(site: Site) -> None:
+    with _serving(site.locations) as (_, client):
+        _wait(client)
+        segments, rows = client.get(_SEGMENTS).json(), _rows(client)
+        for mapped in (site.warehouse.cache / "lookups").iterdir():
+            _flip(mapped)
+        until = monotonic() + _SECONDS
+        while client.get("/ready").status_code == 200:
+            assert monotonic() < until
+        _wait(client)
+        assert (client.get(_SEGMENTS).json(), _rows(client)) == (segments, rows)
+
+
+def test_every_process_of_a_server_refuses_rows_and_recovers(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ServerProcess(
+        site.locations, "--workers", "2", POLL_SECONDS="0.1", LAG_SECONDS="0.2"
+    ) as two:
+        until = monotonic() + _SECONDS
+        _await_all(two, 200, until)
+        _file_of(site.warehouse.cache, "volumes").unlink()
+        _await_all(two, 503, until)
+        _run("repair", site.locations, monkeypatch)
+        for _ in range(20):
+            assert httpx2.get(two.url + _ROWS).status_code == 503
+        _run("load", site.locations, monkeypatch)
+        _await_all(two, 200, until)
+
+
+def _await_all(process: ServerProcess, status: int, until: float) -> None:
+    """Wait until many requests in a row, each on a connection of its own, are answered so."""
+    same = 0
+    while same < _MANY:
+        assert monotonic() < until
+        found = httpx2.get(process.url + _ROWS, timeout=_SECONDS).status_code
+        assert found in (200, 503)
+        same = same + 1 if found == status else 0
+
+
+def _run(command: str, locations: Locations, monkeypatch: pytest.MonkeyPatch) -> None:
+    _follow(f"strata {command}", locations, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("kind", "harm", "what"),
+    [
+        ("volumes", Path.unlink, "the blocks 1 to 30"),
+        ("volumes", _flip, "the blocks 1 to 30"),
+        ("state", Path.unlink, "the current state at block 30"),
+    ],
+)
+def test_what_repair_no_longer_names_is_missed_until_it_was_loaded_again(
+    site: Site,
+    answers: tuple[Any, bytes],
+    kind: str,
+    harm: Harm,
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sentence = f"the warehouse lacks {what}, which had been loaded and were lost: run strata load"
+    with _serving(site.locations) as (served, client):
+        _wait(client)
+        states = client.get(_ORDERS).json()
+        harm(_file_of(site.warehouse.cache, kind))
+        _run("repair", site.locations, monkeypatch)
+        until = monotonic() + _SECONDS
+        while client.get("/ready").json()["reason"] != sentence:
+            assert monotonic() < until, client.get("/ready").json()
+        _refuses(served, client, sentence)
+        with _serving(site.locations) as (second, other):
+            _refuses(second, other, sentence)
+            refused = other.get(_PUBLISHED)
+            if kind == "volumes":
+                message = refused.json()["error"]["message"]
+                assert (refused.status_code, message) == (503, sentence)
+            else:
+                assert refused.content == answers[1]
+        _run("load", site.locations, monkeypatch)
+        _wait(client)
+        _wait_for(client, answers[0])
+        assert client.get(_ORDERS).json() == states
+        assert client.get(_PUBLISHED).content == answers[1]
 
 
 @pytest.fixture(scope="module")
@@ -293,5 +433,4 @@ def test_an_object_that_is_lost_in_a_bucket_is_said_though_this_machine_has_a_co
         _wait(client)
         _wait_for(client, answers[0])
         assert client.get(_PUBLISHED).content == answers[1]
-    (line,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
-    assert key in line.getMessage()
+    _check_log(caplog, key)

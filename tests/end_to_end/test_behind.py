@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,13 @@ def test_dagster_and_the_server_say_the_same(settings: Settings) -> None:
     assert ready["blocksBehind"] == 20
     assert "strata_blocks_behind 20.0" in metrics
     assert "20" in page
+    assert (ready["gaps"], ready["blocksMissing"], ready["filesQuarantined"]) == (1, 20, 2)
+    quarantined = [{"file": file, "reason": reason} for file, reason in status.refused.items()]
+    assert ready["quarantined"] == quarantined
+    assert "1 (20 blocks)" in page
+    for refused in quarantined:
+        assert escape(refused["file"]) in page
+        assert escape(refused["reason"]) in page
 
 
 def test_a_corrected_source_is_followed_to_the_end(settings: Settings) -> None:

@@ -75,7 +75,7 @@ class Catalog:
         """What is loaded and intact, for judging a source by its listing."""
         sizes: dict[str, int] = {}
         for files in self._files():
-            if self.lost:
+            if self.lost or self.document.losses:
                 selectors = (self._is_intact(blocks) for blocks in files.blocks)
                 sizes.update(compress(zip(files.keys, files.sizes, strict=True), selectors))
             else:
@@ -92,7 +92,10 @@ class Catalog:
 
     def _is_intact(self, blocks: BlockRange) -> bool:
         """Whether no volume with any of these blocks, or with the state after them, is lost."""
-        return not any(volume.blocks.overlaps(blocks) for volume in self.lost)
+        return not (
+            any(volume.blocks.overlaps(blocks) for volume in self.lost)
+            or any(loss.touches(blocks) for loss in self.document.losses)
+        )
 
     def ids(self) -> Iterator[RecordedIds]:
         """The ids of all loaded segments, ascending, a record at a time."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -18,6 +18,7 @@ from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.quarantine import QuarantinedFile
+from transforms.warehouse.losses import CAPTURES, Loss, volume_losses
 from transforms.warehouse.shapes import Shape, Volume
 
 FORMAT = 1
@@ -47,7 +48,8 @@ class Document:
     """One generation. `warehouse` is drawn once, `commit` for each attempt to write one.
 
     `parent` is the SHA-256 of the document before (empty: none, or it could not be trusted), `time`
-    in Unix seconds; volumes ascend by kind and block.
+    in Unix seconds; volumes ascend by kind and block. `losses` are what generations before had and
+    nothing holds any more.
     """
 
     warehouse: str
@@ -61,6 +63,7 @@ class Document:
     quarantine: tuple[QuarantinedFile, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     marks: tuple[Mark, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
     def history(self) -> list[Volume]:
         """The volumes of history, ascending by block."""
@@ -138,7 +141,16 @@ def following(
         time=now,
         dropped=(*old, *fresh),
         marks=marks[-_MARKS:],
+        losses=_losses(base, target),
     )
+
+
+def _losses(base: Document, wanted: Document) -> tuple[Loss, ...]:
+    """What `base` had, or missed, and `wanted` does not hold."""
+    found = [*volume_losses(base.losses, base.volumes, wanted.volumes)]
+    if wanted.captures is None and (base.captures or Loss(CAPTURES) in base.losses):
+        found.append(Loss(CAPTURES))
+    return tuple(found)
 
 
 def dump_document(document: Document) -> bytes:
@@ -161,6 +173,7 @@ def dump_document(document: Document) -> bytes:
             "quarantine": [refused.dump() for refused in document.quarantine],
             "dropped": [[d.key, d.generation, _time_text(d.time)] for d in document.dropped],
             "marks": [[mark.generation, _time_text(mark.time)] for mark in document.marks],
+            "losses": [[*astuple(loss)] for loss in document.losses],
         }
     )
 
@@ -199,6 +212,7 @@ def _parsed(row: Mapping[str, Any]) -> Document:
         tuple(map(QuarantinedFile.parse, row["quarantine"])),
         tuple(Dropped(key, number, _time(text)) for key, number, text in row["dropped"]),
         tuple(Mark(number, _time(text)) for number, text in row["marks"]),
+        tuple(Loss(*loss) for loss in row.get("losses", ())),
     )
 
 

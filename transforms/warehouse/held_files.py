@@ -32,6 +32,13 @@ class HeldFiles:
         self._segments: dict[str, SegmentList] = {}
         self._names: frozenset[str] = frozenset()
 
+    def forget_written(self) -> bool:
+        """Whether a mapped file was written to; if so, all are proven again when asked."""
+        if not self.folder.written():
+            return False
+        self._lookups, self._segments = {}, {}
+        return True
+
     def lookups(self, catalog: Catalog) -> Mapping[str, Lookups | None]:
         """The lookups of each volume of history, which is local, by its key.
 

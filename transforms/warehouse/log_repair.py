@@ -121,10 +121,14 @@ class _Attempt:
                 base = replace(new_warehouse(), warehouse=state.last_seen.warehouse)
         if base is None:
             return self._begin(state)
+        accepted = base.losses if self._choice is RepairChoice.TRUST_LOG else ()
+        for loss in accepted:
+            self._find("log", f"it misses {loss}", f"missed no more: you chose --{self._choice}")
+        base = replace(base, losses=()) if accepted else base
         seen_generation = state.last_seen.generation if state.last_seen else 0
         origins = (origin.generation for origin in later.values())
         number = beyond([state.top, seen_generation, *origins]) if conflict else state.top + 1
-        return self._continue(state, base, number, is_forced=bool(conflict))
+        return self._continue(state, base, number, is_forced=bool(conflict or accepted))
 
     def _explain(self, conflict: str, base: Document | None) -> None:
         """Say what an operator can choose from, and what it would mean for each volume."""

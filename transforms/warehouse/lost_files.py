@@ -11,7 +11,7 @@ from transforms.verifying.findings import Remedy
 from transforms.warehouse.local_files import LocalFiles
 
 MISSING = "is missing"
-_DAMAGED = "is damaged: it has other bytes than when it was written"
+DAMAGED = "is damaged: it has other bytes than when it was written"
 
 # By folder, in the order in which they are run.
 _COMMANDS = {
@@ -71,7 +71,7 @@ def unreadable_files(
             problems[file] = MISSING
         except IntegrityError:
             # The same words as `absent_files` has for it, whichever notices it first.
-            problems[file] = _absence(store, file) or _DAMAGED
+            problems[file] = _absence(store, file) or DAMAGED
     return problems
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, gaps_between
 from transforms.coverage import Coverage, behind
 from transforms.segments.inventory import Inventory, LoadedSegments, Refusal, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
@@ -39,6 +39,11 @@ class Survey:
         Quarantined files show their blocks by their names. Blocks of a gap are shown by nothing.
         """
         return self.behind(self.loaded_runs)
+
+    @property
+    def gaps(self) -> tuple[BlockRange, ...]:
+        """The blocks that lack between those that are loaded."""
+        return tuple(gaps_between(self.loaded_runs))
 
     def behind(self, present: Coverage) -> int:
         """The same of another place with these blocks: what is loaded is shown to it, too."""

@@ -32,6 +32,7 @@ from transforms.warehouse.document import Document
 from transforms.warehouse.file_check import NOT_READ, NOT_THERE, file_findings
 from transforms.warehouse.holding import Holding
 from transforms.warehouse.log_check import log_findings, orphan_findings, read_log, view_findings
+from transforms.warehouse.losses import LostRowsError
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.record import recorded_receipts
 from transforms.warehouse.shapes import Volume
@@ -61,6 +62,10 @@ class WarehouseCheck:
         if document is None:
             return
         self.holding.chain_id = document.chain_id
+        if document.losses:
+            place = self._backing.store.describe()
+            lost = LostRowsError(place, document.losses)
+            yield Finding(Problem.MISSING, place, f"it {lost.what}", lost.remedy)
         for volume in document.history():
             if self._verification.scope.reaches(volume.blocks):
                 yield from self._record(volume)

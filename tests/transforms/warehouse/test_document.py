@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -151,3 +152,33 @@ def test_a_sound_document_of_another_shape_is_refused_in_words(member: str) -> N
     del row[member]
     with pytest.raises(IntegrityError, match=f"here lacks what .*{member}.* run strata repair"):
         parse_document(seal(row), "here")
+
+
+def test_what_no_volume_holds_any_more_is_missed_until_it_is_there_again() -> None:
+    def volume(kind: str, first: int, last: int) -> Volume:
+        blocks = BlockRange(first, last)
+        name = f"{kind}/{blocks.key}.{'a' * 64}.duckdb"
+        return Volume(kind, StoredFile(name, 1, "a" * 64), blocks, 71, {})
+
+    def after(base: Document, *volumes: Volume) -> Document:
+        found = following(base, "", base.with_volumes(volumes), ())
+        return parse_document(dump_document(found), "it")
+
+    captures = StoredFile("spam/c", 1, "c" * 64)
+    whole = Document("w", volumes=(volume("history", 1, 30), volume("state", 21, 30)))
+    lost = following(replace(whole, captures=captures), "", Document("w"), ())
+    assert sorted(map(str, lost.losses)) == [
+        "the blocks 1 to 30",
+        "the current state at block 30",
+        "the spam captures",
+    ]
+    older = after(lost, volume("history", 11, 20), volume("state", 11, 20))
+    assert [*map(str, older.losses)] == [
+        "the blocks 1 to 10",
+        "the blocks 21 to 30",
+        "the current state at block 30",
+        "the spam captures",
+    ]
+    newer = after(older, volume("history", 1, 40), volume("state", 31, 40))
+    assert [*map(str, newer.losses)] == ["the spam captures"]
+    assert following(newer, "", replace(newer, captures=captures), ()).losses == ()
