@@ -138,7 +138,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 unit: setup weed servers duckdb15 pandas kernel $(FRICTIONLESS_STAMP)
-	$(BIN)/python -m pytest $(WORKERS) --durations 10
+	$(BIN)/python -m pytest $(WORKERS)
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
 
@@ -163,7 +163,7 @@ crash-test: setup weed ## kill processes at random points, hundreds of times, in
 
 fault-test: setup weed ## thousands of kills, failing disks, damaged files, bad networks and clients that leave (an hour)
 	$(BIN)/python -m tests.faults --kills 1000 --faults 1000 --proxy 300 --zips 10000 --flips 2000
-	$(BIN)/python -m pytest --requests 20000 tests/api/test_departures.py
+	$(BIN)/python -m pytest $(PATIENT) --requests 20000 tests/api/test_departures.py
 
 bench: setup ## measure load, splice, merging and Dagster's own cost beside their limits
 	$(BIN)/python -m tests.benchmarks

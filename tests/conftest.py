@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 _SERVERS = "STRATA_TEST_SERVERS"
+_SLOWEST = 10
 
 # How long one example takes says more about the machine and its other work than about the code.
 settings.register_profile("strata", deadline=None)
@@ -36,6 +37,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         with suppress(OSError):
             Path(os.environ[_SERVERS]).rmdir()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the ten slowest files, as a file is what one worker runs."""
+    seconds = defaultdict[str, float](float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > _SLOWEST:
+        terminalreporter.section("slowest files")
+        for path, duration in sorted(seconds.items(), key=lambda item: -item[1])[:_SLOWEST]:
+            terminalreporter.write_line(f"{duration:6.1f} s  {path}")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
