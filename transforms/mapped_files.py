@@ -165,12 +165,12 @@ class MappedFolder:
 
     def written(self) -> bool:
         """Whether a file was written to since it was mapped; one that was replaced was not."""
-        return any(self._is_written(name, found) for name, found in [*self._versions.items()])
+        return any(self._is_written(name, stats) for name, stats in [*self._versions.items()])
 
-    def _is_written(self, name: str, found: os.stat_result) -> bool:
+    def _is_written(self, name: str, stats: os.stat_result) -> bool:
         with suppress(OSError):
             now = (self._folder / name).stat()
-            return now.st_ino == found.st_ino and file_version(now) != file_version(found)
+            return now.st_ino == stats.st_ino and file_version(now) != file_version(stats)
         return False
 
     def find(self, name: str) -> Mapped | None:

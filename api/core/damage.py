@@ -77,14 +77,14 @@ class LostFiles:
         Volumes are too large to be hashed for nothing: DuckDB proves each block that it reads.
         """
         records = {*catalog.document.records()}
-        written = []
+        paths = []
         for file in (*catalog.document.attachable(), *records):
             path = catalog.files.path(file)
             version = _version(path)
             first = self._first.setdefault(path, "" if file in records else version)
             if version not in ("", first):
-                written.append(path)
-        return self.examine(catalog, written)
+                paths.append(path)
+        return self.examine(catalog, paths)
 
     def examine(self, catalog: Catalog, paths: Collection[Path]) -> DamageReport:
         """Hash files of which reading failed; what is found damaged counts as lost.
@@ -94,9 +94,9 @@ class LostFiles:
         before = _versions(paths)
         doubtful = {path for path, _ in before - self._sound}
         document = catalog.document
-        known = (*document.attachable(), *document.records())
+        documented = (*document.attachable(), *document.records())
         files = [
-            stored_file for stored_file in known if catalog.files.path(stored_file) in doubtful
+            stored_file for stored_file in documented if catalog.files.path(stored_file) in doubtful
         ]
         losses = self._found(unreadable_files(self._store, catalog.files, files, recheck=True))
         after = _versions(paths)

@@ -140,13 +140,19 @@ class Health:
         return None
 
 
-def _facts(found: Survey | None) -> dict[str, Any]:
+def _facts(survey: Survey | None) -> dict[str, Any]:
     """What `strata status` says of source and warehouse; null where it is not known."""
     names = ("blocksBehind", "gaps", "blocksMissing", "filesQuarantined", "quarantined")
-    if found is None:
+    if survey is None:
         return dict.fromkeys(names)
-    gaps, refused = found.gaps, found.refused
-    named = [{"file": one.key, "reason": one.reason} for one in refused[:_NAMED]]
+    gaps, refused = survey.gaps, survey.refused
+    first_refused = [
+        {"file": refusal.key, "reason": refusal.reason} for refusal in refused[:_NAMED]
+    ]
     return dict(
-        zip(names, (found.blocks_behind, len(gaps), count(gaps), len(refused), named), strict=True)
+        zip(
+            names,
+            (survey.blocks_behind, len(gaps), count(gaps), len(refused), first_refused),
+            strict=True,
+        )
     )

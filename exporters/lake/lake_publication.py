@@ -108,7 +108,7 @@ class LakePublisher:
             try:
                 yield new_file(self.rows, table, run, place, spelling)
             except MemoryLimitError:
-                of_run = [one for one in segments if run.first <= one.first <= run.last]
+                of_run = [blocks for blocks in segments if run.first <= blocks.first <= run.last]
                 if len(of_run) == 1:
                     raise
                 middle = len(of_run) // 2

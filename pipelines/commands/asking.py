@@ -44,8 +44,7 @@ def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:
     catalog = warehouse.catalog() if warehouse.in_folder else None
     lost = catalog.lost if catalog else ()
     if catalog and (losses := catalog.document.losses):
-        said = LostRowsError(warehouse.describe(), losses)
-        screen.message(f"warning: rows are missing: {said}")
+        screen.message(f"warning: rows are missing: {LostRowsError(warehouse.describe(), losses)}")
     if lost:
         blocks = ", ".join(str(volume.blocks) for volume in lost[:_NAMED])
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""

@@ -125,16 +125,16 @@ def _recorded(info: ObjectInfo) -> ObjectInfo:
 
 
 def _read(
-    known: str, key: str, reader: ObjectReader, scratch: Path, chain_id: str
+    name: str, key: str, reader: ObjectReader, scratch: Path, chain_id: str
 ) -> Iterator[FoundCapture | RefusedLine]:
     """Fetch and read a file; one whose name is none of ours need not be fetched, nor could be."""
-    height = named_height(known, chain_id)
+    height = named_height(name, chain_id)
     if height is None:
-        yield RefusedLine(known, 0, f"it is not named {PREFIX}{chain_id}-<height>.ndjson", "")
+        yield RefusedLine(name, 0, f"it is not named {PREFIX}{chain_id}-<height>.ndjson", "")
         return
     path = scratch / "capture"
     reader.fetch(key, path)
-    yield from read_captures(known, path, height, chain_id)
+    yield from read_captures(name, path, height, chain_id)
 
 
 def _begin(con: Connection, current: Path | None, fresh: Iterable[ObjectInfo]) -> None:

@@ -145,12 +145,12 @@ def following(
     )
 
 
-def _losses(base: Document, wanted: Document) -> tuple[Loss, ...]:
-    """What `base` had, or missed, and `wanted` does not hold."""
-    found = [*volume_losses(base.losses, base.volumes, wanted.volumes)]
-    if wanted.captures is None and (base.captures or Loss(CAPTURES) in base.losses):
-        found.append(Loss(CAPTURES))
-    return tuple(found)
+def _losses(base: Document, target: Document) -> tuple[Loss, ...]:
+    """What `base` had, or missed, and `target` does not hold."""
+    losses = [*volume_losses(base.losses, base.volumes, target.volumes)]
+    if target.captures is None and (base.captures or Loss(CAPTURES) in base.losses):
+        losses.append(Loss(CAPTURES))
+    return tuple(losses)
 
 
 def dump_document(document: Document) -> bytes:
@@ -212,7 +212,7 @@ def _parsed(row: Mapping[str, Any]) -> Document:
         tuple(map(QuarantinedFile.parse, row["quarantine"])),
         tuple(Dropped(key, number, _time(text)) for key, number, text in row["dropped"]),
         tuple(Mark(number, _time(text)) for number, text in row["marks"]),
-        tuple(Loss(*loss) for loss in row.get("losses", ())),
+        tuple(Loss(*loss) for loss in row["losses"]),
     )
 
 

@@ -276,7 +276,7 @@ class _GroupProgress:
     size: int
     ratio: float
     csv_bytes: int = 0
-    told: int = 0
+    reported: int = 0
 
     @classmethod
     def of(cls, group: Sequence[PreparedSegment], progress: Progress) -> _GroupProgress:
@@ -296,8 +296,8 @@ class _GroupProgress:
         self._tell(self.size if kind is None else 0)
 
     def _tell(self, byte_count: int) -> None:
-        self.progress(byte_count - self.told)
-        self.told = byte_count
+        self.progress(byte_count - self.reported)
+        self.reported = byte_count
 
 
 def _contradictory(before: PreparedSegment, segment: PreparedSegment) -> bool:

@@ -52,21 +52,21 @@ class LostRowsError(IntegrityError):
 
 
 def volume_losses(
-    known: Iterable[Loss], before: Sequence[Volume], after: Sequence[Volume]
+    losses: Iterable[Loss], before: Sequence[Volume], after: Sequence[Volume]
 ) -> Iterator[Loss]:
-    """What of known losses, and of the volumes before, the volumes afterwards do not hold.
+    """What of earlier losses, and of the volumes before, the volumes afterwards do not hold.
 
     A state is replaced by one of its schema version that is not older.
     """
-    history = [*_of("history", known), *(one.blocks for one in before if one.kind == "history")]
-    present = union(one.blocks for one in after if one.kind == "history")
+    history = [*_of("history", losses), *(item.blocks for item in before if item.kind == "history")]
+    present = union(item.blocks for item in after if item.kind == "history")
     for blocks in difference(union(history), present):
         yield Loss("history", blocks.first, blocks.last)
-    states = [Loss("state", *_ends(one), one.version) for one in before if one.kind == "state"]
+    states = [Loss("state", *_ends(item), item.version) for item in before if item.kind == "state"]
     newest: dict[int, Loss] = {}
-    for loss in sorted([*(one for one in known if one.kind == "state"), *states]):
+    for loss in sorted([*(item for item in losses if item.kind == "state"), *states]):
         newest[loss.version] = loss
-    there = {one.version: one.blocks.last for one in after if one.kind == "state"}
+    there = {item.version: item.blocks.last for item in after if item.kind == "state"}
     yield from (loss for loss in newest.values() if there.get(loss.version, -1) < loss.last)
 
 

@@ -154,7 +154,7 @@ def _copy(
     if raw is None:
         raw = any(receipt.raw_cells for receipt in receipts)
     query = render_sql(quote_name(schema.table), schema, starts, raw=raw, is_ordered=is_ordered)
-    segments = " to ".join(dict.fromkeys(str(one.blocks) for one in (receipts[0], receipts[-1])))
+    segments = " to ".join(dict.fromkeys(str(end.blocks) for end in (receipts[0], receipts[-1])))
     with naming_large(f"table {schema.table} of segments {segments}", path.parent):
         con.execute(copy_sql(query, path, header=False, null=null))
     names = (f'"{name}"' if name == null else name for name in schema.names)
