@@ -43,7 +43,7 @@ class Health:
         self._source = settings.locations.source
         self._snapshots = snapshots
         self._metrics = metrics
-        self._found: Survey | None = None
+        self._last_survey: Survey | None = None
         self._stopping = False
         self._failing: dict[str, str] = {}
 
@@ -78,7 +78,7 @@ class Health:
             "segments": snapshot.segments if snapshot else 0,
             "blockHeight": newest.height if newest else None,
             "blockTimestamp": str(newest.time) if newest else None,
-            **_facts(self._found),
+            **_facts(self._last_survey),
         }
 
     async def follow_generations(
@@ -104,9 +104,9 @@ class Health:
         """Look, now and then, for the warehouse's files and for what the source has beyond it."""
         while True:
             looked = asyncio.to_thread(self._survey)
-            self._found = await self._attempt("looking at the source", looked)
-            if self._found is not None:
-                self._metrics.behind.set(self._found.blocks_behind)
+            self._last_survey = await self._attempt("looking at the source", looked)
+            if self._last_survey is not None:
+                self._metrics.behind.set(self._last_survey.blocks_behind)
             await asyncio.sleep(self._limits.lag_seconds)
 
     def _survey(self) -> Survey | None:

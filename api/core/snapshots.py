@@ -256,10 +256,10 @@ class Snapshots:
             try:
                 if not current.is_of(self._newest_catalog()):
                     return
-                found = self._lost.examine_written(current.catalog)
+                report = self._lost.examine_written(current.catalog)
                 if lost := self._lost.of(current.catalog):
                     raise self._lost.error(lost)
-                if found.has_new_copies or self._held_files.forget_written():
+                if report.has_new_copies or self._held_files.forget_written():
                     self._damage = Damage(_NEW_COPIES)
             except IntegrityError as error:
                 self._damage = self._lost.damage(error)
@@ -275,8 +275,8 @@ class Snapshots:
             return False
         lost = self._losses(newest)
         lacking = self._lost.lacking(newest)
-        known = self._lost.damage(lacking) if lacking else None
-        is_stale = not lost and self._damage != known  # damaged files may be mended by now
+        damage = self._lost.damage(lacking) if lacking else None
+        is_stale = not lost and self._damage != damage  # damaged files may be mended by now
         if current is None or not is_present or current.lost != lost or is_stale:
             current = self._opened(newest, lost)
             self._go_over(current)

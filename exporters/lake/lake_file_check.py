@@ -34,7 +34,7 @@ class FileCheck:
     """
 
     version: Version
-    held: HeldFile
+    file: HeldFile
     copy: Path
     scratch: Path
     receipts: Sequence[Receipt] | None
@@ -44,8 +44,8 @@ class FileCheck:
     def problems(self) -> Iterator[str]:
         """What is wrong, in words; the first ones may hide others."""
         size = self.copy.stat().st_size
-        if size != self.held.size:
-            yield f"it has {size} bytes, its table's log says {self.held.size}"
+        if size != self.file.size:
+            yield f"it has {size} bytes, its table's log says {self.file.size}"
         try:
             if self.version.table == RECEIPTS:
                 yield from self._receipts()
@@ -100,7 +100,7 @@ class FileCheck:
 
     def _logged(self, statistics: Statistics) -> Iterator[str]:
         """Hold rows and statistics against the log: by a wrong one readers pass over rows."""
-        text = self.version.stored.statistics.get(self.held.file.name, "")
+        text = self.version.stored.statistics.get(self.file.file.name, "")
         described = self.version.snapshot.statistics_of
         expected, logged = json.loads(fitted(statistics.text, described)), _parsed(text)
         if not statistics.rows:  # it may be older than columns that were described since
