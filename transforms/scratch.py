@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import tempfile
 import time
@@ -41,8 +42,7 @@ def scratch_folder(parent: Path | None) -> Iterator[Path]:
             try:
                 yield folder
             finally:
-                shutil.rmtree(folder, ignore_errors=True)
-                path.unlink(missing_ok=True)
+                _remove(folder)
             return
 
 
@@ -67,12 +67,19 @@ def sweep_scratch(parent: Path) -> int:
         try:
             with path.open("r") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path.with_suffix(""), ignore_errors=True)
-                path.unlink(missing_ok=True)
-                removed += 1
+                removed += _remove(path.with_suffix(""))
         except (FileNotFoundError, BlockingIOError):
             continue  # removed by its process just now, or in use
     return removed
+
+
+def _remove(folder: Path) -> bool:
+    """Remove a folder, then its lock; one that cannot be removed keeps it, for the next sweep."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        return False
+    _lock_of(folder).unlink(missing_ok=True)
+    return True
 
 
 def _lock_of(folder: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -54,6 +56,22 @@ def test_a_scratch_folder_lives_as_long_as_its_block(tmp_path: Path) -> None:
         (folder / "deep" / "file").write_bytes(b"x")
         assert folder.parent == tmp_path / "scratch"
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_removed_is_swept_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as failing, scratch_folder(tmp_path) as folder:
+        failing.setattr(os, "rmdir", fail)
+    assert folder.exists()
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "rmdir", fail)
+        assert sweep_scratch(tmp_path) == 0
+    assert sweep_scratch(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_leaves_no_scratch_folder(tmp_path: Path) -> None:
