@@ -83,22 +83,43 @@ def one(folder: Path, pattern: str) -> Path:
     return sorted(folder.glob(pattern))[0]
 
 
-def mended(place: Place, path: Path, *command: str) -> None:
-    """See a damage found, follow the remedies as commands, and see it gone."""
+def mended(place: Place, path: Path, *command: str) -> list[dict[str, Any]]:
+    """See a damage found, follow the remedies as commands, and see it gone.
+
+    Returns what was found at first.
+    """
     words = command or ("verify",)
     code, said = place.json(*words)
     assert code == 5
-    assert any(str(path) in row["where"] for row in said["findings"]), said["findings"]
+    findings: list[dict[str, Any]] = said["findings"]
+    assert any(str(path) in row["where"] for row in findings), findings
     for _ in range(2):  # what is damaged may hide what follows from it
-        for advice in advised(said):
-            if advice[0] == "strata":
-                place.run(*advice[1:])
-            else:
-                subprocess.run(advice, check=True)
+        follow(place, said)
         code, said = place.json(*words)
         if code == 0:
-            return
+            return findings
     pytest.fail(f"still: {said['findings']}")
+
+
+def remedied(place: Place, *command: str) -> list[dict[str, Any]]:
+    """The findings of a check that finds some; what they advise was done, and not looked at yet.
+
+    The next check does that, so that many damages after each other take one check each.
+    """
+    code, said = place.json(*(command or ("verify",)))
+    assert code == 5
+    follow(place, said)
+    findings: list[dict[str, Any]] = said["findings"]
+    return findings
+
+
+def follow(place: Place, said: dict[str, Any]) -> None:
+    """Do what findings advise."""
+    for advice in advised(said):
+        if advice[0] == "strata":
+            place.run(*advice[1:])
+        else:
+            subprocess.run(advice, check=True)
 
 
 def advised(said: dict[str, Any]) -> Iterator[list[str]]:

@@ -8,8 +8,10 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ import pytest
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
 from tests.pipelines.kit import load, make_segment, site_settings
-from tests.pipelines.place_kit import Place, empty, flip, mended, one, placed
+from tests.pipelines.place_kit import Place, empty, flip, mended, one, placed, remedied
 from tests.segments_kit import KIT_CHAIN
 from transforms.objects import StoredFile
 from transforms.verifying.counts import Kind
@@ -27,6 +29,8 @@ from transforms.verifying.verification import Verification
 from transforms.warehouse.document import Document
 
 ZIPS = 3 * 15 + 15  # of three segments, and bundles over the first two
+FLIPS = 12
+"""Pairs of bits that flip."""
 
 
 @pytest.fixture(scope="module")
@@ -314,46 +318,75 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 EMPTIED = ("a ZIP", "a hash file", "the index", "the list of revisions", "a volume", "a record")
-
-
-@pytest.mark.parametrize(
-    ("file", "damage"),
-    [
-        (file, damage)
-        for file in FILES
-        for damage in DAMAGES
-        if damage != "empty" or file in EMPTIED
-    ],
+OF_THE_WAREHOUSE = (
+    *("a volume", "a state", "a record", "the captures", "a refused file"),
+    "the newest document",
 )
-def test_damage_is_found_and_the_remedy_that_is_named_mends_it(
-    place: Place, file: str, damage: str
-) -> None:
-    path = FILES[file](place)
-    DAMAGES[damage](path)
-    if (file, damage) == ("the newest document", "gone"):
-        assert "--take-volumes" in place.verify()[1]["findings"][0]["remedy"]
-        place.run("repair", "--take-volumes")
-        assert place.verify()[0] == 0
-    else:
-        mended(place, path)
+FOLLOWERS = {
+    ("a ZIP", "gone"): ("a bundle",),
+    ("a ZIP", "empty"): ("a bundle",),
+    **{
+        (file, damage): ("the hashes",)
+        for file in ("the list of revisions", "the copy of the revisions")
+        for damage in DAMAGES
+    },
+}
+"""What is found, too."""
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def _damaged(damage: str, *, in_warehouse: bool) -> list[str]:
+    return [
+        file
+        for file in FILES
+        if (file in OF_THE_WAREHOUSE) == in_warehouse
+        and (damage != "empty" or file in EMPTIED)
+        and (file, damage) != ("the newest document", "gone")
+    ]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_found_and_the_remedy_that_is_named_mends_it(place: Place, damage: str) -> None:
+    """One file after the other, of the archive and of the warehouse at once.
+
+    No remedy of the one mends the other. Of what is mended, the next check finds nothing.
+    """
+    archived, loaded = (_damaged(damage, in_warehouse=side) for side in (False, True))
+    for names in zip_longest(archived, loaded):
+        files = [name for name in names if name]
+        paths = {name: FILES[name](place) for name in files}
+        followers = [other for name in files for other in FOLLOWERS.get((name, damage), ())]
+        expected = {*paths.values(), *(FILES[name](place) for name in followers)}
+        for path in paths.values():
+            DAMAGES[damage](path)
+        wheres = {row["where"] for row in remedied(place)}
+        assert wheres == {str(path) for path in expected}, files
+    assert place.verify()[1]["findings"] == []
+
+
+def test_a_lost_document_is_made_again_from_the_volumes(place: Place) -> None:
+    _newest_document(place).unlink()
+    assert "--take-volumes" in place.verify()[1]["findings"][0]["remedy"]
+    place.run("repair", "--take-volumes")
+    assert place.verify()[0] == 0
+
+
+def test_strange_files_are_seen_and_can_be_moved_away(place: Place) -> None:
+    names = (
         *("archive/notes.txt", "archive/old-chain/index.json", f"archive/{KIT_CHAIN}/x/y.zip"),
         f"archive/{KIT_CHAIN}/orders/copy of orders.zip",
         *("warehouse/volumes/copy.duckdb", "warehouse/log/1.json.bak", "warehouse/records/x"),
-    ],
-)
-def test_a_strange_file_is_seen_and_can_be_moved_away(place: Place, path: str) -> None:
-    strange = place.archive.parent / path
-    strange.parent.mkdir(exist_ok=True)
-    strange.write_bytes(b"x")
-    os.utime(strange, (0, 0))
-    code, said = place.verify()
-    assert (code, [row["problem"] for row in said["findings"]]) == (5, ["orphan"])
-    mended(place, Path(said["findings"][0]["where"]))
+    )
+    strange = [place.archive.parent / name for name in names]
+    for path in strange:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x")
+        os.utime(path, (0, 0))
+    findings = remedied(place)
+    seen = [path.parent if path.parent.name == "old-chain" else path for path in strange]
+    assert sorted(row["where"] for row in findings) == sorted(map(str, seen))
+    assert {row["problem"] for row in findings} == {"orphan"}
+    assert [path for path in strange if path.exists()] == []
+    assert place.verify()[0] == 0
 
 
 def test_what_a_publisher_at_work_has_just_put_there_is_no_finding_for_an_hour(
@@ -421,26 +454,40 @@ def test_a_full_scratch_disk_is_an_error_of_the_machine_and_no_finding(
     assert str(place.warehouse) in done.stderr
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_any_bit_that_flips_is_found(place: Place, seed: int) -> None:
-    chance = random.Random(seed)
+def test_any_bit_that_flips_is_found(place: Place) -> None:
+    """One in the warehouse and one in the archive at a time: neither hides the other."""
+    chance = random.Random(0)
     document = place.site.warehouse.document()
     assert document is not None
-    files = [place.warehouse / key for key in document.named_keys()]
-    files += [_newest_document(place), place.warehouse / "seen.json"]
-    files += [
+    loaded = [place.warehouse / key for key in document.named_keys()]
+    loaded += [_newest_document(place), place.warehouse / "seen.json"]
+    archived = [
         path for path in place.archive.rglob("*") if path.is_file() and ".strata" not in str(path)
     ]
     # What a Delta log says besides what its readers go by, nothing else says.
-    files = [path for path in files if "_delta_log" not in path.parts]
-    for path in chance.sample(sorted(files), 8):
-        whole, held = path.read_bytes(), path.stat()
-        flipped = bytearray(whole)
-        flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
-        path.chmod(0o644)
-        path.write_bytes(flipped)
-        findings = list(verify_site(place.site))
-        assert any(str(path) in str(one) for one in findings), path
-        path.write_bytes(whole)
-        os.utime(path, ns=(held.st_atime_ns, held.st_mtime_ns))
+    archived = [path for path in archived if "_delta_log" not in path.parts]
+    for pair in zip(
+        (chance.choice(sorted(loaded)) for _ in range(FLIPS)),
+        chance.sample(sorted(archived), FLIPS),
+        strict=True,
+    ):
+        with ExitStack() as flips:
+            for path in pair:
+                flips.enter_context(_flipped(path, chance))
+            findings = [str(one) for one in verify_site(place.site)]
+        for path in pair:
+            assert any(str(path) in finding for finding in findings), path
     assert list(verify_site(place.site)) == []
+
+
+@contextmanager
+def _flipped(path: Path, chance: random.Random) -> Iterator[None]:
+    """A bit of a file is another one for a while."""
+    whole, status = path.read_bytes(), path.stat()
+    flipped = bytearray(whole)
+    flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+    path.chmod(0o644)
+    path.write_bytes(flipped)
+    yield
+    path.write_bytes(whole)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))

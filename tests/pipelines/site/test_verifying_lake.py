@@ -22,7 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
 from tests.pipelines.kit import load, make_segment, site_settings
-from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed
+from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed, remedied
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from transforms.verifying.counts import Kind
@@ -75,7 +75,10 @@ def _places(folder: Path) -> dict[str, Any]:
 
 def found(place: Place, *options: str) -> list[tuple[str, str]]:
     """The problems, and where they are in the lake."""
-    rows = place.json(*CHECK, *options)[1]["findings"]
+    return problems(place, place.json(*CHECK, *options)[1]["findings"])
+
+
+def problems(place: Place, rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(row["problem"], row["where"].removeprefix(f"{place.lake}/")) for row in rows]
 
 
@@ -110,17 +113,17 @@ def test_all_of_a_sound_lake_is_read_and_counted(place: Place) -> None:
     assert "the lake matches" in place.run(*CHECK)[1]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("file", FILES)
-def test_a_damaged_file_is_found_and_the_remedy_mends_it(
-    place: Place, file: str, damage: str
-) -> None:
-    path = FILES[file](place)
-    whole = path.read_bytes()
-    DAMAGES[damage](path)
-    mended(place, path, *CHECK)
-    assert path.read_bytes() == whole
-    assert place.verify()[0] == 0
+def test_each_damaged_file_is_found_and_its_remedy_mends_it(place: Place) -> None:
+    """One after the other: of what is mended, the next check finds nothing."""
+    for damage in DAMAGES:
+        for choose in FILES.values():
+            path = choose(place)
+            whole = path.read_bytes()
+            DAMAGES[damage](path)
+            wheres = {row["where"] for row in remedied(place, *CHECK)}
+            assert wheres == {str(path)}, damage
+            assert path.read_bytes() == whole
+    assert place.verify()[1]["findings"] == []
 
 
 def test_a_quick_check_misses_no_file_that_is_gone(
@@ -190,8 +193,7 @@ def test_other_rows_than_those_published_are_found_and_replaced_on_the_record(
     assert pq.read_table(orders(place)).schema.field("size").type == pa.int64()
     path = committed(place, "orders", change)
     where = str(path.relative_to(place.lake))
-    assert ("bad file of the lake", where) in found(place)
-    mended(place, path, *CHECK)
+    assert ("bad file of the lake", where) in problems(place, mended(place, path, *CHECK))
     revisions = json.loads((place.chain / "revisions.json").read_text())
     assert f"lake/{where}" in [row["path"] for row in revisions["revisions"]]
     assert place.verify()[0] == 0
@@ -206,23 +208,22 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_log_that_lets_readers_skip_a_file_wrongly_is_found_and_corrected(
-    place: Place, lie: str
-) -> None:
-    part, column, value = LIES[lie]
-    table = "deposits" if lie == "statistics of a decimal" else "orders"
-    path = one(place.lake, f"{table}/1-20.*.parquet")
-    right = json.loads(stored_statistics(place, table, path.name))
-    wrong = json.loads(json.dumps(right))
-    if column is None:
-        wrong[part] = value
-    else:
-        wrong[part]["amount" if table == "deposits" else column] = value
-    name(place, table, path, json.dumps(wrong))
-    assert set(found(place)) == {("bad file of the lake", str(path.relative_to(place.lake)))}
-    mended(place, path, *CHECK)
-    assert json.loads(stored_statistics(place, table, path.name)) == right
+def test_a_log_that_lets_readers_skip_a_file_wrongly_is_found_and_corrected(place: Place) -> None:
+    """One lie after the other: of what is corrected, the next check finds nothing."""
+    for lie, (part, column, value) in LIES.items():
+        table = "deposits" if lie == "statistics of a decimal" else "orders"
+        path = one(place.lake, f"{table}/1-20.*.parquet")
+        right = json.loads(stored_statistics(place, table, path.name))
+        wrong = json.loads(json.dumps(right))
+        if column is None:
+            wrong[part] = value
+        else:
+            wrong[part]["amount" if table == "deposits" else column] = value
+        name(place, table, path, json.dumps(wrong))
+        findings = problems(place, remedied(place, *CHECK))
+        assert set(findings) == {("bad file of the lake", f"{table}/{path.name}")}, lie
+        assert json.loads(stored_statistics(place, table, path.name)) == right, lie
+    assert found(place) == []
 
 
 def test_a_table_that_has_blocks_twice_is_found_and_corrected(place: Place) -> None:
@@ -230,8 +231,8 @@ def test_a_table_that_has_blocks_twice_is_found_and_corrected(place: Place) -> N
     other = path.with_name("1-20.0123456789abcdef.parquet")
     shutil.copyfile(path, other)
     name(place, "orders", other, stored_statistics(place, "orders", path.name))
-    assert ("bad log of the lake", "orders") in found(place)
-    mended(place, place.lake / "orders", *CHECK)
+    findings = mended(place, place.lake / "orders", *CHECK)
+    assert ("bad log of the lake", "orders") in problems(place, findings)
     assert {file.name for file in _active(place, "orders")} == {
         path.name,
         one(place.lake, "orders/21-30.*").name,
@@ -246,45 +247,53 @@ def _active(place: Place, table: str) -> list[Path]:
 def test_what_a_foreign_writer_added_is_found_and_named_no_longer(place: Place, table: str) -> None:
     rows = pq.read_table(one(place.lake, f"{table}/21-30.*.parquet"))
     write_deltalake(place.lake / table, rows, mode="append")
-    assert found(place) == [("bad log of the lake", table)]
-    mended(place, place.lake / table, *CHECK)
+    findings = mended(place, place.lake / table, *CHECK)
+    assert problems(place, findings) == [("bad log of the lake", table)]
     assert len(_active(place, table)) == 2
 
 
 def test_what_a_foreign_writer_compacted_is_put_back_from_the_warehouse(place: Place) -> None:
     assert DeltaTable(place.lake / "orders").optimize.compact()["numFilesRemoved"] == 2
-    assert ("bad log of the lake", "orders") in found(place)
-    mended(place, place.lake / "orders", *CHECK)
+    findings = mended(place, place.lake / "orders", *CHECK)
+    assert ("bad log of the lake", "orders") in problems(place, findings)
     assert sum(pq.read_metadata(file).num_rows for file in _active(place, "orders")) == 15
 
 
 def test_a_foreign_file_in_a_table_of_current_state_is_named_no_longer(place: Place) -> None:
     path = _state(place)
     write_deltalake(path.parent, pq.read_table(path), mode="overwrite")
-    assert found(place) == [("bad log of the lake", path.parent.name)]
-    mended(place, path.parent, *CHECK)
+    findings = mended(place, path.parent, *CHECK)
+    assert problems(place, findings) == [("bad log of the lake", path.parent.name)]
     assert _active(place, path.parent.name) == [path]
 
 
-@pytest.mark.parametrize(
-    ("table", "damage"),
-    [
-        *((table, "lost") for table in ("orders", "receipts", "the state")),
-        ("orders", "cut short"),
-        ("receipts", "a commit is gone"),
-    ],
+def _cut_short(log: Path) -> None:
+    path = max(log.glob("*.json"))
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def _without_a_commit(log: Path) -> None:
+    (log / f"{0:020}.json").unlink()
+
+
+LOGS: tuple[tuple[str, Callable[[Path], object]], ...] = (
+    ("orders", _cut_short),
+    ("receipts", _without_a_commit),
+    ("orders", shutil.rmtree),
+    ("receipts", shutil.rmtree),
+    ("the state", shutil.rmtree),
 )
-def test_a_log_that_is_lost_or_damaged_is_made_again(place: Place, table: str, damage: str) -> None:
-    folder = _state(place).parent if table == "the state" else place.lake / table
-    log = folder / "_delta_log"
-    if damage == "lost":
-        shutil.rmtree(log)
-    elif damage == "cut short":
-        path = max(log.glob("*.json"))
-        path.write_bytes(path.read_bytes()[:-9])
-    else:
-        (log / f"{0:020}.json").unlink()
-    mended(place, log, *CHECK)
+
+
+def test_a_log_that_is_lost_or_damaged_is_made_again(place: Place) -> None:
+    """One after the other: all that a check finds is of the table that has just been damaged."""
+    state = _state(place).parent
+    for table, damage in LOGS:
+        log = (state if table == "the state" else place.lake / table) / "_delta_log"
+        damage(log)
+        findings = mended(place, log, *CHECK)
+        tables = {where.partition("/")[0] for _, where in problems(place, findings)}
+        assert tables == {log.parent.name}
     assert place.verify()[0] == 0
 
 
@@ -320,8 +329,8 @@ def test_rows_that_another_engine_deleted_by_a_vector_are_found_and_come_back(
     number = int(max(log.glob("*.json")).stem) + 1
     actions = [{"protocol": protocol}, {"remove": removed}, {"add": added}]
     (log / f"{number:020}.json").write_text("".join(f"{json.dumps(one)}\n" for one in actions))
-    assert ("bad log of the lake", "orders/_delta_log") in found(place)
-    mended(place, log, *CHECK)
+    findings = mended(place, log, *CHECK)
+    assert ("bad log of the lake", "orders/_delta_log") in problems(place, findings)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -391,8 +400,8 @@ def test_segments_of_the_lake_that_are_not_published_are_found_and_published(
     place.lake.rename(before / "lake")
     shutil.rmtree(place.chain)
     before.rename(place.chain)  # the ZIPs are those of an older backup
-    found_rows = place.json(*CHECK)[1]["findings"]
-    assert "blocks 31-40 are in the lake, and not published as ZIPs" in str(found_rows)
+    findings = place.json(*CHECK)[1]["findings"]
+    assert "blocks 31-40 are in the lake, and not published as ZIPs" in str(findings)
     mended(place, place.chain)
 
 
@@ -405,10 +414,8 @@ def test_receipts_that_are_not_those_of_the_zips_are_found_and_replaced(place: P
         return rows.set_column(index, rows.schema.field(index), pa.array(texts))
 
     committed(place, "receipts", change)
-    problems = {problem for problem, _ in found(place)}
-    assert problems == {"bad file of the lake", "disagreement"}
-    for command in advised(place.json(*CHECK)[1]):
-        place.run(*command[1:])
+    findings = problems(place, remedied(place, *CHECK))
+    assert {problem for problem, _ in findings} == {"bad file of the lake", "disagreement"}
     assert place.verify()[0] == 0
 
 
@@ -449,26 +456,24 @@ def test_what_no_version_names_is_a_finding_after_two_weeks_and_goes(place: Plac
     assert found(place) == []
     for path in (orphan, half):
         aged(path, 3 * WEEK)
-    assert {where for _, where in found(place)} == {
+    assert {where for _, where in problems(place, mended(place, orphan, *CHECK))} == {
         str(path.relative_to(place.lake)) for path in (orphan, half)
     }
-    mended(place, orphan, *CHECK)
     assert not orphan.exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["orders/copy of 1-20.parquet", "notes.txt", "junk/1-20.0123456789abcdef.parquet"]
-)
-def test_a_file_that_strata_never_writes_is_a_stranger_after_an_hour(
-    place: Place, name: str
-) -> None:
-    path = place.lake / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(b"x")
+def test_files_that_strata_never_writes_are_strangers_after_an_hour(place: Place) -> None:
+    names = ("orders/copy of 1-20.parquet", "notes.txt", "junk/1-20.0123456789abcdef.parquet")
+    paths = [place.lake / name for name in names]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x")
     assert place.verify()[0] == 0
-    aged(path, 2 * 3600)
-    assert [row["where"] for row in place.verify()[1]["findings"]] == [str(path)]
-    mended(place, path)
+    for path in paths:
+        aged(path, 2 * 3600)
+    assert sorted(row["where"] for row in remedied(place)) == sorted(map(str, paths))
+    assert [path for path in paths if path.exists()] == []
+    assert place.verify()[0] == 0
 
 
 def test_what_was_corrected_or_merged_stays_for_readers_and_is_no_finding(place: Place) -> None:
