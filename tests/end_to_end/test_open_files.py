@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tests.end_to_end.volumes_kit import TABLE, many_volumes
 from tests.transforms.warehouse_kit import history_segment
 
 _STRATA = str(Path(sys.executable).with_name("strata"))
+_VOLUMES = 80
 _COUNT = f"select count(*) from {TABLE}"
 # Each table of a query opens each volume once more.
 _SEVERAL_TIMES = f"select count(*) from {TABLE} a, {TABLE} b, {TABLE} c"
@@ -58,6 +60,14 @@ class Limited:
         return next((self.root / "out").glob(f"*-1-{last}.zip")).read_bytes()
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse of some volumes, which only copies are made of."""
+    root = tmp_path_factory.mktemp("built")
+    many_volumes(root, _VOLUMES)
+    return root
+
+
 @pytest.mark.parametrize(
     ("volumes", "files"), [(200, 256), pytest.param(2000, 1024, marks=pytest.mark.crash)]
 )
@@ -88,9 +98,11 @@ def test_every_command_works_or_advises_to_compact_and_then_all_work(
     ]
 
 
-def test_a_query_that_meets_the_limit_on_its_way_gives_the_same_advice(tmp_path: Path) -> None:
-    many_volumes(tmp_path / "warehouse", 70)
-    limited = Limited(tmp_path, 200)  # enough to open all of them once
+def test_a_query_that_meets_the_limit_on_its_way_gives_the_same_advice(
+    built: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(built, tmp_path / "warehouse")
+    limited = Limited(tmp_path, 210)  # enough to open all of them once
 
     limited.strata("sql", _COUNT)
     shown = limited.advised("sql", _SEVERAL_TIMES)
@@ -100,10 +112,10 @@ def test_a_query_that_meets_the_limit_on_its_way_gives_the_same_advice(tmp_path:
     assert written == shown
 
 
-def test_a_load_merges_what_is_too_much_by_itself(tmp_path: Path) -> None:
-    many_volumes(tmp_path / "warehouse", 80)
+def test_a_load_merges_what_is_too_much_by_itself(built: Path, tmp_path: Path) -> None:
+    shutil.copytree(built, tmp_path / "warehouse")
     (tmp_path / "source").mkdir()
-    history_segment(tmp_path / "source", first=81, last=90)
+    history_segment(tmp_path / "source", first=_VOLUMES + 1, last=_VOLUMES + 10)
     limited = Limited(tmp_path, 200)
 
     limited.strata("load")
