@@ -1,10 +1,12 @@
 """Opens or repairs copies of a warehouse, each killed one step later than the one before.
 
-    python -m tests.transforms.kill_process TEMPLATE COPIES ACTION
+    python -m tests.transforms.kill_process TEMPLATE COPIES ACTION KILLS
 
 A step is whatever gives a file its name or takes one away. `COPIES/1` is killed by SIGKILL before
 the first one, `COPIES/2` before the second, until one comes to its end. ACTION is `open`, or the
-name of a choice of `repair`, or `repair` for none.
+name of a choice of `repair`, or `repair` for none. With KILLS of less than `EVERY_STEP`, steps are
+passed over that follow one inside the scratch folders: the warehouse is the same before them as
+before the step that is not, and there is less scratch.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from pathlib import Path
 from transforms.warehouse.log_repair import RepairChoice, repair
 from transforms.warehouse.warehouse_address import open_warehouse
 
+EVERY_STEP = 100
 _STEPS = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.symlink")
+_SCRATCH = {"scratch", ".strata-scratch"}
 
 
 def act(root: Path, action: str) -> None:
@@ -31,15 +35,22 @@ def act(root: Path, action: str) -> None:
         repair(warehouse.backing, None if action == "repair" else RepairChoice(action))
 
 
-def _kill_before(step: int, root: Path) -> None:
-    left = step
+def _is_scratch(event: str, arguments: tuple[object, ...], root: Path) -> bool:
+    """Whether a step gives or takes a name inside the scratch folders only."""
+    target = arguments[1] if event in ("os.link", "os.rename", "os.symlink") else arguments[0]
+    return Path(str(target)).relative_to(root).parts[0] in _SCRATCH
+
+
+def _kill_before(step: int, root: Path, *, is_every: bool) -> None:
+    left, is_next = step, True
 
     def on_event(event: str, arguments: tuple[object, ...]) -> None:
-        nonlocal left
+        nonlocal left, is_next
         if event in _STEPS and str(arguments[0]).startswith(str(root)):
-            left -= 1
+            left -= is_every or is_next
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
+            is_next = not _is_scratch(event, arguments, root)
 
     sys.addaudithook(on_event)
 
@@ -47,12 +58,13 @@ def _kill_before(step: int, root: Path) -> None:
 def main() -> None:
     """Kill one process after another."""
     template, copies, action = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    is_every = int(sys.argv[4]) >= EVERY_STEP
     for step in count(1):
         root = copies / str(step)
         shutil.copytree(template, root, symlinks=True)
         child = os.fork()  # nothing runs here yet but this
         if child == 0:
-            _kill_before(step, root)
+            _kill_before(step, root, is_every=is_every)
             act(root, action)
             os._exit(0)
         _, status = os.waitpid(child, 0)
