@@ -16,7 +16,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import refresh
+from exporters.archive.documents import is_begun, refresh
 from transforms.errors import IntegrityError
 
 _log = logging.getLogger(__name__)
@@ -42,8 +42,9 @@ def refresh_interrupted(folder: Path, archive: Archive) -> int:
         try:
             with path.open() as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # An empty file is that of a publisher that died before it did anything.
-                refresh(archive, json.loads(file.read() or "[]"))
+                # A publisher that died before it did anything leaves an empty file, or no archive.
+                if is_begun(archive.store):
+                    refresh(archive, json.loads(file.read() or "[]"))
                 path.unlink()
         except (BlockingIOError, FileNotFoundError):
             continue  # its publisher is at work, or has just finished
