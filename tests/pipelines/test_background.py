@@ -83,8 +83,9 @@ class Background:
             time.sleep(0.005)
 
     def log(self) -> str:
-        """What it has said on stdout."""
-        return (self.folder / "log").read_text()
+        """What it has said on stdout; the shell opens the file after it has told the number."""
+        log = self.folder / "log"
+        return log.read_text() if log.exists() else ""
 
     def errors(self) -> str:
         """What it has said on stderr."""

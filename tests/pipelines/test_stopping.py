@@ -93,7 +93,7 @@ def _cases() -> Iterator[ParameterSet]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
-@pytest.mark.parametrize(("site", "command", "seconds", "number"), _cases())
+@pytest.mark.parametrize(("site", "command", "seconds", "number"), list(_cases()))
 def test_a_signal_at_any_moment_ends_it_with_one_line(
     sites: Path,
     tmp_path: Path,

@@ -450,9 +450,9 @@ def test_bad_segments_of_a_batch_do_not_cost_many_tries_of_the_others(
         history_segment(tmp_path / "s", first=first, last=first + 1, tables=wrong)
     tries: list[int] = []
 
-    def counting(*args: Any) -> list[Receipt]:
+    def counting(*args: Any, **options: Any) -> list[Receipt]:
         tries.append(len(args[2]))
-        return build_volume(*args)
+        return build_volume(*args, **options)
 
     monkeypatch.setattr(loader, "build_volume", counting)
     report = load_folder(tmp_path / "w", tmp_path / "s")
