@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -22,13 +23,20 @@ from transforms.block_range import BlockRange
 
 _PATH = "/api/v2/stream/liquidity-provisions"
 _HEADERS_BYTES = 3 * 4096
+_HOUR = 3600.0
 Lines = Iterator[Any]
 
 
 @pytest.fixture
 def served(site: Site) -> Iterator[Served]:
-    with serving(settings(site.locations, grpc=True)) as found:
-        yield found
+    """A server that looks at its files once: the streams meet the damage, not the look."""
+    chosen = settings(site.locations, grpc=True)
+    limits = replace(chosen.limits, lag_seconds=_HOUR)
+    with serving(replace(chosen, limits=limits)) as server:
+        with server.client() as client:
+            while client.get("/ready").json()["blocksBehind"] is None:
+                pass
+        yield server
 
 
 @contextmanager

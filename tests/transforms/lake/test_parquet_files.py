@@ -82,7 +82,8 @@ def test_another_process_writes_the_same_bytes(
     warehouse: Warehouse, by_one: dict[str, str], tmp_path: Path
 ) -> None:
     program = (
-        "import sys; from pathlib import Path; from tests.transforms.lake import test_parquet_files as t; "
+        "import sys; from pathlib import Path; "
+        "from tests.transforms.lake import test_parquet_files as t; "
         "from transforms.warehouse.warehouse_address import open_warehouse; "
         "print(t.written(open_warehouse(Path(sys.argv[1])), Path(sys.argv[2]), 3))"
     )
