@@ -12,9 +12,11 @@ from exporters.exports.copies import Copy, DamagedCopyError, FindEqual
 from exporters.zips.container import Member
 from exporters.zips.parts import PartRef
 from exporters.zips.reader import read_members
-from exporters.zips.sources import ByteSource, MemorySource
+from exporters.zips.sources import ByteSource, CheckedSource, MemorySource, block_crcs
 from transforms.stores.store import CHUNK_BYTES
 from transforms.verifying.proofs import Proof, Proofs
+
+_CRC_DIGITS = 8
 
 
 def published_copy(archive: Archive, entry: Entry, proofs: Proofs, find_equal: FindEqual) -> Copy:
@@ -56,18 +58,24 @@ def _prove_published(archive: Archive, entry: Entry, proofs: Proofs) -> ByteSour
             f"has {info.size} bytes, the index says {entry.bytes}: {_remedy(entry)}",
         )
     source = archive.source(entry, info.version)
-    if proofs.find(place, info.version, entry.sha256) is None:
-        _check_published(source, entry)
-        proofs.keep(Proof(place, info.version, entry.sha256, entry.sha256))
-    return source
+    proof = proofs.find(place, info.version, entry.sha256)
+    if proof is None:
+        proof = Proof(place, info.version, entry.sha256, _checked_crcs(source, entry))
+        proofs.keep(proof)
+    if archive.store.path(archive.key(entry.path)) is not None:
+        return source
+    crcs = (proof.digest[at : at + _CRC_DIGITS] for at in range(0, len(proof.digest), _CRC_DIGITS))
+    return CheckedSource(source, tuple(int(crc, 16) for crc in crcs))
 
 
-def _check_published(source: ByteSource, entry: Entry) -> None:
+def _checked_crcs(source: ByteSource, entry: Entry) -> str:
+    """The CRC-32 of each block, in hex, of a ZIP that is what the index says."""
     digest = hashlib.sha256()
-    data = b""
+    data, crcs = b"", ""
     for offset in range(0, source.size, CHUNK_BYTES):
         data = source.read(offset, CHUNK_BYTES)
         digest.update(data)
+        crcs += "".join(f"{crc:0{_CRC_DIGITS}x}" for crc in block_crcs(data))
     if digest.hexdigest() != entry.sha256:
         raise DamagedCopyError(
             source.name,
@@ -81,6 +89,7 @@ def _check_published(source: ByteSource, entry: Entry) -> None:
             entry.blocks,
             f"has other runs than the index says: {_remedy(entry)}",
         )
+    return crcs
 
 
 def _remedy(entry: Entry) -> str:

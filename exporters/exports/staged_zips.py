@@ -36,17 +36,17 @@ def staged_part(
     proof = proofs.find(str(path), state, receipt.sha256)
     if proof is None:
         proof = Proof(str(path), state, receipt.sha256, content_sha256(path))
-        if proof.sha256 != (expected := stage.sha256(*identity)):
+        if proof.digest != (expected := stage.sha256(*identity)):
             raise DamagedCopyError(
                 source.name,
                 receipt.blocks,
-                f"hashes to {proof.sha256}, not to {expected} as when it was written: {_REMEDY}",
+                f"hashes to {proof.digest}, not to {expected} as when it was written: {_REMEDY}",
             )
         _check_text(part, receipt)
         proofs.keep(proof)
-    proven = replace(source, version=proof.sha256)
+    proven = replace(source, version=proof.digest)
     blocks = receipt.blocks
-    copy = Copy(str(path), source.size, proof.sha256, blocks, lambda: proven, find_equal)
+    copy = Copy(str(path), source.size, proof.digest, blocks, lambda: proven, find_equal)
     return replace(part, source=copy)
 
 

@@ -127,7 +127,7 @@ class _RangeFetcher:
         if not path.is_file():
             return None
         proof = self.folder.proofs.find(str(path), file_version(path.stat()), layout.etag)
-        return proof.sha256 if proof else None
+        return proof.digest if proof else None
 
     def _bring(
         self,

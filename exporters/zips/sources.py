@@ -6,10 +6,16 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from zlib import crc32
 
 from transforms.errors import BusyError, IntegrityError
 from transforms.files import check_version, file_version
 from transforms.objects import ObjectInfo, ObjectReader
+
+BLOCK_BYTES = 256 * 1024
+"""How many bytes of an object one CRC-32 is about."""
+
+_TRIES = 3
 
 
 class ByteSource(Protocol):
@@ -117,6 +123,58 @@ class ObjectSource:
 
     def descriptor(self) -> None:
         """None: an object is no local file."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSource:
+    """An object whose bytes are held, each time they come, against the CRC-32 of their block.
+
+    A network may change what a store sends, and nothing else tells: the object is as it was.
+    """
+
+    source: ByteSource
+    crcs: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The object's address."""
+        return self.source.name
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        return self.source.size
+
+    @property
+    def version(self) -> str:
+        """What its bytes are known by."""
+        return self.source.version
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset`, by way of the whole blocks that hold them.
+
+        Raises `IntegrityError` where they arrive changed each time.
+        """
+        first = offset // BLOCK_BYTES
+        begin, end = first * BLOCK_BYTES, min(offset + length, self.size)
+        stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self.size)
+        for _ in range(_TRIES):
+            data = self.source.read(begin, max(stop - begin, 0))
+            if block_crcs(data) == self.crcs[first : first + -(-len(data) // BLOCK_BYTES)]:
+                return data[offset - begin : end - begin]
+        raise IntegrityError(
+            f"{self.name} arrives with other bytes from {begin} to {stop} than it was proven to "
+            "have, each time: look for what changes them, a proxy or a network card, or use https"
+        )
+
+    def descriptor(self) -> None:
+        """None: an object is no local file."""
+
+
+def block_crcs(data: bytes) -> tuple[int, ...]:
+    """The CRC-32 of each block of bytes that begin with one."""
+    view = memoryview(data)
+    return tuple(crc32(view[at : at + BLOCK_BYTES]) for at in range(0, len(data), BLOCK_BYTES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,7 @@ def part_request(site: Site, receipt: Receipt, segment: LoadedSegment) -> Publis
         receipt.rows,
         (receipt.sha256,),
         zip_sha256 or "",
-        proven=proof is not None and proof.sha256 == zip_sha256,
+        proven=proof is not None and proof.digest == zip_sha256,
     )
 
 

@@ -27,7 +27,7 @@ _TABLE = """
         place text,
         state text not null,
         recorded text not null,
-        sha256 text not null,
+        digest text not null,
         time real not null,
         primary key (purpose, place)
     ) without rowid
@@ -39,14 +39,15 @@ class Proof:
     """That a file or an object was read and is as recorded.
 
     `place` is its address, `state` the version that the file system or the store gave it (empty:
-    none), `recorded` the hash that it was held against (of a ZIP, or of the CSV in it), `sha256`
-    its own hash, where somebody wants to know it.
+    none), `recorded` the hash that it was held against (of a ZIP, or of the CSV in it), `digest`
+    what its own bytes hash to, where somebody wants to know it: a SHA-256, or of each block of an
+    object the CRC-32 (`exporters.zips.sources.CheckedSource`).
     """
 
     place: str
     state: str
     recorded: str
-    sha256: str = ""
+    digest: str = ""
 
 
 class Proofs:
@@ -64,7 +65,7 @@ class Proofs:
 
     def find(self, place: str, state: str, recorded: str) -> Proof | None:
         """The proof of a place in this very state against this recorded hash, if there is one."""
-        query = "select state, recorded, sha256 from proofs where (purpose, place) = (?, ?)"
+        query = "select state, recorded, digest from proofs where (purpose, place) = (?, ?)"
         oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
         rows = self._run(f"{query} and time > ?", self._purpose, place, oldest)
         return Proof(place, *rows[0]) if rows and rows[0][:2] == (state, recorded) else None
@@ -72,7 +73,7 @@ class Proofs:
     def keep(self, proof: Proof) -> None:
         """Remember a proof in the place of an earlier one; an empty state identifies nothing."""
         if proof.state:
-            about = (proof.place, proof.state, proof.recorded, proof.sha256)
+            about = (proof.place, proof.state, proof.recorded, proof.digest)
             insert = "insert or replace into proofs values (?, ?, ?, ?, ?, ?)"
             self._run(insert, self._purpose, *about, time.time())
 
