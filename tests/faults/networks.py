@@ -48,6 +48,7 @@ _ACTIONS = (
     "500 InternalError",
     "503 SlowDown",
 )
+_FLIPS = (fault_proxy.FLIP_THE_ANSWER, fault_proxy.FLIP_THE_REQUEST)
 _ALL = 10**9
 _TIMES = (1, 1, 1, 2, 3, _ALL)
 _LOAD, _PUBLISH, _VERIFY = ["load", "--json"], ["publish", "--json"], ["verify", "--json"]
@@ -65,6 +66,14 @@ class _Calm:
     requests: int
     said: Any
     left: Mapping[str, Any]
+
+
+def _comparable(report: Any) -> Any:
+    """A report without who created a ZIP: one whose answer was lost is there already."""
+    if not isinstance(report, dict) or "identical" not in report:
+        return report
+    zips = report["created"] + report["identical"]
+    return {**report, "created": zips, "identical": 0, "bytes": 0}
 
 
 @dataclass
@@ -116,10 +125,10 @@ class Networks:
         door.set(fault(action, at, times))
         ended = self._run(name, place, door.url)
         met = door.set(None)
-        lasting = action == fault_proxy.FLIP_THE_ANSWER and times == _ALL
+        lasting = action in _FLIPS and times == _ALL
         problems = of_ending(ended, _ALSO_DAMAGE if lasting else _CODES)
-        if ended.code == 0 and (now := said(ended.out)) != calm.said:
-            problems.append(f"it says {now}, not {calm.said}")
+        if ended.code == 0 and (now := _comparable(said(ended.out))) != _comparable(calm.said):
+            problems.append(f"it says {now}, not {_comparable(calm.said)}")
         problems += [f"half done: {one}" for one in self._half_done(name, place)]
         again = self._run(name, place, self.url)
         problems += [f"run again: {one}" for one in of_ending(again, (0,))]
