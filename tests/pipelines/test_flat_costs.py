@@ -43,12 +43,13 @@ def _counting(calls: Counter[str], name: str, method: Callable[..., Any]) -> Cal
 def _counting_below(
     folder: str, calls: Counter[str], name: str, method: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Count the calls of stores below a folder: a server of another test may look at its own."""
+    """Count the calls of stores and logs below a folder: a server of another test has its own."""
     counting = _counting(calls, name, method)
 
-    def call(store: FolderStore, *arguments: Any, **named: Any) -> Any:
+    def call(owner: FolderStore | Log, *arguments: Any, **named: Any) -> Any:
+        store = owner._store if isinstance(owner, Log) else owner
         chosen = counting if store.describe().startswith(folder) else method
-        return chosen(store, *arguments, **named)
+        return chosen(owner, *arguments, **named)
 
     return call
 
@@ -68,7 +69,7 @@ def _counted(settings: Settings) -> Iterator[Counter[str]]:
         for name in _CALLS:
             counting = _counting_below(folder, calls, name, getattr(FolderStore, name))
             patched.enter_context(patch.object(FolderStore, name, counting))
-        documents = _counting(calls, "documents", Log._parsed)
+        documents = _counting_below(folder, calls, "documents", Log._parsed)
         patched.enter_context(patch.object(Log, "_parsed", documents))
         patched.enter_context(patch(f"{record.__name__}.parse_segments", parsed))
         for known in (record.read_record, record.read_files, record.read_ids):

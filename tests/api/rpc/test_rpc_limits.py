@@ -106,8 +106,11 @@ def test_no_more_connections_than_there_is_room_for(strict: ServerProcess) -> No
         assert rpc.ask("GetVegaTime").message.timestamp
 
 
-def test_metadata_and_messages_that_are_too_long_are_refused(strict: ServerProcess) -> None:
-    with client(strict.grpc_port) as rpc:
+def test_metadata_and_messages_that_are_too_long_are_refused(built_site: Site) -> None:
+    with (
+        ServerProcess(built_site.locations, "--no-http", BODY_BYTES="10000") as process,
+        client(process.grpc_port) as rpc,
+    ):
         for length in (20_000, 1_000_000):
             refused = outcome(lambda n=length: rpc.ask("Ping", metadata={"x-long": "x" * n}))  # type: ignore[misc]
             assert isinstance(refused, FailedCallError)
