@@ -152,15 +152,17 @@ def test_a_refused_file_is_left_alone_until_a_corrected_one_comes(history: Histo
 
 
 def test_what_is_published_stays_untouched_by_further_runs(history: History) -> None:
-    make_segment(history.settings, 1)
+    for number in (1, 3):
+        make_segment(history.settings, number)
     paths = [path for path in Path(history.settings.archive).rglob("*.zip*") if path.is_file()]
     times = {path: path.stat().st_mtime_ns for path in paths}
 
     runs = history.run()
 
-    assert [str(run.batch) for run in runs if not run.failure] == ["11-20"]
+    assert [str(run.batch) for run in runs if not run.failure] == ["11-20", "31-40"]
     assert {path: path.stat().st_mtime_ns for path in paths} == times
-    assert any("-11-20.zip" in name for name in history.published())
+    for span in ("11-20", "31-40"):
+        assert any(f"-{span}.zip" in name for name in history.published())
 
 
 def test_bundles_that_are_due_are_published_where_nothing_else_is_new(
