@@ -14,13 +14,12 @@ from transforms.tables.registry import primary_key
 from transforms.warehouse.receipts import Receipt
 
 
-def check_rows(con: Connection, volume: str, receipts: Sequence[Receipt]) -> None:
+def check_keys_and_heights(con: Connection, source: str, receipts: Sequence[Receipt]) -> None:
     """Check the rows of one history table in consecutive segments, which share their columns.
 
-    `con` has the unfinished volume attached as `volume`. Raises `SegmentError` for the first
+    `source` is the table of the unfinished volume, in SQL. Raises `SegmentError` for the first
     segment that is at fault.
     """
-    source = f"{quote_name(volume)}.main.{quote_name(receipts[0].table)}"
     if receipts[0].table == "blocks":
         _check_heights(con, source, receipts)
     # Two schema versions may have the same columns and other keys.
@@ -55,7 +54,8 @@ def _check_keys(
         f"group by {', '.join(['_segment', columns, *texts.values()])} having count(*) > 1 "
         f"order by _segment, {columns} limit 1"
     ).fetchall()
-    for first, *cells in repeated:
+    if repeated:
+        first, *cells = repeated[0]
         (segment,) = (item.segment for item in receipts if item.blocks.first == first)
         label = ", ".join(f"{name} {cell}" for name, cell in zip(key, cells, strict=True))
         raise SegmentError(
