@@ -31,13 +31,12 @@ def evaluations(site: Site, *numbers: int) -> list[dg.AssetCheckEvaluation]:
     job = dg.Definitions(
         asset_checks=[load_checks()],
         jobs=[dg.define_asset_job("checks_alone", dg.AssetSelection.all_asset_checks())],
+        resources={"site": site},
     ).resolve_job_def("checks_alone")
     tags = batch_tags(Batch(blocks(*numbers))) if numbers else {}
     with dg.DagsterInstance.ephemeral() as instance:
         add_partitions(instance, blocks(*numbers))
-        result = job.execute_in_process(
-            instance=instance, resources={"site": site}, tags=tags, raise_on_error=False
-        )
+        result = job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
     return list(result.get_asset_check_evaluations())
 
 
