@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,11 +19,11 @@ from pipelines.site import audits
 from pipelines.site.publishing import publish_segments, replace_published
 from pipelines.site.site import Site
 from pipelines.site.unfit import unfit
+from tests.pipelines.command_kit import call, places
 from tests.pipelines.kit import blocks, load, make_segment, one_key_twice, site_settings
 from tests.segments_kit import KIT_CHAIN, block_rows, columns, table_rows
 from transforms.tables.registry import HISTORY_TABLES
 
-STRATA = Path(sys.executable).parent / "strata"
 WRONG_HEIGHTS = "segment 11-20: its table blocks has 10 rows with 10 heights from 12 to 21"
 
 
@@ -117,18 +113,12 @@ def test_replacing_leaves_it_out_and_says_why(wrong: Site) -> None:
 
 
 def test_load_and_publish_by_hand_refuse_it_too(wrong: Site) -> None:
-    settings = wrong.settings
-    places = {"STRATA_SOURCE": settings.source, "STRATA_WAREHOUSE": str(settings.warehouse)}
-    environment = {**os.environ, **places, "STRATA_ARCHIVE": settings.archive}
+    environment = places(wrong.settings)
 
     for _ in range(2):
-        answer = subprocess.run(
-            [STRATA, "publish", "--json"], env=environment, capture_output=True, text=True
-        )
+        answer = call(environment, "publish", "--json")
         assert answer.returncode == 1, answer.stderr
-        assert json.loads(answer.stdout)["failed"] == [
-            {"file": "segment 11-20", "reason": WRONG_HEIGHTS}
-        ]
+        assert answer.json["failed"] == [{"file": "segment 11-20", "reason": WRONG_HEIGHTS}]
     assert len(published(wrong)) == 2
 
 
