@@ -17,10 +17,9 @@ from pathlib import Path
 from shlex import join
 
 import pytest
-from click.testing import CliRunner
 
-from pipelines.commands.group import strata
 from tests.cluster.services_kit import session_processes
+from tests.pipelines.command_kit import call
 from tests.pipelines.kit import make_segment, site_settings
 from tests.ports import free_ports
 
@@ -124,25 +123,15 @@ def run_statuses(place: Path) -> list[str]:
         return []
 
 
-@pytest.fixture
-def assert_the_next_run_completes(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[], None]:
-    """In this process: only the one before it is to hear signals."""
-
-    def check() -> None:
-        for name, value in places(place).items():
-            monkeypatch.setenv(name, value)
-        for command in ("run", "verify"):
-            result = CliRunner().invoke(strata, [command])
-            assert result.exit_code == 0, result.output
-        assert "STARTED" not in run_statuses(place)
-
-    return check
+def assert_the_next_run_completes(place: Path) -> None:
+    for command in ("run", "verify"):
+        answer = call(places(place), command)
+        assert answer.returncode == 0, answer.stderr
+    assert "STARTED" not in run_statuses(place)
 
 
 def test_a_run_of_dagster_is_ended_by_sigterm_and_not_by_sigint(
-    place: Path, tmp_path: Path, assert_the_next_run_completes: Callable[[], None]
+    place: Path, tmp_path: Path
 ) -> None:
     with Background([str(STRATA), "run"], places(place), tmp_path / "shell") as command:
         command.wait(lambda: run_statuses(place) == ["STARTED"])
@@ -152,7 +141,7 @@ def test_a_run_of_dagster_is_ended_by_sigterm_and_not_by_sigint(
         assert command.end() == TERMINATED[0]
         assert command.errors().endswith(TERMINATED[1])
     assert run_statuses(place) == ["SUCCESS", "FAILURE"]
-    assert_the_next_run_completes()
+    assert_the_next_run_completes(place)
 
 
 @pytest.fixture
@@ -166,10 +155,7 @@ def full_pipe() -> Iterator[tuple[int, int]]:
 
 
 def test_sigterm_between_two_runs_ends_it(
-    place: Path,
-    tmp_path: Path,
-    full_pipe: tuple[int, int],
-    assert_the_next_run_completes: Callable[[], None],
+    place: Path, tmp_path: Path, full_pipe: tuple[int, int]
 ) -> None:
     reading, writing = full_pipe
     arguments, shell = [str(STRATA), "run"], tmp_path / "shell"
@@ -185,17 +171,15 @@ def test_sigterm_between_two_runs_ends_it(
         assert command.shell.wait(_SECONDS) == TERMINATED[0]
         assert told.endswith(TERMINATED[1])
     assert run_statuses(place) == ["SUCCESS"]
-    assert_the_next_run_completes()
+    assert_the_next_run_completes(place)
 
 
-def test_sigterm_ends_a_load(
-    place: Path, tmp_path: Path, assert_the_next_run_completes: Callable[[], None]
-) -> None:
+def test_sigterm_ends_a_load(place: Path, tmp_path: Path) -> None:
     with Background([str(STRATA), "load"], places(place), tmp_path / "shell") as command:
         command.wait((place / "warehouse").exists)
 
         assert (command.end(), command.errors()) == TERMINATED
-    assert_the_next_run_completes()
+    assert_the_next_run_completes(place)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
