@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,14 +28,21 @@ from transforms.tables.registry import HISTORY_TABLES
 WRONG_HEIGHTS = "segment 11-20: its table blocks has 10 rows with 10 heights from 12 to 21"
 
 
-@pytest.fixture
-def wrong(settings: Settings, site: Site) -> Site:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three loaded segments, of which the second has the heights of others."""
+    settings = site_settings(tmp_path_factory.mktemp("model"))
     make_segment(settings, 0)
     make_segment(settings, 1, tables={"blocks": (columns("blocks"), list(block_rows(12, 21)))})
     make_segment(settings, 2)
-    load(site)
-    return site
+    load(Site(settings))
+    return Path(settings.source).parent
+
+
+@pytest.fixture
+def wrong(model: Path, tmp_path: Path) -> Site:
+    """A copy of the model."""
+    return Site(site_settings(shutil.copytree(model, tmp_path / "copy")))
 
 
 def published(site: Site) -> set[str]:
