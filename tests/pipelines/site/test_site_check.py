@@ -358,7 +358,8 @@ def test_damage_is_found_and_the_remedy_that_is_named_mends_it(place: Place, dam
     """
     archived, loaded = (_damaged(damage, in_warehouse=side) for side in (False, True))
     groups = [[file] for file in archived if file not in TOGETHER]
-    groups.append([file for file in archived if file in TOGETHER])
+    if joint := [file for file in archived if file in TOGETHER]:
+        groups.append(joint)
     for group, other in zip_longest(groups, loaded):
         names = [*(group or ()), *([other] if other else ())]
         paths = {name: FILES[name](place) for name in names}
