@@ -26,6 +26,7 @@ from tests.api.rpc.kit import (
 )
 from tests.api.server_kit import Served, occupied, serving, settings
 from tests.api.site_kit import Site
+from tests.waiting import wait_until
 
 _FOREVER = "select sum(a.range * b.range) from range(10000000) a, range(10000000) b"
 
@@ -145,8 +146,7 @@ class _Slow:
 
 def _wait_until_idle(served: Served) -> None:
     """Returns when no query runs: one that is not interrupted would run for years."""
-    while served.service.queries.pending:
-        pass
+    wait_until(lambda: not served.service.queries.pending)
 
 
 def test_the_deadline_of_a_client_interrupts_its_query(
@@ -162,8 +162,9 @@ def test_the_deadline_of_a_client_interrupts_its_query(
         assert late.code == 4
         assert slow.began.is_set()
         _wait_until_idle(served)
-        while 'operation="withdrawals",status="DEADLINE_EXCEEDED"} 1.0' not in _metrics(http):
-            pass
+        wait_until(
+            lambda: 'operation="withdrawals",status="DEADLINE_EXCEEDED"} 1.0' in _metrics(http)
+        )
 
 
 def test_a_client_that_cancels_interrupts_its_query(
@@ -181,8 +182,7 @@ def test_a_client_that_cancels_interrupts_its_query(
         assert slow.began.wait(SECONDS)
         call.cancel()
         _wait_until_idle(served)
-        while 'operation="withdrawals",status="CANCELLED"} 1.0' not in _metrics(http):
-            pass
+        wait_until(lambda: 'operation="withdrawals",status="CANCELLED"} 1.0' in _metrics(http))
 
 
 def test_a_client_whose_connection_is_lost_interrupts_its_query(
