@@ -85,8 +85,12 @@ class _Damage:
 
 def _wait_for(text: str, logged: pytest.LogCaptureFixture, served: Served) -> None:
     with served.client() as client:
-        while text not in logged.text:
+
+        def is_logged() -> bool:
             assert client.get("/health").status_code == 200
+            return text in logged.text
+
+        wait_until(is_logged)
 
 
 def _error_of(lines: Lines) -> dict[str, Any]:
