@@ -72,9 +72,11 @@ def test_a_stop_finishes_running_requests_and_ends_streams(wide_site: Site) -> N
 
 @pytest.fixture(scope="module")
 def two_workers(built_site: Site) -> Iterator[ServerProcess]:
-    """A server of two workers, for tests that only ask."""
+    """A server of two workers, which stops as it should after all that tests did to it."""
     with ServerProcess(built_site.locations, "--workers", "2") as process:
         yield process
+        process.terminate()
+        assert process.finish()[0] == 0
 
 
 def test_two_workers_share_a_port_and_their_counters(two_workers: ServerProcess) -> None:
@@ -84,22 +86,6 @@ def test_two_workers_share_a_port_and_their_counters(two_workers: ServerProcess)
     counted = re.search(r'requests_total\{operation="vega_time",status="200"\} (\d+)', text)
     assert counted
     assert counted[1] == "20"
-
-
-def test_a_worker_that_dies_is_replaced_and_a_stop_ends_all(built_site: Site) -> None:
-    with ServerProcess(built_site.locations, "--workers", "2") as process:
-        httpx2.get(process.url + _TIME)
-        for worker in process.workers()[:1]:
-            os.kill(worker, signal.SIGKILL)
-        wait_until(lambda: _is_whole(process))
-        process.terminate()
-        assert process.finish()[0] == 0
-
-
-def _is_whole(process: ServerProcess) -> bool:
-    """Whether both workers are there; a request meanwhile must be answered."""
-    httpx2.get(process.url + _TIME)
-    return len(process.workers()) == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel spreads nothing")
@@ -123,6 +109,20 @@ def _connections(pid: int, port: int) -> int:
     theirs = {row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"}
     links = [str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()]
     return sum(link.removeprefix("socket:[").rstrip("]") in theirs for link in links)
+
+
+def test_a_worker_that_dies_is_replaced(two_workers: ServerProcess) -> None:
+    httpx2.get(two_workers.url + _TIME)
+    dead = two_workers.workers()[0]
+    os.kill(dead, signal.SIGKILL)
+    wait_until(lambda: _is_whole(two_workers, dead))
+
+
+def _is_whole(process: ServerProcess, dead: int) -> bool:
+    """Whether there are two workers without the dead one; a request meanwhile must be answered."""
+    assert "x-block-height" in _headers(process)
+    workers = process.workers()
+    return len(workers) == 2 and dead not in workers
 
 
 def test_workers_end_when_the_process_that_began_them_is_killed(built_site: Site) -> None:
