@@ -63,7 +63,7 @@ def _merge_table(
     lake: Lake, table: str, rows_over: RowsOver, scratch: Path, limits: MergeLimits
 ) -> int:
     fewer = 0
-    while version := LakeTable(lake, table).version():
+    while version := LakeTable(lake, table).expected():
         plan = next(iter(plan_merges(version.files, MOST_PARTIAL, limits)), None)
         if plan is None:
             break
@@ -102,12 +102,13 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
 
 
 def _sweep_table(lake: Lake, table: str, infos: Sequence[ObjectInfo], oldest: float) -> LakeReport:
-    version = LakeTable(lake, table).version()
+    names = ((lake.parts(info.key)[1], info) for info in infos if info.modified <= oldest)
+    old = {name: info for name, info in names if not _is_logged(name)}
+    version = LakeTable(lake, table).version() if old else None
     if version is None:
         return LakeReport()
     version.check_foreign()
-    old = ((lake.parts(info.key)[1], info) for info in infos if info.modified <= oldest)
-    since = {name: unnamed_since(version, name, info) for name, info in old}
+    since = {name: unnamed_since(version, name, info) for name, info in old.items()}
     due = [name for name, seconds in since.items() if seconds is not None and seconds <= oldest]
     # What was left by a killed publisher may have been taken up while it was listed.
     newest = LakeTable(lake, table).version() if due else None
@@ -123,13 +124,18 @@ def unnamed_since(version: Version, name: str, info: ObjectInfo) -> float | None
     Infinity where one does; None for what somebody else put there and no log ever named.
     """
     if name.startswith(_LOG):
-        return inf if _LOGGED.fullmatch(name.removeprefix(_LOG)) else info.modified
+        return inf if _is_logged(name) else info.modified
     if name in version.named:
         return inf
     removed = version.stored.removed.get(name)
     if removed is None and FileName.parse(name) is None:
         return None
     return max(removed or 0.0, info.modified)
+
+
+def _is_logged(name: str) -> bool:
+    """Whether a file of a table's folder is one of its log, which the log itself tidies up."""
+    return name.startswith(_LOG) and _LOGGED.fullmatch(name.removeprefix(_LOG)) is not None
 
 
 def tables_there(lake: Lake) -> list[str]:

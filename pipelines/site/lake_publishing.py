@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.site.publication_state import is_held, published_entries
-from pipelines.site.site import Site, no_progress
+from pipelines.site.site import Site, at_one_look, no_progress
 from pipelines.site.unfit import unfit
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
@@ -32,6 +33,9 @@ from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.volumes import Progress
 
+_SWEPT = "lake/swept"
+_SWEEP_SECONDS = 3600.0
+
 
 def check_place(site: Site) -> None:
     """Raise `ConfigError` where no lake can lie beside the archive, before anything is written."""
@@ -40,9 +44,11 @@ def check_place(site: Site) -> None:
 
 def site_lake(site: Site) -> Lake:
     """The lake of the chain that is loaded."""
-    return Lake(site.archive(site.loaded_catalog().chain_id), site.settings.memory_mb)
+    archive = site.archive(site.loaded_catalog().chain_id)
+    return Lake(archive, site.settings.memory_mb, site.warehouse.cache / "lake")
 
 
+@at_one_look
 def publish_to_lake(
     site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
 ) -> LakeReport:
@@ -101,6 +107,7 @@ def name_lake(lake: Lake) -> None:
         refresh(lake.archive, ())
 
 
+@at_one_look
 def lacking_segments(
     site: Site, tables: Sequence[str] = (*HISTORY_TABLES, RECEIPTS)
 ) -> list[BlockRange]:
@@ -114,15 +121,29 @@ def lacking_segments(
 
 
 def _lacks(lake: Lake, table: str, segments: Sequence[BlockRange]) -> Sequence[BlockRange]:
-    version = LakeTable(lake, table).version()
+    version = LakeTable(lake, table).expected()
     return version.lacks(segments) if version else segments
 
 
 def sweep(site: Site) -> LakeReport:
     """Remove what no version of the last week names; see `sweep_lake`."""
-    return sweep_lake(site_lake(site))
+    report = sweep_lake(site_lake(site))
+    place = site.warehouse.cache / _SWEPT
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.touch()
+    return report
 
 
+def sweep_hourly(site: Site) -> LakeReport:
+    """The same, unless this machine did it less than an hour ago: it lists all of the lake."""
+    place = site.warehouse.cache / _SWEPT
+    with suppress(FileNotFoundError):
+        if 0 <= time.time() - place.stat().st_mtime < _SWEEP_SECONDS:
+            return LakeReport()
+    return sweep(site)
+
+
+@at_one_look
 def replace_in_lake(
     site: Site, segments: Sequence[BlockRange], tables: Sequence[str], correction: Correction
 ) -> LakeReport:
@@ -224,6 +245,7 @@ class LakeTableStatus:
     problem: str = ""
 
 
+@at_one_look
 def lake_status(site: Site) -> list[LakeTableStatus]:
     """How far each table of the lake is, by the logs alone."""
     lake, segments = site_lake(site), site.loaded_catalog().blocks
@@ -252,6 +274,7 @@ def _version_status(version: Version, segments: Sequence[BlockRange]) -> LakeTab
     )
 
 
+@at_one_look
 def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
     """Put into the lake whatever it lacks of what is published, a batch at a time.
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipelines.site.site import LISTED_SECONDS, Site
+from pipelines.site.site import LISTED_SECONDS, Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.segments.inventory import Inventory, SegmentFile
 from transforms.tables.registry import HISTORY_TABLES
@@ -56,6 +56,7 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
     return LoadOutcome(tuple(segments), receipts, failures)
 
 
+@at_one_look
 def _inventory(site: Site, segments: Collection[BlockRange]) -> Inventory:
     """What the source has; a listing of this process may be a minute old, but not what is wanted.
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -67,6 +67,29 @@ class Log:
         self._store = store
         self._memory = NewestGeneration(cache)
         self._newest: tuple[Document, str] | None = None
+        self._blocks = 0
+        self._number = 0
+        self._is_looked = False
+
+    @contextmanager
+    def one_look(self) -> Iterator[None]:
+        """Look at the store once in this block, not whenever somebody asks what is newest.
+
+        For work that should go by one generation from its beginning to its end. Commits of this
+        log are seen; one that loses its race to another writer looks again.
+        """
+        if not self._blocks:
+            self._number, self._is_looked = self._number + 1, False
+        self._blocks += 1
+        try:
+            yield
+        finally:
+            self._blocks -= 1
+
+    @property
+    def look(self) -> int:
+        """The number of the block of `one_look` that lasts; 0 outside of any."""
+        return self._number if self._blocks else 0
 
     def newest(self) -> Document | None:
         """The newest generation, None where there is no document.
@@ -82,6 +105,13 @@ class Log:
             return True
         # Documents are removed, oldest first: after a long sleep all that was known may be gone.
         return self._store.head(document_key(generation)) is None
+
+    def _is_newest(self, generation: int) -> bool:
+        """Whether what is known is the newest, as far as this block has to know."""
+        if self._blocks and self._is_looked:
+            return True
+        self._is_looked = True
+        return not self.is_outdated(generation)
 
     def numbers(self) -> list[int]:
         """The numbers of all documents that are there, ascending; a missing folder has none."""
@@ -219,8 +249,9 @@ class Log:
 
     def _find(self) -> tuple[Document, str] | None:
         cache = self._newest
-        if cache is not None and not self.is_outdated(cache[0].generation):
+        if cache is not None and self._is_newest(cache[0].generation):
             return cache
+        self._is_looked = True
         last_seen, seen_sha256 = self._memory.newest() or (None, "")
         numbers = self.numbers()
         if not numbers:

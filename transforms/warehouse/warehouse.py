@@ -94,6 +94,10 @@ class Warehouse:
     def _catalog_file(self) -> CatalogFile:
         return CatalogFile.of(self._backing)
 
+    def one_look(self) -> AbstractContextManager[None]:
+        """Go by one look at the log in this block; see `Log.one_look`."""
+        return self._backing.log.one_look()
+
     def document(self) -> Document | None:
         """The newest generation, None where the warehouse was never used.
 

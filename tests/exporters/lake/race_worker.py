@@ -9,8 +9,8 @@ import random
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.lake.delta import AddedFile
 from exporters.lake.lake_files import FileName, Lake
+from exporters.lake.table_version import AddedFile
 from exporters.lake.tables import LakeTable
 from exporters.lake.trying import versions
 from transforms.block_range import BlockRange, contiguous_runs
