@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from exporters.archive.archive import Archive
 from exporters.exports.damages import Warn
@@ -119,11 +119,6 @@ class Site:
 
     @cached_property
     def _receipts(self) -> dict[tuple[str, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
-        return {}
-
-    @cached_property
-    def audited(self) -> dict[tuple[str, tuple[BlockRange, ...]], dict[tuple[str, str], Any]]:
-        """What `pipelines.site.audits` found, by generation and segments, then check and table."""
         return {}
 
     @property
