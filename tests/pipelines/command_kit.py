@@ -1,18 +1,15 @@
-"""The command line, called in this process: starting one takes longer than most commands."""
+"""Commands on a site of the pipeline's tests, and what they answer."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from io import StringIO
 from typing import Any
 
-import pytest
-
-from pipelines.cli import main
 from pipelines.settings import Settings
+from tests.command_kit import run_strata
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +35,6 @@ def places(settings: Settings) -> dict[str, str]:
 
 
 def call(environment: Mapping[str, str], *arguments: str) -> Answer:
-    """Call a command with these variables besides those that there are."""
-    stdout, stderr = StringIO(), StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        with (
-            redirect_stdout(stdout),
-            redirect_stderr(stderr),
-            pytest.raises(SystemExit) as left,
-        ):
-            main(list(arguments))
-    assert isinstance(left.value.code, int)
-    return Answer(left.value.code, stdout.getvalue(), stderr.getvalue())
+    """Run a command with these variables besides those that there are."""
+    done = run_strata(*arguments, environment={**os.environ, **environment})
+    return Answer(done.returncode, done.stdout, done.stderr)

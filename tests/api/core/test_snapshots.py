@@ -165,7 +165,7 @@ def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
             over = threading.Event()
 
             def interrupt() -> None:
-                while not over.is_set():
+                while not over.wait(0.005):
                     reading.interrupt()
 
             thread.submit(interrupt)

@@ -235,7 +235,7 @@ def _cut(keys: list[_Key], cursor: _Key | None, size: int, end: str, newest: str
     newest="false",
     period=(None, None),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_withdrawals_are_the_same_from_every_form(
     made: _Warehouses,
     party: str,
@@ -285,7 +285,7 @@ def test_withdrawals_are_the_same_from_every_form(
     end=_ENDS,
     newest=st.sampled_from(["true", "false"]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_provisions_are_the_same_from_every_form(
     made: _Warehouses,
     party: str | None,
@@ -324,7 +324,7 @@ def test_provisions_are_the_same_from_every_form(
 
 
 @given(id_=st.sampled_from(_IDS) | st.just("99" * 32), size=_SIZES, end=_ENDS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_orders_and_single_withdrawals_are_the_same_from_every_form(
     made: _Warehouses, id_: str, size: int, end: str
 ) -> None:
