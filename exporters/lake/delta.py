@@ -22,6 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
 
+from exporters.lake.checkpoints import sum_up
 from exporters.lake.stored_log import StoredLog, read_stored
 from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
 from exporters.lake.version_cache import VersionCache
@@ -29,6 +30,7 @@ from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
 from transforms.lake.columns import COLUMN_LIST, TEXTS, LakeColumn
 from transforms.lake.statistics import fitted
+from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
 
 KEPT_HOURS = 168
@@ -87,6 +89,19 @@ class DeltaLog:
         if self._expected is None:
             self._expected = self._known() or self._read()
         return self._expected
+
+    def listed(self, infos: Iterable[ObjectInfo]) -> TableVersion | None:
+        """The newest version, where a listing of the table is at hand.
+
+        It is read only if the log does not end as this machine left it.
+        """
+        commits = {info.key: info.version for info in infos if info.key.endswith(".json")}
+        entry = self._cache.read(self._table) if self._cache else None
+        if entry is not None and commits:
+            key = self._commit_key(entry.version.version)
+            if max(commits) == key and commits[key] == entry.state:
+                return entry.version
+        return self.snapshot()
 
     def _known(self) -> TableVersion | None:
         entry = self._cache.read(self._table) if self._cache else None
@@ -221,14 +236,10 @@ class DeltaLog:
     def _checkpoint(self, version: int) -> None:
         """Sum the log up, and forget what is older than a week; without it all is right as well."""
         try:
-            table = self._opened(version)
             with self._plain_errors():
-                if table is not None:
-                    table.create_checkpoint()
-                    table.cleanup_metadata()
+                sum_up(self._store, f"{self._key}/_delta_log", version, KEPT_HOURS * 3600)
         except (ConfigError, IntegrityError, OSError) as error:
             _log.warning("the log of %s was not summed up: %s", self.place, error)
-        self._make_durable(version)
 
     def _make_durable(self, version: int) -> None:
         """A commit in a folder must survive a loss of power like the files that it names."""

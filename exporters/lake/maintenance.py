@@ -84,7 +84,7 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
 
     Ages are by the store's clock. In the report are their paths, and the tables that are damaged or
     that others wrote to, which stay as they are. Less than a week is for who knows that nobody
-    publishes or reads. Costs a listing of the lake, and of each table the opening of its log.
+    publishes or reads. Costs a listing of the lake, and a reading of logs that others wrote to.
     """
     oldest = lake.archive.store.now() - kept_hours * 3600
     listed: dict[str, list[ObjectInfo]] = {}
@@ -102,13 +102,12 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
 
 
 def _sweep_table(lake: Lake, table: str, infos: Sequence[ObjectInfo], oldest: float) -> LakeReport:
-    names = ((lake.parts(info.key)[1], info) for info in infos if info.modified <= oldest)
-    old = {name: info for name, info in names if not _is_logged(name)}
-    version = LakeTable(lake, table).version() if old else None
+    version = LakeTable(lake, table).listed(infos)
     if version is None:
         return LakeReport()
     version.check_foreign()
-    since = {name: unnamed_since(version, name, info) for name, info in old.items()}
+    old = ((lake.parts(info.key)[1], info) for info in infos if info.modified <= oldest)
+    since = {name: unnamed_since(version, name, info) for name, info in old}
     due = [name for name, seconds in since.items() if seconds is not None and seconds <= oldest]
     # What was left by a killed publisher may have been taken up while it was listed.
     newest = LakeTable(lake, table).version() if due else None

@@ -15,6 +15,7 @@ from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.columns import LakeColumn
 from transforms.lake.statistics import Statistics
+from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, content_sha256, content_size
 from transforms.tables.registry import fold_case
 
@@ -157,6 +158,11 @@ class LakeTable:
     def expected(self) -> Version | None:
         """The version upon which a commit is tried first; see `DeltaLog.expected`."""
         snapshot = self._log.expected()
+        return Version(self._lake, self._table, snapshot) if snapshot else None
+
+    def listed(self, infos: Iterable[ObjectInfo]) -> Version | None:
+        """The newest version, where a listing of the table is at hand; see `DeltaLog.listed`."""
+        snapshot = self._log.listed(infos)
         return Version(self._lake, self._table, snapshot) if snapshot else None
 
     def made(self, columns: Sequence[LakeColumn]) -> Version:

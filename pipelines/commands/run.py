@@ -92,9 +92,9 @@ def _sweep_lake(site: Site, status: SiteStatus) -> LakeReport:
     if not (site.settings.lake and status.published):
         return LakeReport()
     # deltalake takes its time to import, which whoever has no lake need not pay.
-    from pipelines.site.lake_publishing import sweep_hourly
+    from pipelines.site.lake_publishing import sweep
 
-    return sweep_hourly(site)
+    return sweep(site)
 
 
 def _look(site: Site, screen: Screen) -> Completion:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -31,9 +30,6 @@ from transforms.lake.state_rows import StateRows, state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.volumes import Progress
-
-_SWEPT = "lake/swept"
-_SWEEP_SECONDS = 3600.0
 
 
 def check_place(site: Site) -> None:
@@ -125,20 +121,7 @@ def _lacks(lake: Lake, table: str, segments: Sequence[BlockRange]) -> Sequence[B
 
 def sweep(site: Site) -> LakeReport:
     """Remove what no version of the last week names; see `sweep_lake`."""
-    report = sweep_lake(site_lake(site))
-    place = site.warehouse.cache / _SWEPT
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.touch()
-    return report
-
-
-def sweep_hourly(site: Site) -> LakeReport:
-    """The same, unless this machine did it less than an hour ago: it lists all of the lake."""
-    place = site.warehouse.cache / _SWEPT
-    with suppress(FileNotFoundError):
-        if 0 <= time.time() - place.stat().st_mtime < _SWEEP_SECONDS:
-            return LakeReport()
-    return sweep(site)
+    return sweep_lake(site_lake(site))
 
 
 @at_one_look

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 
 from transforms.errors import BusyError, ConflictError, IntegrityError
@@ -39,6 +40,7 @@ A writer that stopped for so long between reading and writing may find its numbe
 KEPT_DOCUMENTS = 64
 """How many of the newest documents stay, however old."""
 
+_SHORT_SECONDS = 5.0  # no document that was followed is removed so soon
 _FOLDER = "log/"
 _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
@@ -60,6 +62,9 @@ class _Moment:
         return max(time.time() - self.clock, time.monotonic() - self.monotonic)
 
 
+_LONG_AGO = _Moment(-inf, -inf)
+
+
 class Log:
     """The documents in a store. `cache` is where this machine remembers the newest it has seen."""
 
@@ -67,6 +72,7 @@ class Log:
         self._store = store
         self._memory = NewestGeneration(cache)
         self._newest: tuple[Document, str] | None = None
+        self._looked: dict[int, _Moment] = {}
         self._blocks = 0
         self._number = 0
         self._is_looked = False
@@ -104,7 +110,12 @@ class Log:
         if self._store.head(document_key(generation + 1)) is not None:
             return True
         # Documents are removed, oldest first: after a long sleep all that was known may be gone.
-        return self._store.head(document_key(generation)) is None
+        if self._looked.get(generation, _LONG_AGO).passed() < _SHORT_SECONDS:
+            return False
+        if self._store.head(document_key(generation)) is None:
+            return True
+        self._looked = {generation: _Moment.now()}
+        return False
 
     def _is_newest(self, generation: int) -> bool:
         """Whether what is known is the newest, as far as this block has to know."""
