@@ -11,7 +11,7 @@ import dagster as dg
 from pipelines.assets.keys import INDEX, table_key
 from pipelines.partitions import partitions_of_run
 from pipelines.retries import retried_if_transient
-from pipelines.site.segment_status import EMPTY_STATUS, SiteStatus, site_status
+from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import LISTED_SECONDS, Site
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.tables.registry import HISTORY_TABLES
@@ -62,7 +62,7 @@ def load_checks() -> dg.AssetChecksDefinition:
     ) -> Iterator[dg.AssetCheckResult]:
         keys = partitions_of_run(context)
         receipts: defaultdict[str, list[Receipt]] = defaultdict(list)
-        with retried_if_transient(context.retry_number):
+        with retried_if_transient(context.retry_number), site.warehouse.one_look():
             catalog = site.loaded_catalog()
             segments = tuple(map(BlockRange.from_key, keys)) if keys else catalog.blocks
             for receipt in site.receipts(segments):
@@ -115,9 +115,29 @@ def _gaps_before(catalog: Catalog, segments: frozenset[BlockRange]) -> dg.AssetC
     )
 
 
-def status_checks(lag_blocks: int) -> list[dg.AssetChecksDefinition]:
+def status_checks(lag_blocks: int) -> dg.AssetChecksDefinition:
     """The warnings of a status: how far behind the warehouse is, and what cannot be used."""
-    return [_status_check(evaluate) for evaluate in _evaluators(lag_blocks)]
+    specs = [
+        dg.AssetCheckSpec(name, asset=INDEX, description=meaning)
+        for name, meaning in _MEANINGS.items()
+    ]
+
+    @dg.multi_asset_check(name="status_checks", specs=specs, can_subset=True)
+    def status_checks(
+        context: dg.AssetCheckExecutionContext, site: dg.ResourceParam[Site]
+    ) -> Iterator[dg.AssetCheckResult]:
+        for evaluation in status_evaluations(site_status(site, LISTED_SECONDS), lag_blocks):
+            key = dg.AssetCheckKey(evaluation.asset_key, evaluation.check_name)
+            if key in context.selected_asset_check_keys:
+                yield dg.AssetCheckResult(
+                    asset_key=evaluation.asset_key,
+                    check_name=evaluation.check_name,
+                    passed=evaluation.passed,
+                    severity=evaluation.severity,
+                    metadata=evaluation.metadata,
+                )
+
+    return status_checks
 
 
 def status_evaluations(status: SiteStatus, lag_blocks: int) -> list[dg.AssetCheckEvaluation]:
@@ -130,19 +150,6 @@ _Evaluate = Callable[[SiteStatus], dg.AssetCheckEvaluation]
 
 def _evaluators(lag_blocks: int) -> tuple[_Evaluate, ...]:
     return (lambda status: _lag(status, lag_blocks), _refused, _ids)
-
-
-def _status_check(evaluate: _Evaluate) -> dg.AssetChecksDefinition:
-    name = evaluate(EMPTY_STATUS).check_name
-
-    @dg.asset_check(asset=INDEX, name=name, description=_MEANINGS[name])
-    def check(site: dg.ResourceParam[Site]) -> dg.AssetCheckResult:
-        evaluation = evaluate(site_status(site, LISTED_SECONDS))
-        return dg.AssetCheckResult(
-            passed=evaluation.passed, severity=evaluation.severity, metadata=evaluation.metadata
-        )
-
-    return check
 
 
 def _lag(status: SiteStatus, lag_blocks: int) -> dg.AssetCheckEvaluation:

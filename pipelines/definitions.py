@@ -36,7 +36,7 @@ def _definitions(settings: Settings) -> dg.Definitions:
             index_asset(),
             *([lake_asset(policy)] if settings.lake else []),
         ],
-        asset_checks=[load_checks(), *status_checks(settings.lag_blocks)],
+        asset_checks=[load_checks(), status_checks(settings.lag_blocks)],
         jobs=jobs.ALL,
         sensors=[
             segment_sensor(jobs.load_and_publish, settings),

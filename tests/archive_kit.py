@@ -23,7 +23,7 @@ from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal_text
 from transforms.stores.folder_store import FolderStore
-from transforms.stores.store import PutResult, Store, StoreAccess
+from transforms.stores.store import PutResult, Store, StoreAccess, Versioned
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 from transforms.verifying.findings import PUBLISH, Finding, Problem
 from transforms.verifying.verification import Verification
@@ -191,6 +191,9 @@ class KillingStore:
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._store.list(prefix)
+
+    def get(self, key: str) -> Versioned:
+        return self._store.get(key)
 
     def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
         return self._store.digest(info, advance)

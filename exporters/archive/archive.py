@@ -33,12 +33,14 @@ from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.stores.store import LostRaceError, Store, read_as_is
+from transforms.stores.store import LostRaceError, Store, read_as_is, versioned
 
 # Parsing costs more than reading. Equal bytes are an equal index, so nothing can be stale.
 _parsed_index = lru_cache(maxsize=4)(parse_index)
 _parsed_shard = lru_cache(maxsize=8)(Shard.parse)
-_ATTEMPTS = 100
+ATTEMPTS = 100
+"""How often a change is tried where other writers are faster."""
+
 _LONGEST_PAUSE_SECONDS = 0.2
 _READERS = 16
 
@@ -183,17 +185,21 @@ def update(
     faster; what it reads by itself is then at least as new as what it replaces. Raises `BusyError`
     when others win all the time.
     """
-    for attempt in range(_ATTEMPTS):
-        # The version first: bytes newer than it only make the swap fail.
-        info = store.head(key)
-        before = read_small(store, key) if info else None
+    for attempt in range(ATTEMPTS):
+        present = versioned(store, key)
+        before, version = present or (None, None)
         after = change(before)
         if after == before:
             return False
         try:
-            store.put_if_match(key, after, info.version if info else None, content_type)
+            store.put_if_match(key, after, version, content_type)
         except LostRaceError:
-            time.sleep(random.uniform(0, min(0.01 * attempt, _LONGEST_PAUSE_SECONDS)))
+            pause(attempt)
         else:
             return True
     raise BusyError(f"others keep changing {store.describe(key)}: try again later")
+
+
+def pause(attempt: int) -> None:
+    """Wait for as long as makes it likely that another writer, who was faster, is done."""
+    time.sleep(random.uniform(0, min(0.01 * attempt, _LONGEST_PAUSE_SECONDS)))

@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from exporters.archive.archive import Archive, update
+from exporters.archive.archive import ATTEMPTS, Archive, pause
 from exporters.archive.archive_signatures import SIGNATURES, signature
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
+from exporters.archive.document_store import DocumentStore
 from exporters.archive.feed import FEED, MOST_ENTRIES, feed_xml
 from exporters.archive.hash_lists import SUMS, sums_text
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
@@ -33,8 +34,8 @@ from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, rev
 from exporters.archive.schema_documents import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import hashes_path, shard_at, shard_path
 from exporters.signing_keys import ENDING, Signer
-from transforms.errors import IntegrityError
-from transforms.stores.store import Store
+from transforms.errors import BusyError, IntegrityError
+from transforms.stores.store import LostRaceError, Store, versioned
 
 HOME = "index.html"
 INDEX = "index.json"
@@ -54,11 +55,33 @@ class ArchiveDocument:
 
 
 def refresh(archive: Archive, numbers: Iterable[int]) -> int:
-    """Bring everything up to date that follows from these shards; return how many were written."""
-    return sum(
-        update(archive.store, document.key, document.content, document.content_type)
-        for document in documents(archive, list(numbers))
-    )
+    """Bring everything up to date that follows from these shards; return how many were written.
+
+    All documents are read before any is computed, so that the write of whoever went by older ones
+    is refused: he begins again. Raises `BusyError` where others win all the time.
+    """
+    shards, written = list(numbers), 0
+    for attempt in range(ATTEMPTS):
+        store = DocumentStore(archive.store)
+        pending = list(documents(replace(archive, store=store), shards))
+        store.read_first(document.key for document in pending)
+        try:
+            for document in pending:
+                written += _is_written(store, document)
+        except LostRaceError:
+            pause(attempt)
+        else:
+            return written
+    raise BusyError(f"others keep changing {archive.place('')}: try again later")
+
+
+def _is_written(store: DocumentStore, document: ArchiveDocument) -> bool:
+    """Write a document unless it is right already; whether it had to be written."""
+    before, version = versioned(store, document.key) or (None, None)
+    after = document.content(before)
+    if after != before:
+        store.put_if_match(document.key, after, version, document.content_type)
+    return after != before
 
 
 def stored_shards(archive: Archive) -> list[int]:

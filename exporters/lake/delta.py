@@ -1,32 +1,37 @@
 """A table's Delta log: which files the table is made of. The only module that knows deltalake.
 
-deltalake commits what is there, and writes no data. Every commit of ours carries a number of the
-transaction `strata`, and is tried for the very version that was read, so that of two publishers one
-is refused, reads again and plans again: nothing is in a table twice, whatever each had planned.
+deltalake makes and reads tables. A commit is one file, which is created for the very version that
+it follows, so that of two publishers one is refused, reads again and plans again: nothing is in a
+table twice, whatever each had planned. It carries a number of the transaction `strata`.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
+from uuid import uuid4
+from zlib import crc32
 
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
-from deltalake.transaction import AddAction, RemoveAction
 
+from exporters.lake.checkpoints import sum_up
 from exporters.lake.stored_log import StoredLog, read_stored
+from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
+from exporters.lake.version_cache import VersionCache
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
 from transforms.lake.columns import COLUMN_LIST, TEXTS, LakeColumn
 from transforms.lake.statistics import fitted
-from transforms.stores.store import LostRaceError, Store, StoreAccess
+from transforms.objects import ObjectInfo
+from transforms.stores.store import LostRaceError, Store
 
 KEPT_HOURS = 168
 """How long a file that a table no longer names stays, for readers of older versions."""
@@ -36,7 +41,8 @@ _KEPT = f"interval {KEPT_HOURS} hours"
 # deltalake forgets by this machine's clock when files were removed, which may be days ahead.
 _TOLD = f"interval {2 * KEPT_HOURS} hours"
 # A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
-_COMMITS = "10"
+_COMMITS = 10
+_log = logging.getLogger(__name__)
 _SKIPPING = "delta.dataSkippingStatsColumns"
 _TEXT = PrimitiveType("string")
 _NUMBERED = re.compile(r"\(os error (\d+)\)|Os \{ code: (\d+)")
@@ -50,104 +56,99 @@ _NESTED: Mapping[str, MapType | ArrayType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveFile:
-    """A file that a table is made of: its name, bytes and rows."""
-
-    name: str
-    bytes: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class AddedFile:
-    """A file to be named by a table; `statistics` is the JSON that the log has of it."""
-
-    name: str
-    bytes: int
-    statistics: str
-
-
-@dataclass(frozen=True)
-class TableVersion:
-    """One version of a table, and the handle that a commit upon it goes through.
-
-    `access` is how it was opened; `plain_errors` makes sentences of what its reading raises.
-    """
-
-    table: DeltaTable
-    access: StoreAccess
-    plain_errors: Callable[[], AbstractContextManager[None]]
-
-    @property
-    def version(self) -> int:
-        """The version's number."""
-        return self.table.version()
-
-    @cached_property
-    def files(self) -> tuple[ActiveFile, ...]:
-        """The files, by name."""
-        rows = self._actions("path", "size_bytes", "num_records")
-        return tuple(sorted((ActiveFile(*row) for row in rows), key=lambda file: file.name))
-
-    def _actions(self, *columns: str) -> Iterator[tuple[Any, ...]]:
-        with self.plain_errors():
-            table = self.table.get_add_actions(flatten=True)
-        return zip(*(table.column(name).to_pylist() for name in columns), strict=True)
-
-    @cached_property
-    def columns(self) -> Mapping[str, str]:
-        """The plain columns: name to Delta type."""
-        return {
-            field.name: field.type.type
-            for field in self.table.schema().fields
-            if isinstance(field.type, PrimitiveType)
-        }
-
-    @property
-    def statistics_of(self) -> frozenset[str]:
-        """The columns that files have statistics of."""
-        listed = self.table.metadata().configuration.get(_SKIPPING, "")
-        return frozenset(filter(None, listed.split(",")))
-
-    def statistics(self) -> dict[str, dict[str, Any]]:
-        """What the log says of each file, by name: flattened columns of `get_add_actions`."""
-        with self.plain_errors():
-            table = self.table.get_add_actions(flatten=True)
-        names = table.schema.names
-        columns = [table.column(name).to_pylist() for name in names]
-        return {
-            row[names.index("path")]: dict(zip(names, row, strict=True))
-            for row in zip(*columns, strict=True)
-        }
-
-
 class DeltaLog:
     """The log of the table below `key` in a store. Nothing is read until it is asked."""
 
-    def __init__(self, store: Store, key: str, table: str) -> None:
+    def __init__(
+        self, store: Store, key: str, table: str, cache: VersionCache | None = None
+    ) -> None:
+        """`cache` is where this machine keeps the version that it read, or committed, last."""
         self._store = store
         self._key = key
         self._table = table
+        self._cache = cache
+        self._expected: TableVersion | None = None
 
     def snapshot(self) -> TableVersion | None:
-        """The newest version; None where there is no table.
+        """The newest version, read from the log; None where there is no table.
 
         Raises `IntegrityError` where the log is damaged.
         """
         try:
-            return self._opened()
+            table = self._opened()
         except IntegrityError:  # a file that another writer tidied away after it was listed
-            return self._opened()
+            table = self._opened()
+        return None if table is None else self._version(table)
 
-    def _opened(self, version: int | None = None) -> TableVersion | None:
+    def expected(self) -> TableVersion | None:
+        """The version upon which a commit of this machine is tried first, at one request.
+
+        The one that it knows last, if the log still has it; else the newest, which is kept. Until
+        another writer is met this object asks no more.
+        """
+        if self._expected is None:
+            self._expected = self._known() or self._read()
+        return self._expected
+
+    def listed(self, infos: Iterable[ObjectInfo]) -> TableVersion | None:
+        """The newest version, where a listing of the table is at hand.
+
+        It is read only if the log does not end as this machine left it.
+        """
+        commits = {info.key: info.version for info in infos if info.key.endswith(".json")}
+        entry = self._cache.read(self._table) if self._cache else None
+        if entry is not None and commits:
+            key = self._commit_key(entry.version.version)
+            if max(commits) == key and commits[key] == entry.state:
+                return entry.version
+        return self.snapshot()
+
+    def _known(self) -> TableVersion | None:
+        entry = self._cache.read(self._table) if self._cache else None
+        if entry is not None and self._state(entry.version.version) == entry.state:
+            return entry.version
+        return None
+
+    def _read(self) -> TableVersion | None:
+        version = self.snapshot()
+        if self._cache and version is not None and (state := self._state(version.version)):
+            self._cache.write(self._table, version, state)
+        return version
+
+    def _state(self, version: int) -> str:
+        """The store's own version of the file of a commit; empty where it is not there."""
+        info = self._store.head(self._commit_key(version))
+        return info.version if info else ""
+
+    def _commit_key(self, version: int) -> str:
+        return f"{self._key}/_delta_log/{version:020}.json"
+
+    def _opened(self, version: int | None = None) -> DeltaTable | None:
+        # Credentials may run out while files are written: each opening asks for those of now.
         access = self._store.access(self._key)
         with self._plain_errors():
             try:
-                table = DeltaTable(access.uri, version, storage_options=dict(access.options))
+                return DeltaTable(access.uri, version, storage_options=dict(access.options))
             except TableNotFoundError:
                 return None
-        return TableVersion(table, access, self._plain_errors)
+
+    def _version(self, table: DeltaTable) -> TableVersion:
+        with self._plain_errors():
+            actions = table.get_add_actions(flatten=True)
+        columns = (actions.column(name) for name in ("path", "size_bytes", "num_records"))
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        types = {
+            field.name: field.type.type
+            for field in table.schema().fields
+            if isinstance(field.type, PrimitiveType)
+        }
+        described = table.metadata().configuration.get(_SKIPPING, "")
+        return TableVersion(
+            table.version(),
+            tuple(sorted((ActiveFile(*row) for row in rows), key=lambda file: file.name)),
+            types,
+            frozenset(filter(None, described.split(","))),
+        )
 
     def create(self, columns: Iterable[LakeColumn]) -> TableVersion:
         """Make the table if it is not there, and read it."""
@@ -164,7 +165,7 @@ class DeltaLog:
                     configuration={
                         "delta.deletedFileRetentionDuration": _TOLD,
                         "delta.logRetentionDuration": _KEPT,
-                        "delta.checkpointInterval": _COMMITS,
+                        "delta.checkpointInterval": str(_COMMITS),
                         _SKIPPING: _skipping(lake_columns),
                     },
                     storage_options=dict(access.options),
@@ -183,8 +184,11 @@ class DeltaLog:
         They have statistics only where these files have no rows: of others nothing is said of the
         new columns, and deltalake's data sets for pyarrow then skip them whatever is asked.
         """
+        self._expected = None
         once = CommitProperties(max_commit_retries=0)
-        handle = self._current(snapshot)
+        handle = self._opened(snapshot.version)
+        if handle is None:
+            raise LostRaceError(f"{self.place} was removed meanwhile")
         described = {column.name for column in columns if column.has_statistics}
         with self._plain_errors(), _racing(self.place):
             handle.alter.add_columns([_field(column) for column in columns], commit_properties=once)
@@ -212,38 +216,30 @@ class DeltaLog:
         """
         # The store's clock says later how long ago a file was removed.
         now = int((self._store.now() if removed else time.time()) * 1000)
-        properties = CommitProperties(
-            max_commit_retries=0,
-            app_transactions=[Transaction(_APP, snapshot.version + 1, now)],
-        )
-        actions: list[AddAction | RemoveAction] = [
-            RemoveAction(file.name, changes_data, now, file.bytes, {}) for file in removed
-        ]
-        described = sorted(snapshot.statistics_of)
-        actions += [
-            AddAction(
-                file.name, file.bytes, {}, now, changes_data, fitted(file.statistics, described)
-            )
-            for file in added
-        ]
-        handle = self._current(snapshot)
-        with self._plain_errors(), _racing(self.place):
-            handle.create_write_transaction(
-                actions, "append", handle.schema(), commit_properties=properties
-            )
-        self._make_durable(snapshot.version + 1)
+        actions = _actions(snapshot, added, removed, now, changes_data=changes_data)
+        data = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
+        key = self._commit_key(snapshot.version + 1)
+        try:
+            state = self._store.put_if_match(key, data.encode(), None, "application/json")
+        except LostRaceError as error:
+            self._expected = None
+            if self._cache is not None:
+                self._cache.forget(self._table)
+            raise LostRaceError(f"{self.place} was changed by another writer: {error}") from error
+        self._expected = following = snapshot.following(added, removed)
+        if self._cache is not None:
+            self._cache.write(self._table, following, state)
+        # Not all tables at once: a run should cost what the one before did.
+        if (following.version + crc32(self._table.encode())) % _COMMITS == 0:
+            self._checkpoint(following.version)
 
-    def _current(self, snapshot: TableVersion) -> DeltaTable:
-        """The handle of a version, with credentials that are good now.
-
-        Those that it was opened with may have run out while files were written.
-        """
-        if self._store.access(self._key) == snapshot.access:
-            return snapshot.table
-        opened = self._opened(snapshot.version)
-        if opened is None:
-            raise LostRaceError(f"{self.place} was removed meanwhile")
-        return opened.table
+    def _checkpoint(self, version: int) -> None:
+        """Sum the log up, and forget what is older than a week; without it all is right as well."""
+        try:
+            with self._plain_errors():
+                sum_up(self._store, f"{self._key}/_delta_log", version, KEPT_HOURS * 3600)
+        except (ConfigError, IntegrityError, OSError) as error:
+            _log.warning("the log of %s was not summed up: %s", self.place, error)
 
     def _make_durable(self, version: int) -> None:
         """A commit in a folder must survive a loss of power like the files that it names."""
@@ -325,3 +321,41 @@ def _field(column: LakeColumn) -> Field:
 
 def _skipping(columns: Iterable[LakeColumn]) -> str:
     return ",".join(column.name for column in columns if column.has_statistics)
+
+
+def _actions(
+    snapshot: TableVersion,
+    added: Sequence[AddedFile],
+    removed: Sequence[ActiveFile],
+    now: int,
+    *,
+    changes_data: bool,
+) -> Iterator[Mapping[str, Any]]:
+    """The actions of a commit upon a version, as Delta's protocol has them; `now` is in ms."""
+    operation = "WRITE" if changes_data else "OPTIMIZE"
+    # No two commits have the same bytes: who finds another one there must not take it for its own.
+    yield {"commitInfo": {"timestamp": now, "operation": operation, "txnId": uuid4().hex}}
+    yield {"txn": {"appId": _APP, "version": snapshot.version + 1, "lastUpdated": now}}
+    for file in removed:
+        yield {
+            "remove": {
+                "path": file.name,
+                "deletionTimestamp": now,
+                "dataChange": changes_data,
+                "extendedFileMetadata": True,
+                "partitionValues": {},
+                "size": file.bytes,
+            }
+        }
+    described = sorted(snapshot.statistics_of)
+    for new in added:
+        yield {
+            "add": {
+                "path": new.name,
+                "partitionValues": {},
+                "size": new.bytes,
+                "modificationTime": now,
+                "dataChange": changes_data,
+                "stats": fitted(new.statistics, described),
+            }
+        }

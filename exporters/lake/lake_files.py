@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE
 from exporters.lake.delta import DeltaLog
+from exporters.lake.version_cache import VersionCache
 from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 from transforms.memory import MEMORY_MB
@@ -50,10 +52,14 @@ class FileName:
 
 @dataclass(frozen=True)
 class Lake:
-    """The lake of an archive's chain; `memory_mb` is what work on it has of memory, in MB."""
+    """The lake of an archive's chain; `memory_mb` is what work on it has of memory, in MB.
+
+    `cache` is this machine's folder for the versions of tables that it knows (None: it keeps none).
+    """
 
     archive: Archive
     memory_mb: int = MEMORY_MB
+    cache: Path | None = None
 
     @cached_property
     def _logs(self) -> dict[str, DeltaLog]:
@@ -63,7 +69,8 @@ class Lake:
         """The log of a table, which need not be there."""
         if table not in self._logs:
             place = self.archive.key(f"{LAKE}/{table}")
-            self._logs[table] = DeltaLog(self.archive.store, place, table)
+            cache = VersionCache.of(self.cache, self.place("")) if self.cache else None
+            self._logs[table] = DeltaLog(self.archive.store, place, table, cache)
         return self._logs[table]
 
     def path(self, table: str, name: str) -> str:

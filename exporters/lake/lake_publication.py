@@ -69,7 +69,7 @@ class LakePublisher:
         """Write, upload and name what a table lacks; again, where others were faster."""
         own = RECEIPT_COLUMNS if table == RECEIPTS else OWN_COLUMNS
         lake_table = LakeTable(self.lake, table)
-        for version in versions(lake_table):
+        for version in versions(lake_table, is_read=False):
             missing = version.lacks(segments) if version else segments
             if not missing:
                 return LakeReport()

@@ -49,7 +49,7 @@ def lake_receipts(lake: Lake, blocks: BlockRange, scratch: Path) -> list[Receipt
 
     Raises `IntegrityError` where a file is damaged.
     """
-    version = LakeTable(lake, RECEIPTS).version()
+    version = LakeTable(lake, RECEIPTS).expected()
     receipts: list[Receipt] = []
     for file in version.holding(blocks) if version else ():
         with scratch_folder(scratch) as folder:

@@ -63,7 +63,7 @@ def _merge_table(
     lake: Lake, table: str, rows_over: RowsOver, scratch: Path, limits: MergeLimits
 ) -> int:
     fewer = 0
-    while version := LakeTable(lake, table).version():
+    while version := LakeTable(lake, table).expected():
         plan = next(iter(plan_merges(version.files, MOST_PARTIAL, limits)), None)
         if plan is None:
             break
@@ -84,7 +84,7 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
 
     Ages are by the store's clock. In the report are their paths, and the tables that are damaged or
     that others wrote to, which stay as they are. Less than a week is for who knows that nobody
-    publishes or reads. Costs a listing of the lake, and of each table the opening of its log.
+    publishes or reads. Costs a listing of the lake, and a reading of logs that others wrote to.
     """
     oldest = lake.archive.store.now() - kept_hours * 3600
     listed: dict[str, list[ObjectInfo]] = {}
@@ -102,7 +102,7 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
 
 
 def _sweep_table(lake: Lake, table: str, infos: Sequence[ObjectInfo], oldest: float) -> LakeReport:
-    version = LakeTable(lake, table).version()
+    version = LakeTable(lake, table).listed(infos)
     if version is None:
         return LakeReport()
     version.check_foreign()
@@ -123,13 +123,18 @@ def unnamed_since(version: Version, name: str, info: ObjectInfo) -> float | None
     Infinity where one does; None for what somebody else put there and no log ever named.
     """
     if name.startswith(_LOG):
-        return inf if _LOGGED.fullmatch(name.removeprefix(_LOG)) else info.modified
+        return inf if _is_logged(name) else info.modified
     if name in version.named:
         return inf
     removed = version.stored.removed.get(name)
     if removed is None and FileName.parse(name) is None:
         return None
     return max(removed or 0.0, info.modified)
+
+
+def _is_logged(name: str) -> bool:
+    """Whether a file of a table's folder is one of its log, which the log itself tidies up."""
+    return name.startswith(_LOG) and _LOGGED.fullmatch(name.removeprefix(_LOG)) is not None
 
 
 def tables_there(lake: Lake) -> list[str]:

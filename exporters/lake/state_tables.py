@@ -106,7 +106,7 @@ def _published(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeR
 
 def _put(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
     lake_table = LakeTable(lake, table)
-    for version in versions(lake_table):
+    for version in versions(lake_table, is_read=False):
         if version and any(file.blocks.last >= state.blocks.last for file in version.parsed):
             return LakeReport()
         with scratch_folder(scratch) as folder:

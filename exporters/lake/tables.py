@@ -8,13 +8,14 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from exporters.lake.delta import ActiveFile, AddedFile, TableVersion
 from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
 from exporters.lake.stored_log import StoredLog
+from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.columns import LakeColumn
 from transforms.lake.statistics import Statistics
+from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, content_sha256, content_size
 from transforms.tables.registry import fold_case
 
@@ -152,6 +153,16 @@ class LakeTable:
     def version(self) -> Version | None:
         """The newest version; None where there is no table."""
         snapshot = self._log.snapshot()
+        return Version(self._lake, self._table, snapshot) if snapshot else None
+
+    def expected(self) -> Version | None:
+        """The version upon which a commit is tried first; see `DeltaLog.expected`."""
+        snapshot = self._log.expected()
+        return Version(self._lake, self._table, snapshot) if snapshot else None
+
+    def listed(self, infos: Iterable[ObjectInfo]) -> Version | None:
+        """The newest version, where a listing of the table is at hand; see `DeltaLog.listed`."""
+        snapshot = self._log.listed(infos)
         return Version(self._lake, self._table, snapshot) if snapshot else None
 
     def made(self, columns: Sequence[LakeColumn]) -> Version:

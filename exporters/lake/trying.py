@@ -12,9 +12,12 @@ _ATTEMPTS = 100
 _LONGEST_PAUSE_SECONDS = 0.5
 
 
-def versions(table: LakeTable) -> Iterator[Version | None]:
-    """The newest version of a table (None: it is not there), again and again, bounded."""
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            time.sleep(random.uniform(0, min(0.02 * attempt, _LONGEST_PAUSE_SECONDS)))
+def versions(table: LakeTable, *, is_read: bool = True) -> Iterator[Version | None]:
+    """The newest version of a table (None: it is not there), again and again, bounded.
+
+    Without `is_read` the first is the one that this machine expects it to be, unread.
+    """
+    yield table.version() if is_read else table.expected()
+    for attempt in range(1, _ATTEMPTS):
+        time.sleep(random.uniform(0, min(0.02 * attempt, _LONGEST_PAUSE_SECONDS)))
         yield table.version()

@@ -34,7 +34,7 @@ def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult[None]]:
         segments = segments_of_run(partitions_of_run(context))
         keys = {key.path[-1]: key for key in sorted(context.selected_asset_keys)}
-        with retried_if_transient(context.retry_number):
+        with retried_if_transient(context.retry_number), site.warehouse.one_look():
             check_warehouse(context, site)
             report = publish_to_lake(site, segments, tuple(keys))
         _describe(context, keys, report, segments)

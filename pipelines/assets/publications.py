@@ -40,7 +40,7 @@ def exports_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult[None]]:
         segments = segments_of_run(partitions_of_run(context))
         keys = {key.path[-1]: key for key in sorted(context.selected_asset_keys)}
-        with retried_if_transient(context.retry_number):
+        with retried_if_transient(context.retry_number), site.warehouse.one_look():
             check_warehouse(context, site)
             outcome = publish_segments(site, segments, tuple(keys))
         for entry in outcome.entries:
@@ -102,7 +102,7 @@ def index_asset() -> dg.AssetsDefinition:
     def index(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
-        with retried_if_transient(context.retry_number):
+        with retried_if_transient(context.retry_number), site.warehouse.one_look():
             finish_interrupted(site)
             remove_published_parts(site)
             archive = site.archive(site.loaded_catalog().chain_id)

@@ -70,7 +70,8 @@ def current_state_asset() -> dg.AssetsDefinition:
         description="Tables dumped whole in every segment; only the newest segment's copy counts.",
     )
     def current_state(site: dg.ResourceParam[Site]) -> dg.MaterializeResult[None]:
-        catalog = site.warehouse.catalog()
+        with site.warehouse.one_look():
+            catalog, warehouse = site.warehouse.catalog(), warehouse_metadata(site)
         newest = catalog.states()[-1] if catalog and catalog.states() else None
         return dg.MaterializeResult[None](
             metadata={
@@ -78,7 +79,7 @@ def current_state_asset() -> dg.AssetsDefinition:
                 "schema_version": newest.version if newest else 0,
                 "tables": len(newest.shapes) if newest else 0,
                 "generation": catalog.generation if catalog else 0,
-                **warehouse_metadata(site),
+                **warehouse,
                 "open_with": f"duckdb -readonly {site.warehouse.current}",
             }
         )

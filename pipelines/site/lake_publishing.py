@@ -22,7 +22,7 @@ from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.site.publication_state import is_held, published_entries
-from pipelines.site.site import Site, no_progress
+from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.lake.parquet_rows import LakeRows, lake_rows
@@ -39,9 +39,11 @@ def check_place(site: Site) -> None:
 
 def site_lake(site: Site) -> Lake:
     """The lake of the chain that is loaded."""
-    return Lake(site.archive(site.loaded_catalog().chain_id), site.settings.memory_mb)
+    archive = site.archive(site.loaded_catalog().chain_id)
+    return Lake(archive, site.settings.memory_mb, site.warehouse.cache / "lake")
 
 
+@at_one_look
 def publish_to_lake(
     site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
 ) -> LakeReport:
@@ -99,6 +101,7 @@ def name_lake(lake: Lake) -> None:
         refresh(lake.archive, ())
 
 
+@at_one_look
 def lacking_segments(
     site: Site, tables: Sequence[str] = (*HISTORY_TABLES, RECEIPTS)
 ) -> list[BlockRange]:
@@ -112,7 +115,7 @@ def lacking_segments(
 
 
 def _lacks(lake: Lake, table: str, segments: Sequence[BlockRange]) -> Sequence[BlockRange]:
-    version = LakeTable(lake, table).version()
+    version = LakeTable(lake, table).expected()
     return version.lacks(segments) if version else segments
 
 
@@ -121,6 +124,7 @@ def sweep(site: Site) -> LakeReport:
     return sweep_lake(site_lake(site))
 
 
+@at_one_look
 def replace_in_lake(
     site: Site, segments: Sequence[BlockRange], tables: Sequence[str], correction: Correction
 ) -> LakeReport:
@@ -219,6 +223,7 @@ class LakeTableStatus:
     problem: str = ""
 
 
+@at_one_look
 def lake_status(site: Site) -> list[LakeTableStatus]:
     """How far each table of the lake is, by the logs alone."""
     lake, segments = site_lake(site), site.loaded_catalog().blocks
@@ -247,6 +252,7 @@ def _version_status(version: Version, segments: Sequence[BlockRange]) -> LakeTab
     )
 
 
+@at_one_look
 def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
     """Put into the lake whatever it lacks of what is published, a batch at a time.
 

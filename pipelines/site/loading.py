@@ -6,10 +6,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipelines.site.site import LISTED_SECONDS, Site
+from pipelines.site.site import LISTED_SECONDS, Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.segments.inventory import Inventory, SegmentFile
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.loader import LoadReport
 from transforms.warehouse.receipts import Receipt
 
 
@@ -36,11 +37,24 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
 
     Every segment that is in the warehouse at the end has its receipts; the others their reason.
     """
-    site.sweep()
+    for _ in site.stage.sweep():
+        pass
     segment_set = frozenset(segments)
     inventory = _inventory(site, segment_set)
     files = [file for file in inventory.fresh if file.blocks in segment_set]
     report = site.warehouse.load(site.source, files, site.stage, site.progress)
+    with site.warehouse.one_look():
+        return _outcome(site, segments, files, report, inventory)
+
+
+def _outcome(
+    site: Site,
+    segments: Sequence[BlockRange],
+    files: Sequence[SegmentFile],
+    report: LoadReport,
+    inventory: Inventory,
+) -> LoadOutcome:
+    """What is in the warehouse after a load, and why the rest is not."""
     catalog = site.warehouse.catalog()
     present = {blocks for blocks in segments if catalog is not None and catalog.holds(blocks)}
     refused = {refusal.key: refusal.reason for refusal in (*report.failures, *inventory.refused)}
@@ -56,6 +70,7 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
     return LoadOutcome(tuple(segments), receipts, failures)
 
 
+@at_one_look
 def _inventory(site: Site, segments: Collection[BlockRange]) -> Inventory:
     """What the source has; a listing of this process may be a minute old, but not what is wanted.
 

@@ -19,7 +19,7 @@ from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
 from pipelines.site.journal import journaled, refresh_interrupted
 from pipelines.site.publication_state import is_held, published_entries
-from pipelines.site.site import Site
+from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError
 from transforms.files import file_version
@@ -40,6 +40,7 @@ class PublishOutcome:
     report: PublishReport
 
 
+@at_one_look
 def publish_segments(
     site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
 ) -> PublishOutcome:
@@ -68,6 +69,7 @@ def publish_segments(
     return PublishOutcome(archive, entries, report)
 
 
+@at_one_look
 def publish_bundles(site: Site) -> PublishReport:
     """Publish the bundles that have become due; none where the bundle setting is 0."""
     catalog = site.warehouse.catalog()

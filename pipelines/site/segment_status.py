@@ -15,7 +15,7 @@ from exporters.archive.documents import sound_index
 from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.sums import Completeness, completeness
 from pipelines.site.loaded_id_chain import IdReport, id_report
-from pipelines.site.site import Site
+from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage
 from transforms.errors import ConflictError, IntegrityError
@@ -121,6 +121,7 @@ EMPTY_STATUS = SiteStatus(Survey(Inventory("", (), ()), (), ()), None, (), None)
 """That of a chain of which nothing is known."""
 
 
+@at_one_look
 def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
     """The status by source, warehouse and archive; reads listings and indexes only.
 
@@ -144,6 +145,7 @@ def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:
         return (), str(error)
 
 
+@at_one_look
 def unpublished_segments(site: Site) -> tuple[BlockRange, ...]:
     """What is loaded and not in the archive with every table, by its index alone, ascending."""
     catalog = site.loaded_catalog()

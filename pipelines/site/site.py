@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from exporters.archive.archive import Archive
 from exporters.exports.damages import Warn
@@ -28,6 +29,23 @@ from transforms.warehouse.warehouse_address import open_warehouse
 
 LISTED_SECONDS = 60.0
 """How long what a run does may go by one listing of the source; each file is looked at again."""
+
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def at_one_look(
+    work: Callable[Concatenate[Site, _Arguments], _Result],
+) -> Callable[Concatenate[Site, _Arguments], _Result]:
+    """Let work on a site go by one look at the warehouse's log, however often it asks for it."""
+
+    @wraps(work)
+    def looking(site: Site, /, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        with site.warehouse.one_look():
+            return work(site, *arguments, **named)
+
+    return looking
 
 
 def no_progress(_bytes: int) -> None:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from transforms.errors import ConfigError, IntegrityError
-from transforms.files import check_version, file_clock, new_file, sync_file
+from transforms.files import check_version, file_clock, file_version, new_file, sync_file
 from transforms.objects import ObjectInfo
 from transforms.stores.folder_probing import check_file_system
 from transforms.stores.folder_tree import (
@@ -36,6 +36,7 @@ from transforms.stores.store import (
     LostRaceError,
     PutResult,
     StoreAccess,
+    Versioned,
     checked_address,
     checked_key,
     conflict,
@@ -83,6 +84,11 @@ class FolderStore:
                 check_version(file.fileno(), version, self.describe(key))
             file.seek(start)
             return file.read() if length is None else file.read(length)
+
+    def get(self, key: str) -> Versioned:
+        """The file's bytes and its version; see `transforms.stores.store.Store`."""
+        with self._present(key).open("rb") as file:
+            return file.read(), file_version(os.fstat(file.fileno()))
 
     def fetch(self, key: str, path: Path) -> None:
         """Copy the whole file to `path`, which stays as it was if that fails."""

@@ -23,7 +23,7 @@ from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.stores.http_client import LATER, HttpOptions, headers_of, open_pool
 from transforms.stores.http_errors import plain_errors
-from transforms.stores.store import PutResult, StoreAccess, checked_key
+from transforms.stores.store import PutResult, StoreAccess, Versioned, checked_key
 from transforms.stores.streaming import Body
 
 _PIECE_BYTES = 256 * 1024
@@ -136,6 +136,10 @@ class HttpStore:
 
     def access(self, key: str) -> StoreAccess:
         """Raises `ConfigError`."""
+        self._refuse(key)
+
+    def get(self, key: str) -> Versioned:
+        """Raises `ConfigError`: nothing can be replaced here."""
         self._refuse(key)
 
     def put_if_absent(self, key: str, *_arguments: object, **_options: object) -> PutResult:

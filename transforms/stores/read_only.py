@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from transforms.objects import ObjectInfo
-from transforms.stores.store import PutResult, Store, StoreAccess
+from transforms.stores.store import PutResult, Store, StoreAccess, Versioned
 
 
 class ReadOnlyStore:
@@ -28,6 +28,10 @@ class ReadOnlyStore:
     ) -> bytes:
         """As stored."""
         return self.store.read(key, start, length, version=version)
+
+    def get(self, key: str) -> Versioned:
+        """As stored."""
+        return self.store.get(key)
 
     def fetch(self, key: str, path: Path) -> None:
         """As stored."""

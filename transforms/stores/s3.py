@@ -36,6 +36,7 @@ from transforms.stores.store import (
     PutResult,
     S3Options,
     StoreAccess,
+    Versioned,
     checked_address,
     checked_key,
     conflict,
@@ -120,6 +121,12 @@ class S3Store:
         condition = {"IfMatch": version} if version else {}
         with self._plain_errors(key):
             return self._object(key, condition).piece(start, length).data
+
+    def get(self, key: str) -> Versioned:
+        """The object's bytes and its version; see `transforms.stores.store.Store`."""
+        with self._plain_errors(key):
+            piece = self._object(key, {}).piece()
+            return piece.data, piece.etag
 
     def fetch(self, key: str, path: Path) -> None:
         """Download the whole object to `path`, which stays as it was if that fails."""

@@ -50,6 +50,10 @@ class PutResult(Enum):
     IDENTICAL = "identical"
 
 
+Versioned = tuple[bytes, str]
+"""The bytes of an object, and its version: what a replacement of them is conditional upon."""
+
+
 @dataclass(frozen=True, slots=True)
 class S3Options:
     """How to reach a bucket; what is left out comes from boto3's default chain.
@@ -84,6 +88,10 @@ class Store(ObjectReader, Protocol):
     Every write is atomic: a reader sees the old object or the new one, whole. Errors of the machine
     (disk full, lost connection) pass through as `OSError` and leave no object behind.
     """
+
+    def get(self, key: str) -> Versioned:
+        """A whole small object with its version. Raises what `read` does."""
+        ...
 
     def path(self, key: str) -> Path | None:
         """The local file of an object, where the store has one."""
@@ -198,6 +206,21 @@ def read_as_is(reader: ObjectReader, key: str, start: int = 0, length: int | Non
         return reader.read(key, start, length)
     except DamagedObjectError as error:
         return error.data
+
+
+def versioned(store: Store, key: str) -> Versioned | None:
+    """An object that fits in memory, with its version; None where it is absent.
+
+    One that lies damaged in the store is answered as it is: documents prove themselves.
+    """
+    try:
+        return store.get(key)
+    except FileNotFoundError:
+        return None
+    except DamagedObjectError:
+        # The version first: bytes newer than it only make a replacement fail.
+        info = store.head(key)
+        return None if info is None else (read_as_is(store, key), info.version)
 
 
 def object_sha256(

@@ -50,5 +50,15 @@ class Backing:
         return self.cache / "scratch"
 
     def catalog(self, document: Document) -> Catalog:
-        """A generation for its readers."""
-        return Catalog(document, self.store, self.files)
+        """A generation for its readers; the same one again inside of a block of `Log.one_look`."""
+        if not self.log.look:
+            return Catalog(document, self.store, self.files)
+        look = self.log.look
+        if not (self._looks and self._looks[0][0] == look and self._looks[0][1] is document):
+            self._looks[:] = [(look, document, Catalog(document, self.store, self.files))]
+        return self._looks[0][2]
+
+    @cached_property
+    def _looks(self) -> list[tuple[int, Document, Catalog]]:
+        """The catalog that was asked for last, if any, with its document and the look's number."""
+        return []

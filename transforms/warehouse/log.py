@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 
 from transforms.errors import BusyError, ConflictError, IntegrityError
@@ -39,6 +40,7 @@ A writer that stopped for so long between reading and writing may find its numbe
 KEPT_DOCUMENTS = 64
 """How many of the newest documents stay, however old."""
 
+_SHORT_SECONDS = 5.0  # no document that was followed is removed so soon
 _FOLDER = "log/"
 _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
@@ -60,6 +62,9 @@ class _Moment:
         return max(time.time() - self.clock, time.monotonic() - self.monotonic)
 
 
+_LONG_AGO = _Moment(-inf, -inf)
+
+
 class Log:
     """The documents in a store. `cache` is where this machine remembers the newest it has seen."""
 
@@ -67,6 +72,30 @@ class Log:
         self._store = store
         self._memory = NewestGeneration(cache)
         self._newest: tuple[Document, str] | None = None
+        self._looked: dict[int, _Moment] = {}
+        self._blocks = 0
+        self._number = 0
+        self._is_looked = False
+
+    @contextmanager
+    def one_look(self) -> Iterator[None]:
+        """Look at the store once in this block, not whenever somebody asks what is newest.
+
+        For work that should go by one generation from its beginning to its end. Commits of this
+        log are seen; one that loses its race to another writer looks again.
+        """
+        if not self._blocks:
+            self._number, self._is_looked = self._number + 1, False
+        self._blocks += 1
+        try:
+            yield
+        finally:
+            self._blocks -= 1
+
+    @property
+    def look(self) -> int:
+        """The number of the block of `one_look` that lasts; 0 outside of any."""
+        return self._number if self._blocks else 0
 
     def newest(self) -> Document | None:
         """The newest generation, None where there is no document.
@@ -81,7 +110,19 @@ class Log:
         if self._store.head(document_key(generation + 1)) is not None:
             return True
         # Documents are removed, oldest first: after a long sleep all that was known may be gone.
-        return self._store.head(document_key(generation)) is None
+        if self._looked.get(generation, _LONG_AGO).passed() < _SHORT_SECONDS:
+            return False
+        if self._store.head(document_key(generation)) is None:
+            return True
+        self._looked = {generation: _Moment.now()}
+        return False
+
+    def _is_newest(self, generation: int) -> bool:
+        """Whether what is known is the newest, as far as this block has to know."""
+        if self._blocks and self._is_looked:
+            return True
+        self._is_looked = True
+        return not self.is_outdated(generation)
 
     def numbers(self) -> list[int]:
         """The numbers of all documents that are there, ascending; a missing folder has none."""
@@ -219,8 +260,9 @@ class Log:
 
     def _find(self) -> tuple[Document, str] | None:
         cache = self._newest
-        if cache is not None and not self.is_outdated(cache[0].generation):
+        if cache is not None and self._is_newest(cache[0].generation):
             return cache
+        self._is_looked = True
         last_seen, seen_sha256 = self._memory.newest() or (None, "")
         numbers = self.numbers()
         if not numbers:

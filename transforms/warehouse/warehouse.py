@@ -94,6 +94,10 @@ class Warehouse:
     def _catalog_file(self) -> CatalogFile:
         return CatalogFile.of(self._backing)
 
+    def one_look(self) -> AbstractContextManager[None]:
+        """Go by one look at the log in this block; see `Log.one_look`."""
+        return self._backing.log.one_look()
+
     def document(self) -> Document | None:
         """The newest generation, None where the warehouse was never used.
 
@@ -157,15 +161,17 @@ class Warehouse:
         readers.
         """
         sweep_scratch(self._backing.scratch)
-        check_not_older(self._backing, self.document())
-        catalog = self.catalog()
-        new_files = [f for f in files if catalog is None or not catalog.holds_intact(f.blocks)]
+        with self.one_look():
+            check_not_older(self._backing, self.document())
+            catalog = self.catalog()
+            new_files = [f for f in files if catalog is None or not catalog.holds_intact(f.blocks)]
         if not new_files:
             return LoadReport()
         with scratch_folder(self._backing.scratch) as scratch:
             loader = Loader(self._backing, scratch, source, sink, self._settings, progress)
             loader.load(sorted(new_files, key=lambda file: file.blocks))
-        self._tidy_up()
+        with self.one_look():
+            self._tidy_up()
         return loader.report
 
     def _tidy_up(self) -> None:

@@ -28,7 +28,7 @@ from tests.archive_kit import (
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.stores.folder_store import FolderStore
-from transforms.stores.store import LostRaceError
+from transforms.stores.store import LostRaceError, Versioned
 from transforms.verifying.proofs import Proofs
 
 
@@ -210,20 +210,12 @@ def test_an_update_never_buries_what_came_between_its_reading_and_its_writing(
     class Interrupted(KillingStore):
         interruptions = 1
 
-        def read(
-            self,
-            key: str,
-            start: int = 0,
-            length: int | None = None,
-            *,
-            version: str | None = None,
-        ) -> bytes:
-            found = super().read(key, start, length, version=version)
+        def get(self, key: str) -> Versioned:
+            data, version = super().get(key)
             if self.interruptions:
                 self.interruptions -= 1
-                held = self.head(key)
-                self.put_if_match(key, found + b" rival", held.version if held else None, "")
-            return found
+                self.put_if_match(key, data + b" rival", version, "")
+            return data, version
 
     store = Interrupted(FolderStore(tmp_path), -1)
     store.put_if_match("x", b"old", None, "")

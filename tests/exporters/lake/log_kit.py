@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from exporters.lake.delta import AddedFile, DeltaLog, TableVersion
+from exporters.lake.delta import DeltaLog
+from exporters.lake.table_version import AddedFile, TableVersion
 from transforms.block_range import BlockRange
 from transforms.lake.columns import OWN_COLUMNS
 from transforms.stores.store import Store

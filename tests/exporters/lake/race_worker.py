@@ -9,8 +9,8 @@ import random
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.lake.delta import AddedFile
 from exporters.lake.lake_files import FileName, Lake
+from exporters.lake.table_version import AddedFile
 from exporters.lake.tables import LakeTable
 from exporters.lake.trying import versions
 from transforms.block_range import BlockRange, contiguous_runs
@@ -26,9 +26,9 @@ def segments(count: int) -> list[BlockRange]:
     return [BlockRange(n * BLOCKS + 1, (n + 1) * BLOCKS) for n in range(count)]
 
 
-def lake_at(place: str) -> Lake:
-    """The lake of an archive."""
-    return Lake(Archive(open_store(place), CHAIN))
+def lake_at(place: str, cache: Path | None = None) -> Lake:
+    """The lake of an archive, to a machine that keeps versions of its tables in `cache`."""
+    return Lake(Archive(open_store(place), CHAIN), cache=cache)
 
 
 def publish(
@@ -36,13 +36,15 @@ def publish(
 ) -> None:
     """Commit so often; `told` is where the names of the committed files and the races stand."""
     os.environ.update(environment)
-    dice, table = random.Random(seed), LakeTable(lake_at(place), "orders")
+    dice = random.Random(seed)
     named: list[str] = []
     lost = 0
     for _ in range(commits):
         start = dice.randrange(count)
         wanted = segments(count)[start : start + dice.randint(1, 3)]
-        for version in versions(table):
+        # A machine that has just been started, and goes by what it kept, if anything.
+        table = LakeTable(lake_at(place, told.with_suffix(".cache")), "orders")
+        for version in versions(table, is_read=False):
             assert version is not None
             missing = version.lacks(wanted)
             if not missing:

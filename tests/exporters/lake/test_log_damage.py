@@ -17,7 +17,6 @@ from transforms.errors import ConfigError, IntegrityError
 from transforms.lake.columns import OWN_COLUMNS
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
-from transforms.stores.store import LostRaceError
 
 COMMITS = 13
 """Enough for a checkpoint (at 10), and some commits after it."""
@@ -144,7 +143,7 @@ def test_a_connection_that_breaks_while_a_commit_is_sent_is_worth_another_try(
 ) -> None:
     log = new_log(store)
     server.door.faults[:] = [("PUT", RESET)]
-    with pytest.raises(ConnectionError, match="try again later"):
+    with pytest.raises(ConnectionError, match="check the network and the endpoint"):
         log.commit(newest(log), [named(1)])
     commit(log, 1)
     assert names(log) == [named(1).name]
@@ -155,6 +154,6 @@ def test_a_commit_whose_answer_was_lost_is_found_by_who_looks_again(
 ) -> None:
     log = new_log(store)
     server.door.faults[:] = [("PUT", LOSE_THE_ANSWER)]
-    with pytest.raises(LostRaceError):
+    with pytest.raises(ConnectionError, match="no answer from"):
         log.commit(newest(log), [named(1)])
     assert names(log) == [named(1).name]

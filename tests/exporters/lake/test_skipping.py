@@ -10,7 +10,8 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow.dataset import Dataset, field
 
-from exporters.lake.delta import AddedFile, DeltaLog
+from exporters.lake.delta import DeltaLog
+from exporters.lake.table_version import AddedFile
 from transforms.lake.columns import OWN_COLUMNS, LakeColumn, lake_columns, lake_rows
 from transforms.lake.statistics import read_statistics
 from transforms.stores.folder_store import FolderStore

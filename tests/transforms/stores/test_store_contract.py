@@ -18,7 +18,14 @@ from transforms.errors import ConfigError, ConflictError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
-from transforms.stores.store import LostRaceError, PutResult, Store, checked_key, object_sha256
+from transforms.stores.store import (
+    LostRaceError,
+    PutResult,
+    Store,
+    checked_key,
+    object_sha256,
+    versioned,
+)
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +202,26 @@ def test_a_swap_needs_the_version_that_is_there(store: Store, tmp_path: Path) ->
     assert held is not None
     assert held.version == second
     assert store.read("index") == b"2"
+
+
+def test_what_is_read_with_its_version_can_be_swapped(store: Store) -> None:
+    with pytest.raises(FileNotFoundError):
+        store.get("x")
+    assert versioned(store, "x") is None
+    swap(store, "x", b"one", None)
+    data, version = store.get("x")
+    assert data == b"one"
+    swap(store, "x", b"two", version)
+    with pytest.raises(LostRaceError):
+        swap(store, "x", b"three", version)
+    assert versioned(store, "x") == store.get("x") == (b"two", versions(store, "x"))
+
+
+def versions(store: Store, key: str) -> str:
+    """The version by the other way to ask."""
+    info = store.head(key)
+    assert info is not None
+    return info.version
 
 
 def test_a_swap_of_what_is_absent_is_a_lost_race(store: Store) -> None:

@@ -206,6 +206,31 @@ def test_a_reader_finds_what_came_while_it_slept(opening: Opening, tmp_path: Pat
     assert names(reader.newest()) == ["a", "b", "c", "d"]
 
 
+def test_a_step_goes_by_one_look_and_by_what_it_commits(tmp_path: Path) -> None:
+    store = _CountingStore(tmp_path / "log")
+    log, rival = Log(store, tmp_path / "mine"), Log(store, tmp_path / "rival")
+    log.begin()
+    with log.one_look():
+        assert names(log.newest()) == []
+        rival.commit(adding("a"))
+        count = store.heads
+        with log.one_look():
+            assert names(log.newest()) == []
+        assert store.heads == count
+        assert names(log.commit(adding("b"))) == ["a", "b"]  # it lost the race, and looked again
+        assert names(log.newest()) == ["a", "b"]
+    rival.commit(adding("c"))
+    assert names(log.newest()) == ["a", "b", "c"]
+
+
+class _CountingStore(FolderStore):
+    heads = 0
+
+    def head(self, key: str) -> ObjectInfo | None:
+        self.heads += 1
+        return super().head(key)
+
+
 def test_an_older_log_is_not_taken_for_the_newest(opening: Opening, tmp_path: Path) -> None:
     store = opening()
     log = Log(store, tmp_path)

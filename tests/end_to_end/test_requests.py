@@ -1,0 +1,51 @@
+"""What one new segment asks of a bucket: as much beside few others as beside many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.machines_kit import Machine
+from tests.end_to_end.test_bucket_warehouse import Cloud, make_cloud, segment
+from tests.s3_kit import BucketServer, bucket_server
+
+# Commits after which a table's log is summed up: with as many more, the same tables are at it.
+COMMITS = 10
+FEW, MANY = 2, 2 + COMMITS
+MOST = 270
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as running:
+        yield running
+
+
+def _add(cloud: Cloud, number: int) -> None:
+    first = number * 10 + 1
+    cloud.add(segment(cloud.root / "made", first, first + 9, states=True))
+
+
+def _asked(server: BucketServer, machine: Machine) -> int:
+    server.door.requests.clear()
+    machine.strata("run")
+    return len(server.door.requests)
+
+
+def test_one_new_segment_asks_a_bucket_no_more_often_beside_many_than_beside_few(
+    server: BucketServer, tmp_path: Path
+) -> None:
+    cloud = make_cloud(server, tmp_path)
+    machine = cloud.machine("a")
+    asked: dict[int, int] = {}
+    for number in range(MANY + 1):
+        _add(cloud, number)
+        if number in (FEW, MANY):
+            asked[number] = _asked(server, machine)
+        else:
+            machine.strata("load")
+            machine.strata("publish")
+    # A log of ten commits is summed up by reading ten.
+    assert asked[FEW] <= asked[MANY] <= MOST

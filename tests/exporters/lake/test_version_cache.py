@@ -1,0 +1,143 @@
+"""What a machine keeps of a table's log saves requests, and is not believed where it is not so."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import AddAction
+
+from exporters.lake.delta import DeltaLog
+from exporters.lake.version_cache import VersionCache
+from tests.exporters.lake.log_kit import KEY, named, names, new_log
+from tests.s3_kit import BucketServer, bucket_server
+from transforms.stores.folder_store import FolderStore
+from transforms.stores.store import LostRaceError, Store
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as running:
+        yield running
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    """A store with the log of a table, which has one file."""
+    store = FolderStore(tmp_path / "archive")
+    new_log(store)
+    _commit(_log(store, tmp_path), 1)
+    return store
+
+
+def _log(store: Store, folder: Path) -> DeltaLog:
+    """The log to a process that has just been started on a machine."""
+    return DeltaLog(store, KEY, "orders", VersionCache.of(folder / "cache", "here"))
+
+
+def _commit(log: DeltaLog, number: int) -> None:
+    version = log.expected()
+    assert version is not None
+    log.commit(version, [named(number)])
+
+
+def _kept(folder: Path) -> Path:
+    (path,) = (folder / "cache").glob("*/orders.json")
+    return path
+
+
+def test_who_committed_last_asks_twice_for_the_next_commit(
+    server: BucketServer, tmp_path: Path
+) -> None:
+    with server.store() as store:
+        new_log(store)
+        for number in range(1, 9):
+            server.door.requests.clear()
+            _commit(_log(store, tmp_path), number)
+            asked = [request.partition(" ")[0] for request in server.door.requests]
+            if number > 1 and not any("checkpoint" in one for one in server.door.requests):
+                assert asked == ["HEAD", "PUT"]
+        assert names(DeltaLog(store, KEY, "orders")) == sorted(named(n).name for n in range(1, 9))
+
+
+def test_what_is_expected_is_what_the_log_says(store: FolderStore, tmp_path: Path) -> None:
+    log = _log(store, tmp_path)
+    for number in range(2, 5):
+        _commit(log, number)
+        assert log.expected() == _log(store, tmp_path).expected() == log.snapshot()
+    version = log.expected()
+    assert version is not None
+    log.commit(version, [named(7)], version.files[:2], changes_data=False)
+    assert _log(store, tmp_path).expected() == log.snapshot()
+    assert names(log) == sorted(named(n).name for n in (3, 4, 7))
+
+
+def test_a_commit_that_comes_after_anothers_is_refused_and_then_follows_it(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    _commit(_log(store, tmp_path / "other"), 2)
+    log = _log(store, tmp_path)
+    with pytest.raises(LostRaceError):
+        _commit(log, 3)
+    _commit(log, 3)
+    assert names(log) == [named(n).name for n in (1, 2, 3)]
+
+
+def test_a_commit_of_another_program_is_seen(store: FolderStore, tmp_path: Path) -> None:
+    table = DeltaTable(tmp_path / "archive" / KEY)
+    added = AddAction("theirs.parquet", 1, {}, 0, True, named(5).statistics)
+    once = CommitProperties(max_commit_retries=0)
+    table.create_write_transaction([added], "append", table.schema(), commit_properties=once)
+    with pytest.raises(LostRaceError):
+        _commit(_log(store, tmp_path), 2)
+    version = _log(store, tmp_path).expected()
+    assert version is not None
+    assert "theirs.parquet" in [file.name for file in version.files]
+
+
+def _remove(log: Path, _kept: Path) -> None:
+    shutil.rmtree(log)
+
+
+def _restore_backup(log: Path, _kept: Path) -> None:
+    log.joinpath(f"{1:020}.json").unlink()
+
+
+def _replace(log: Path, _kept: Path) -> None:
+    newest = log / f"{1:020}.json"
+    data = newest.read_bytes()
+    newest.unlink()
+    newest.write_bytes(data.replace(named(1).name.encode(), named(9).name.encode()))
+
+
+def _damage(_log: Path, kept: Path) -> None:
+    kept.write_bytes(kept.read_bytes().replace(b'"version": 1', b'"version": 0'))
+
+
+def _cut(_log: Path, kept: Path) -> None:
+    kept.write_bytes(kept.read_bytes()[:40])
+
+
+@pytest.mark.parametrize("change", [_remove, _restore_backup, _replace, _damage, _cut])
+def test_what_is_kept_is_not_believed_where_the_log_is_another(
+    store: FolderStore, tmp_path: Path, change: Callable[[Path, Path], None]
+) -> None:
+    change(tmp_path / "archive" / KEY / "_delta_log", _kept(tmp_path))
+    log = _log(store, tmp_path)
+    assert log.expected() == DeltaLog(store, KEY, "orders").snapshot()
+
+
+def test_what_is_kept_is_not_believed_for_days(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = VersionCache.of(tmp_path / "cache", "here")
+    assert cache.read("orders") is not None
+    now = time.time()
+    for days in (4, -1):
+        monkeypatch.setattr(time, "time", lambda days=days: now + days * 86400)
+        assert cache.read("orders") is None
+    assert _log(store, tmp_path).expected() == DeltaLog(store, KEY, "orders").snapshot()
