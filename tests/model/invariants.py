@@ -28,12 +28,16 @@ _UNFINISHED = ("scratch", "unfinished", "publishing")
 
 
 def cheap_problems(world: World, model: Model, machine: str) -> Iterator[str]:
-    """What is wrong by status, SQL, the files of the warehouse and the names of the archive."""
+    """What is wrong by status, the files of the warehouse and the names of the archive."""
     yield from _of_status(world.run(machine, "status"), model)
-    if model.loaded:
-        yield from _of_counts(world.run(machine, "sql", _COUNTS), model)
     yield from wrong_files(world.warehouse)
     yield from _of_archive(world.archive, model.published)
+
+
+def count_problems(world: World, model: Model, machine: str) -> Iterator[str]:
+    """What is wrong by SQL."""
+    if model.loaded:
+        yield from _of_counts(world.run(machine, "sql", _COUNTS), model)
 
 
 def texts(numbers: Iterable[int]) -> list[str]:
@@ -131,7 +135,7 @@ def export_problems(
 
 def scratch_problems(world: World, machine: str) -> Iterator[str]:
     """What a machine left unfinished, once a load of it has ended."""
-    left = [path for path in world.temporary.iterdir()]
+    left = list(world.temporary.iterdir())
     for name in _UNFINISHED:
         left += (path for path in world.cache(machine).glob(f"**/{name}/*"))
     if left:

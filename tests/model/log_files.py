@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.model.clock import DAY
 from tests.pipelines.kit import SIZE
 
 _FILE = re.compile(r"[a-z][^\s]*/[^\s]*\.[0-9a-f]{64}\.[a-z]+")

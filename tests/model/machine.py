@@ -19,16 +19,18 @@ from hypothesis.stateful import (
     rule,
 )
 
+from tests.faults.wholeness import archive_problems
 from tests.model.harm import Backup, back_up, flip, harmed_files, lose_documents, restore
 from tests.model.invariants import (
     cheap_problems,
+    count_problems,
     export_problems,
     scratch_problems,
     text_problems,
     texts,
     verify_problems,
 )
-from tests.model.log_files import Shelf, numbers_of
+from tests.model.log_files import Shelf, documents, numbers_of, wrong_files
 from tests.model.model import TABLES, Model, Segment
 from tests.model.world import FAULTS, KILLED, MACHINES, NEW_VERSION_FROM, TWICE, Answer, World
 from tests.segments_kit import KIT_CHAIN
@@ -62,6 +64,7 @@ class ModelMachine(RuleBasedStateMachine):
         self.shelf = Shelf()
         self.backup: Backup | None = None
         self.reader = 0
+        self.counted_at: list[Path] = []
 
     @initialize(
         numbers=st.sets(NUMBERS, min_size=2, max_size=5), batch=st.integers(1, 3), lake=_LAKES
@@ -75,7 +78,9 @@ class ModelMachine(RuleBasedStateMachine):
 
     # What the source has.
 
-    @rule(number=NUMBERS, edition=EDITIONS, change=st.sampled_from(("add", "add", *FAULTS, "remove")))
+    @rule(
+        number=NUMBERS, edition=EDITIONS, change=st.sampled_from(("add", "add", *FAULTS, "remove"))
+    )
     def supply(self, number: int, edition: int, change: str) -> None:
         """A segment comes, a bad one, another one in its place, or it goes.
 
@@ -148,13 +153,16 @@ class ModelMachine(RuleBasedStateMachine):
     # What disturbs them.
 
     @precondition(lambda self: self.model.loaded)
-    @rule(command=st.sampled_from(sorted(COMMANDS)), machine=_MACHINES, other=_MACHINES, step=_STEPS)
+    @rule(
+        command=st.sampled_from(sorted(COMMANDS)), machine=_MACHINES, other=_MACHINES, step=_STEPS
+    )
     def kill(self, command: str, machine: str, other: str, step: int) -> None:
         """A command dies, what is there is whole, and it is run again, here or elsewhere."""
         before = self.model.copy()
         self._note(command)
         answer = self.world.run_killed(machine, *COMMANDS[command], step=step)
         assert answer.code in (KILLED, *_SOUND_CODES), answer
+        _assert_none([*wrong_files(self.world.warehouse), *archive_problems(self.world.archive)])
         status = self.world.run(other, "status")
         self._expect(status, 0)
         loaded = set(status.said["segments"]["loaded"])
@@ -178,13 +186,15 @@ class ModelMachine(RuleBasedStateMachine):
         def act() -> None:
             answers.append(self.world.run(other, *COMMANDS[between], batch=1))
 
-        first = self.world.run_interrupted(
-            machine, *COMMANDS[command], step=step, action=act
-        )
+        first = self.world.run_interrupted(machine, *COMMANDS[command], step=step, action=act)
         for answer in (first, *answers):
             assert answer.code in _SOUND_CODES, answer
-        for one in ("load", command, between):
-            self._again(one, machine)
+        status = self.world.run(other, "status")
+        self._expect(status, 0)
+        if "load" in (command, between):
+            assert status.said["segments"]["loaded"] == texts(self.model.loaded)
+        for each in ("load", command, between):
+            self._again(each, machine)
 
     def _note(self, command: str) -> None:
         """A load has been begun, and may come to its end."""
@@ -226,6 +236,15 @@ class ModelMachine(RuleBasedStateMachine):
     def _reachable(self, name: str) -> Iterable[int]:
         return [number for number in numbers_of(name) if number in self.model.loaded]
 
+    @rule(place=st.integers(0, 99), machine=_MACHINES)
+    def harm_part(self, place: int, machine: str) -> None:
+        """A bit flips in what waits to be published: it is rendered again."""
+        parts = sorted((self.world.cache(machine) / "parts").rglob("*.zip"))
+        if parts:
+            flip(_at(parts, place))
+            self._publish(machine)
+            _assert_none(text_problems(self.world, self.model))
+
     @precondition(lambda self: self.model.loaded)
     @rule(count=st.integers(1, 9), machine=_MACHINES)
     def lose_log(self, count: int, machine: str) -> None:
@@ -258,8 +277,13 @@ class ModelMachine(RuleBasedStateMachine):
     def restore(self) -> None:
         """The copy is put back: each machine is told that its log is right."""
         assert self.backup is not None
+        _, other = MACHINES
+        self.world.run(other, "status")
+        newest = documents(self.world.warehouse)[-1].name
         restore(self.world, self.model, self.backup)
         self.shelf.forget()
+        if documents(self.world.warehouse)[-1].name < newest:
+            self._expect(self.world.run(other, "status"), 5)
         for machine in MACHINES:
             assert self.world.run(machine, "repair", "--trust-log").code in (0, 5)
         for machine in MACHINES:
@@ -277,11 +301,17 @@ class ModelMachine(RuleBasedStateMachine):
         self._load(MACHINES[0], 3)
 
     @precondition(lambda self: self.model.loaded.keys() & self.model.published.keys())
-    @rule(place=_PLACES, table=st.sampled_from(TABLES), ending=st.sampled_from((".zip", ".zip.sha256", ".json")))
+    @rule(
+        place=_PLACES,
+        table=st.sampled_from(TABLES),
+        ending=st.sampled_from((".zip", ".zip.sha256", ".json")),
+    )
     def lose_published(self, place: int, table: str, ending: str) -> None:
         """A ZIP, a file of a hash or a shard is lost: the next publication makes it again."""
         chain = self.world.archive / KIT_CHAIN
-        numbers = [n for n in self.model.published if self.model.published[n] == self.model.loaded.get(n)]
+        numbers = [
+            n for n in self.model.published if self.model.published[n] == self.model.loaded.get(n)
+        ]
         if ending == ".json":
             next((chain / "index").glob("*.json")).unlink()
         elif numbers:
@@ -292,7 +322,9 @@ class ModelMachine(RuleBasedStateMachine):
     # What is read.
 
     @precondition(lambda self: self.model.loaded)
-    @rule(machine=_MACHINES, table=st.sampled_from(TABLES), ends=st.tuples(_PLACES, _PLACES, _PLACES))
+    @rule(
+        machine=_MACHINES, table=st.sampled_from(TABLES), ends=st.tuples(_PLACES, _PLACES, _PLACES)
+    )
     def export(self, machine: str, table: str, ends: tuple[int, int, int]) -> None:
         """A run of segments comes out as it went in."""
         run = _at(self.model.runs(), ends[0])
@@ -312,6 +344,10 @@ class ModelMachine(RuleBasedStateMachine):
         self.reader += 1
         machine = MACHINES[self.reader % len(MACHINES)]
         _assert_none(cheap_problems(self.world, self.model, machine))
+        newest = documents(self.world.warehouse)[-1:]
+        if newest != self.counted_at:  # else SQL would say what it said before
+            self.counted_at = newest
+            _assert_none(count_problems(self.world, self.model, machine))
         _assert_none(self._look())
 
     def _look(self) -> Iterable[str]:

@@ -6,7 +6,7 @@ A segment's number says its blocks (`tests.pipelines.kit`), its edition which te
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 
 TABLES = ("blocks", "orders", "trades", "balances")
@@ -92,8 +92,7 @@ class Model:
 
     def copy(self) -> Model:
         """The same, to be kept while this one goes on."""
-        copies = (dict(each) for each in (self.source, self.loaded, self.published, self.tried))
-        return replace(self, **dict(zip(("source", "loaded", "published", "tried"), copies)))
+        return Model(*map(dict, (self.source, self.loaded, self.published, self.tried)))
 
     def runs(self) -> list[list[int]]:
         """The runs of loaded numbers without a gap, ascending."""
