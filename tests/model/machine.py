@@ -35,10 +35,11 @@ from tests.model.model import TABLES, Model, Segment
 from tests.model.world import FAULTS, KILLED, MACHINES, NEW_VERSION_FROM, TWICE, Answer, World
 from tests.segments_kit import KIT_CHAIN
 
-NUMBERS = st.integers(0, 7)
+MOST = 12
+NUMBERS = st.integers(0, MOST - 1)
 EDITIONS = st.integers(1, 2)
 _MACHINES = st.sampled_from(MACHINES)
-_LAKES = st.sampled_from((False, False, False, True))
+_LAKES = st.sampled_from((False, False, False, False, False, True))
 _STEPS = st.integers(0, 60)
 _PLACES = st.integers(0, 9)
 _SOUND_CODES = (0, 1)
@@ -51,6 +52,13 @@ COMMANDS = {
     "replace": ("publish", "--replace", _WHY),
     "compact": ("compact",),
 }
+
+_RACES = (
+    *[("load", "load")] * 3,
+    *[("load", "compact"), ("compact", "load"), ("compact", "compact")],
+    *[("publish", "publish"), ("publish", "replace"), ("replace", "load"), ("load", "publish")],
+)
+"""The command that is interrupted, and the one that is run meanwhile."""
 
 
 class ModelMachine(RuleBasedStateMachine):
@@ -158,6 +166,7 @@ class ModelMachine(RuleBasedStateMachine):
     )
     def kill(self, command: str, machine: str, other: str, step: int) -> None:
         """A command dies, what is there is whole, and it is run again, here or elsewhere."""
+        self._stock(command)
         before = self.model.copy()
         self._note(command)
         answer = self.world.run_killed(machine, *COMMANDS[command], step=step)
@@ -170,16 +179,15 @@ class ModelMachine(RuleBasedStateMachine):
         self._again(command, other)
 
     @precondition(lambda self: self.model.loaded)
-    @rule(
-        command=st.sampled_from(sorted(COMMANDS)),
-        between=st.sampled_from(sorted(COMMANDS)),
-        machine=_MACHINES,
-        step=st.integers(0, 8),
-    )
-    def interrupt(self, command: str, between: str, machine: str, step: int) -> None:
+    @rule(commands=st.sampled_from(_RACES), machine=_MACHINES, step=st.integers(0, 3))
+    def interrupt(self, commands: tuple[str, str], machine: str, step: int) -> None:
         """Another machine does something while a command of this one is at work."""
+        command, between = commands
         other = MACHINES[machine == MACHINES[0]]
         answers: list[Answer] = []
+        self._stock(*{command, between} - {"load"})
+        if "load" in (command, between):
+            self._stock("load")
         self._note(command)
         self._note(between)
 
@@ -195,6 +203,15 @@ class ModelMachine(RuleBasedStateMachine):
             assert status.said["segments"]["loaded"] == texts(self.model.loaded)
         for each in ("load", command, between):
             self._again(each, machine)
+
+    def _stock(self, *commands: str) -> None:
+        """Let there be something to do: segments that were never there, loaded one by one."""
+        for command in commands[-1:]:
+            fresh = set(range(MOST)) - self.model.tried.keys() - self.model.source.keys()
+            for number in sorted(fresh)[:2]:
+                self._put(self.world.make_segment(number, 1))
+            if command != "load":
+                self._load(MACHINES[0], 1)
 
     def _note(self, command: str) -> None:
         """A load has been begun, and may come to its end."""
