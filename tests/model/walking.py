@@ -11,7 +11,9 @@ EXAMPLE_STEPS = 50
 """A new world is begun after so many."""
 
 
-def walk(steps: int, start: int | None = None, *, is_reduced: bool = False) -> None:
+def walk(
+    steps: int, start: int | None = None, *, is_reduced: bool = False, may_have_lake: bool = False
+) -> None:
     """Walk; `start` is what random steps are drawn from (None: always the same ones).
 
     With `is_reduced` steps that lead to a failure are tried again with some left out, which takes
@@ -21,6 +23,7 @@ def walk(steps: int, start: int | None = None, *, is_reduced: bool = False) -> N
     class Machine(ModelMachine):
         """One to which a seed can be given."""
 
+    Machine.may_have_lake = may_have_lake
     machine = Machine if start is None else seed(start)(Machine)
     phases = [Phase.generate, Phase.shrink] if is_reduced else [Phase.generate]
     run_state_machine_as_test(
