@@ -62,7 +62,7 @@ _RACES = (
 
 
 class ModelMachine(RuleBasedStateMachine):
-    """A world and its model, from nothing on. With a lake publishing takes several times as long."""
+    """A world and its model, from nothing on; with a lake publishing takes several times longer."""
 
     may_have_lake: ClassVar[bool] = False
 
