@@ -10,7 +10,7 @@ from typing import Any
 from zipfile import ZipFile
 
 from tests.faults.wholeness import archive_problems
-from tests.model.log_files import wrong_files
+from tests.model.log_files import named_files, numbers_of, wrong_files
 from tests.model.model import TABLES, Model, Segments
 from tests.model.world import MACHINES, Answer, World
 from tests.pipelines.kit import blocks
@@ -31,6 +31,9 @@ def cheap_problems(world: World, model: Model, machine: str) -> Iterator[str]:
     """What is wrong by status, the files of the warehouse and the names of the archive."""
     yield from _of_status(world.run(machine, "status"), model)
     yield from wrong_files(world.warehouse)
+    for name in sorted(named_files(world.warehouse)):
+        if not model.loaded.keys() >= set(numbers_of(name)):
+            yield f"{name} is named, and not all of its blocks are loaded"
     yield from _of_archive(world.archive, model.published)
 
 

@@ -40,6 +40,12 @@ def ever_named_files(warehouse: Path) -> set[str]:
     return {text for content in contents for text in _texts(content) if _FILE.fullmatch(text)}
 
 
+def remembered_files(warehouse: Path) -> set[str]:
+    """The files that the newest document names, or says that it names no more."""
+    contents = (json.loads(path.read_bytes()) for path in documents(warehouse)[-1:])
+    return {text for content in contents for text in _texts(content) if _FILE.fullmatch(text)}
+
+
 def present_files(warehouse: Path) -> set[str]:
     """The files that have such a name, named or not."""
     paths = (path.relative_to(warehouse).as_posix() for path in warehouse.glob("*/*"))
@@ -69,17 +75,24 @@ class Shelf:
     unnamed_since: dict[str, float] = field(default_factory=dict)
     once_named: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
+    _excused: set[str] | None = field(default_factory=set)
 
     def forget(self) -> None:
         """Somebody else changed the folder: what was seen counts no more."""
         self.unnamed_since.clear()
         self.once_named.clear()
         self._seen.clear()
+        self._excused = None
 
     def look(self, warehouse: Path, days: float) -> Iterator[str]:
         """Take note of what is there; what was swept too early, as sentences."""
         present, named = present_files(warehouse), named_files(warehouse)
         self.once_named |= ever_named_files(warehouse)
+        absent = remembered_files(warehouse) - present
+        if self._excused is None:
+            self._excused = absent
+        for name in sorted(absent - self._excused):
+            yield f"{name} is in the newest document, and is not there"
         for name in self._seen - present:
             since = self.unnamed_since.pop(name, days)
             kept_days = _GRACE_DAYS if name in self.once_named else _ORPHAN_DAYS

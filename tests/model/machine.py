@@ -53,6 +53,7 @@ COMMANDS = {
     "compact": ("compact",),
 }
 
+_FIRST = (1, 3, 4)
 _RACES = (
     *[("load", "load")] * 3,
     *[("load", "compact"), ("compact", "load"), ("compact", "compact")],
@@ -76,13 +77,11 @@ class ModelMachine(RuleBasedStateMachine):
         self.reader = 0
         self.counted_at: list[Path] = []
 
-    @initialize(
-        numbers=st.sets(NUMBERS, min_size=2, max_size=5), batch=st.integers(1, 3), lake=_LAKES
-    )
+    @initialize(numbers=st.sets(NUMBERS, max_size=2), batch=st.integers(1, 3), lake=_LAKES)
     def begin(self, numbers: set[int], batch: int, lake: bool) -> None:
-        """A new place, with a few segments loaded."""
+        """A new place, with a few segments loaded, and a gap between them."""
         self.world = World(self.folder, self.patch, has_lake=lake and self.may_have_lake)
-        for number in sorted(numbers):
+        for number in sorted({*numbers, *_FIRST}):
             self._put(self.world.make_segment(number, 1))
         self._load(MACHINES[0], batch)
 

@@ -7,7 +7,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.model.machine import ModelMachine
 
-EXAMPLE_STEPS = 50
+EXAMPLE_STEPS = 25
 """A new world is begun after so many."""
 
 
