@@ -89,14 +89,14 @@ class Shelf:
         present, named = present_files(warehouse), named_files(warehouse)
         self.once_named |= ever_named_files(warehouse)
         absent = remembered_files(warehouse) - present
-        if self._excused is None:
-            self._excused = absent
+        if self._excused is None:  # what a log that was put back says of their age is not ours
+            self._excused = absent | (present - named)
         for name in sorted(absent - self._excused):
             yield f"{name} is in the newest document, and is not there"
         for name in self._seen - present:
             since = self.unnamed_since.pop(name, days)
             kept_days = _GRACE_DAYS if name in self.once_named else _ORPHAN_DAYS
-            if days - since < kept_days:
+            if days - since < kept_days and name not in self._excused:
                 yield f"{name} was deleted {days - since:g} days after it was named"
         for name in named:
             self.unnamed_since.pop(name, None)
