@@ -1,9 +1,9 @@
-"""The checks between a load and its publication, and those of the site's status.
+"""The checks of the tables, which show what the load established, and those of the site's status.
 
-Each belongs to one table, so that it can be seen and run alone; the work is done in
-`pipelines.site.audits`.
+A segment that the load does not prove is not in the warehouse, so nothing is decided here again.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import dagster as dg
@@ -11,11 +11,12 @@ import dagster as dg
 from pipelines.assets.keys import INDEX, table_key
 from pipelines.partitions import partitions_of_run
 from pipelines.retries import retried_if_transient
-from pipelines.site.audits import CHECKS, AuditFailure, Check, found_by, gather
 from pipelines.site.segment_status import EMPTY_STATUS, SiteStatus, site_status
 from pipelines.site.site import LISTED_SECONDS, Site
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.receipts import Receipt
 
 LAG = "blocks_behind"
 REFUSED = "no_file_refused"
@@ -25,22 +26,34 @@ _MEANINGS = {
     REFUSED: "The source has no file that cannot be used; otherwise each with its reason.",
     IDS: "Every loaded segment was made after the one before it, by the network's own ids.",
 }
+_OF_TABLES = {
+    "rows_equal_receipt": "The load counted as many rows in the warehouse as the source has.",
+    "bytes_equal_source": "The load rendered the table to the very bytes of its source.",
+    "primary_keys_unique": "The load refuses a segment with one primary key in several rows.",
+}
+_OF_BLOCKS = {
+    "heights_contiguous": "The load refuses a segment whose table blocks has not each height once.",
+}
+_GAP = dg.AssetCheckSpec(
+    "no_gap_before",
+    asset=table_key("blocks"),
+    description="No blocks are missing right before a segment. What lies behind a gap is right and "
+    "published all the same; the index lists the gap.",
+)
 _SHOWN = 20  # problems named in a check's description
-
-_BY_NAME = {check.name: check for check in CHECKS}
 
 
 def check_specs() -> list[dg.AssetCheckSpec]:
-    """Three checks of each history table, and those of the heights."""
-    return [
-        dg.AssetCheckSpec(check.name, asset=table_key(table), blocking=check.blocking)
+    """Three checks of each history table, that of the heights and that of gaps."""
+    specs = [
+        dg.AssetCheckSpec(name, asset=table_key(table), description=meaning, blocking=True)
         for table in HISTORY_TABLES
-        for check in CHECKS
-        if table in check.tables
+        for name, meaning in (_OF_TABLES | (_OF_BLOCKS if table == "blocks" else {})).items()
     ]
+    return [*specs, _GAP]
 
 
-def publication_gate() -> dg.AssetChecksDefinition:
+def load_checks() -> dg.AssetChecksDefinition:
     """All checks over the segments of a run; over everything loaded where there is no run range."""
 
     @dg.multi_asset_check(name="checks", specs=check_specs(), can_subset=True)
@@ -48,14 +61,58 @@ def publication_gate() -> dg.AssetChecksDefinition:
         context: dg.AssetCheckExecutionContext, site: dg.ResourceParam[Site]
     ) -> Iterator[dg.AssetCheckResult]:
         keys = partitions_of_run(context)
-        segments = frozenset(map(BlockRange.from_key, keys)) if keys else None
-        with retried_if_transient(context.retry_number), gather(site, segments) as evidence:
-            for key in sorted(context.selected_asset_check_keys):
-                check = _BY_NAME[key.name]
-                problems = found_by(evidence, check, key.asset_key.path[-1])
-                yield _result(key, check, problems, len(evidence.segments))
+        receipts: defaultdict[str, list[Receipt]] = defaultdict(list)
+        with retried_if_transient(context.retry_number):
+            catalog = site.loaded_catalog()
+            segments = tuple(map(BlockRange.from_key, keys)) if keys else catalog.blocks
+            for receipt in site.receipts(segments):
+                receipts[receipt.table].append(receipt)
+        for key in sorted(context.selected_asset_check_keys):
+            if key == _GAP.key:
+                yield _gaps_before(catalog, frozenset(segments))
+            else:
+                yield _established(key, segments, receipts[key.asset_key.path[-1]])
 
     return checks
+
+
+def _established(
+    key: dg.AssetCheckKey, segments: Sequence[BlockRange], receipts: Sequence[Receipt]
+) -> dg.AssetCheckResult:
+    """Whether each segment is loaded, as only what holds is; with its table's rows and bytes."""
+    loaded = {receipt.blocks for receipt in receipts}
+    absent = [f"segment {blocks} is not loaded" for blocks in segments if blocks not in loaded]
+    return dg.AssetCheckResult(
+        asset_key=key.asset_key,
+        check_name=key.name,
+        passed=not absent,
+        description="; ".join(absent[:_SHOWN]) or None,
+        metadata={
+            "segments": len(loaded),
+            "rows": sum(receipt.rows for receipt in receipts),
+            "bytes": sum(receipt.bytes for receipt in receipts),
+        },
+    )
+
+
+def _gaps_before(catalog: Catalog, segments: frozenset[BlockRange]) -> dg.AssetCheckResult:
+    """The blocks that no segment has, right before one of these segments."""
+    # A volume has no gap inside, so that no record is read.
+    runs = contiguous_runs(volume.blocks for volume in catalog.history())
+    starts = {blocks.first for blocks in segments}
+    gaps = [
+        f"no segment holds blocks {gap}, before block {gap.last + 1}"
+        for gap in gaps_between(runs)
+        if gap.last + 1 in starts
+    ]
+    return dg.AssetCheckResult(
+        asset_key=_GAP.asset_key,
+        check_name=_GAP.name,
+        passed=not gaps,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="; ".join(gaps[:_SHOWN]) or None,
+        metadata={"segments": len(segments), "gaps": len(gaps)},
+    )
 
 
 def status_checks(lag_blocks: int) -> list[dg.AssetChecksDefinition]:
@@ -121,17 +178,4 @@ def _warning(name: str, passed: bool, metadata: Mapping[str, int | str]) -> dg.A
         passed=passed,
         severity=dg.AssetCheckSeverity.WARN,
         metadata=metadata,
-    )
-
-
-def _result(
-    key: dg.AssetCheckKey, check: Check, problems: Sequence[AuditFailure], segments: int
-) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        asset_key=key.asset_key,
-        check_name=key.name,
-        passed=not problems,
-        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
-        description="; ".join(problem.what for problem in problems[:_SHOWN]) or None,
-        metadata={"segments": segments, "problems": len(problems)},
     )

@@ -10,7 +10,7 @@ from pipelines.assets.capture_assets import captures_asset, captures_sensor
 from pipelines.assets.lake_assets import lake_asset
 from pipelines.assets.publications import bundles_asset, exports_asset, index_asset
 from pipelines.assets.warehouse_assets import current_state_asset, history_asset, volumes_asset
-from pipelines.checks import publication_gate, status_checks
+from pipelines.checks import load_checks, status_checks
 from pipelines.discovery import segment_sensor
 from pipelines.resources import StrataResource
 from pipelines.schedules import schedules
@@ -36,7 +36,7 @@ def _definitions(settings: Settings) -> dg.Definitions:
             index_asset(),
             *([lake_asset(policy)] if settings.lake else []),
         ],
-        asset_checks=[publication_gate(), *status_checks(settings.lag_blocks)],
+        asset_checks=[load_checks(), *status_checks(settings.lag_blocks)],
         jobs=jobs.ALL,
         sensors=[
             segment_sensor(jobs.load_and_publish, settings),

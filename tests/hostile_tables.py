@@ -62,10 +62,10 @@ def nameless_column(folder: Path) -> Path:
     return build_segment(folder, tables={"orders": named.removesuffix(b"name") + feed + body})
 
 
-def missing_block(folder: Path, height: int = 500) -> Path:
-    """Table `blocks` lacks one height in the middle."""
-    rows = [row for row in block_rows(1, 1000) if row[1] != str(height)]
-    return build_segment(folder, tables={"blocks": (columns("blocks"), rows)})
+def key_twice(folder: Path) -> Path:
+    """`orders` has two rows of one primary key."""
+    row = {"vega_time": "2023-01-01 00:00:00+00", "seq_num": "1"}
+    return build_segment(folder, tables={"orders": table_rows("orders", row, row)})
 
 
 def other_blocks(folder: Path) -> Path:
@@ -108,6 +108,8 @@ REFUSED_TABLES: Mapping[str, Callable[[Path], Path]] = {
     "a duplicated column": duplicated_column,
     "reordered columns": reordered_columns,
     "a column without a name": nameless_column,
+    "a primary key twice": key_twice,
+    "the heights of other blocks": other_blocks,
     "an entry of no bytes": lambda folder: build_segment(folder, tables={"orders": b""}),
     **{name: _changing(change) for name, change in _CHANGES.items()},
 }

@@ -43,8 +43,6 @@ class Outcome(Enum):
     """Other bytes stand in its place."""
     DAMAGED = "damaged"
     """Its own file is not what its request says."""
-    REFUSED = "refused"
-    """Its segment fails a check, so it was not tried."""
 
 
 _FAILURES = (Outcome.CONFLICT, Outcome.DAMAGED)
@@ -52,10 +50,7 @@ _FAILURES = (Outcome.CONFLICT, Outcome.DAMAGED)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One ZIP after the attempt: its name and table, its entry unless it failed, and then why.
-
-    Without a table it is about all ZIPs of a segment.
-    """
+    """One ZIP after the attempt: its name and table, its entry unless it failed, and then why."""
 
     name: str
     outcome: Outcome

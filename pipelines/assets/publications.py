@@ -45,12 +45,7 @@ def exports_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
             outcome = publish_segments(site, segments, tuple(keys))
         for entry in outcome.entries:
             context.add_asset_metadata(_metadata(entry), keys[entry.table], entry.blocks.key)
-        # What is about a whole segment is about all its tables.
-        failed = {
-            table
-            for failure in outcome.report.failed
-            for table in ([failure.table] if failure.table else keys)
-        }
+        failed = {failure.table for failure in outcome.report.failed}
         for table, key in keys.items():
             if table not in failed:
                 yield dg.MaterializeResult[None](asset_key=key)

@@ -16,7 +16,7 @@ from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen
-from pipelines.commands.failures import CONFLICT, DAMAGED, FINDINGS, OK
+from pipelines.commands.failures import CONFLICT, DAMAGED, OK
 from pipelines.commands.lake_report import lake_facts, show_lake
 from pipelines.commands.options import (
     archive_option,
@@ -104,9 +104,7 @@ def command(
 def _exit_code(failed: Sequence[Published]) -> int:
     if any(failure.outcome is Outcome.CONFLICT for failure in failed):
         return CONFLICT
-    if any(failure.outcome is Outcome.DAMAGED for failure in failed):
-        return DAMAGED
-    return FINDINGS if failed else OK
+    return DAMAGED if failed else OK
 
 
 def _show(

@@ -23,7 +23,6 @@ from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.site.publication_state import is_held, published_entries
 from pipelines.site.site import Site, no_progress
-from pipelines.site.unfit import unfit
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.lake.parquet_rows import LakeRows, lake_rows
@@ -49,17 +48,16 @@ def publish_to_lake(
     """Put into the lake what it lacks of segments (loaded, ascending, at least one).
 
     Then the newest current state; small neighbouring files are merged. Segments that are not
-    published as they are loaded, or fail a check that must hold before anything is, are in the
-    report, and the others go on.
+    published as they are loaded are in the report, and the others go on.
     """
     lake = site_lake(site)
-    problems = {**_unpublished(site, lake, segments, tables), **unfit(site, segments, tables)}
-    report = _unfit(problems)
-    fit = [blocks for blocks in segments if blocks not in problems]
-    receipts = history_receipts(site.warehouse, fit)
+    problems = _unpublished(site, lake, segments, tables)
+    report = _refusal(problems)
+    published = [blocks for blocks in segments if blocks not in problems]
+    receipts = history_receipts(site.warehouse, published)
     if receipts:
         with lake_rows(site.warehouse, receipts) as rows:
-            publisher = LakePublisher(lake, rows, fit, site.scratch())
+            publisher = LakePublisher(lake, rows, published, site.scratch())
             report = report.and_(publisher.publish(tables))
     report = report.and_(_publish_state(site, lake))
     name_lake(lake)
@@ -135,15 +133,12 @@ def replace_in_lake(
     lake = site_lake(site)
     history = [table for table in tables if table in HISTORY_TABLES]
     states = [table for table in tables if table not in (*HISTORY_TABLES, RECEIPTS)]
-    problems = unfit(site, segments, history)
-    fit_segments = [blocks for blocks in segments if blocks not in problems]
-    report = _unfit(problems)
-    refused = len(report.refused)
+    report = LakeReport()
     for table in history:
-        report = report.and_(_corrected(site, lake, table, fit_segments, correction))
+        report = report.and_(_corrected(site, lake, table, segments, correction))
     # Receipts vouch for the rows of the other tables.
-    if len(report.refused) == refused and (history or RECEIPTS in tables):
-        report = report.and_(_corrected(site, lake, RECEIPTS, fit_segments, correction))
+    if not report.refused and (history or RECEIPTS in tables):
+        report = report.and_(_corrected(site, lake, RECEIPTS, segments, correction))
     report = report.and_(_corrected_states(site, lake, states, correction))
     refresh(lake.archive, ())  # the chain's page tells of what was replaced
     return report
@@ -167,8 +162,8 @@ def _correct_state(
     return LakeReport(replaced=correct_state(lake, state, table, correction, site.scratch()))
 
 
-def _unfit(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:
-    """The report of segments that fail a check."""
+def _refusal(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:
+    """The report of segments that are not published as they are loaded."""
     refused = (
         Refused(f"segment {blocks}", "; ".join(why)) for blocks, why in sorted(problems.items())
     )
@@ -198,7 +193,7 @@ def _loaded_rows(site: Site, lake: Lake, table: str) -> LoadedRows:
 
     def due(segments: Sequence[BlockRange]) -> list[BlockRange]:
         """Of the receipts only those of segments that every table has."""
-        absent = {*_unpublished(site, lake, segments, tables), *unfit(site, segments, tables)}
+        absent = set(_unpublished(site, lake, segments, tables))
         for other in tables if table == RECEIPTS else ():
             absent.update(_lacks(lake, other, segments))
         return [blocks for blocks in segments if blocks not in absent]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.archive import Archive
@@ -20,8 +20,8 @@ from exporters.publishing.request import PublishRequest
 from pipelines.site.journal import journaled, refresh_interrupted
 from pipelines.site.publication_state import is_held, published_entries
 from pipelines.site.site import Site
-from pipelines.site.unfit import unfit
 from transforms.block_range import BlockRange, contiguous_runs
+from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.catalog import Catalog
@@ -56,10 +56,8 @@ def publish_segments(
         (entry.table, entry.blocks): entry for entry in published_entries(archive, segments, tables)
     }
     missing = [receipt for receipt in receipts if not is_held(receipt, entries_by_part)]
-    missing, refused = _fit(site, missing, tables)
     with journaled(site.journal, map(shard_number, segments)):
         report = _publish_parts(site, archive, missing, _loaded(catalog, segments))
-    report = replace(report, failed=(*refused, *report.failed))
     entries = (
         tuple(published_entries(archive, segments, tables))
         if missing
@@ -134,8 +132,6 @@ def replace_published(
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
-    receipts, refused = _fit(site, receipts, tables)
-    segments = sorted({receipt.blocks for receipt in receipts})
     with journaled(site.journal, map(shard_number, segments)):
         singles = _publish_parts(site, archive, receipts, catalog.segments, correction)
         bundles = publish_zips(
@@ -147,19 +143,7 @@ def replace_published(
         )
     for receipt in receipts:
         site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
-    return [replace(singles, failed=(*refused, *singles.failed)), bundles]
-
-
-def _fit(
-    site: Site, receipts: Sequence[Receipt], tables: Collection[str]
-) -> tuple[list[Receipt], tuple[Published, ...]]:
-    """The receipts of segments that may be published, and the segments that may not, with why."""
-    problems = unfit(site, sorted({receipt.blocks for receipt in receipts}), tables)
-    refused = (
-        Published(f"segment {blocks}", Outcome.REFUSED, reason="; ".join(why))
-        for blocks, why in sorted(problems.items())
-    )
-    return [receipt for receipt in receipts if receipt.blocks not in problems], tuple(refused)
+    return [singles, bundles]
 
 
 def _bundles_over(
@@ -218,29 +202,43 @@ def _publish_parts(
 ) -> PublishReport:
     """Publish parts; those that turn out to be damaged are rendered again, and tried once more.
 
-    Raises `IntegrityError` where the warehouse does not render them either.
+    What the warehouse does not render either is in the report, and the others go on.
     """
 
     def publish(those: Iterable[Receipt]) -> PublishReport:
-        requests = (part_request(site, receipt, segments[receipt.blocks]) for receipt in those)
-        return publish_zips(
+        lost: list[Published] = []
+        report = publish_zips(
             archive,
-            requests,
+            _part_requests(site, those, segments, lost),
             correction=correction,
             scratch=site.scratch(),
             recovery=site_recovery(site),
         )
+        return report.including(lost)
 
     report = publish(receipts)
     damaged = report.damaged
     again = [receipt for receipt in receipts if _part(site, receipt).name in damaged]
-    if not again:
-        return report
     for receipt in again:
         reason = damaged[_part(site, receipt).name]
         _log.warning("a staged ZIP is rendered from the warehouse again: %s", reason)
-        site.stage_part(receipt)
-    return report.after(publish(again))
+        site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
+    return report.after(publish(again)) if again else report
+
+
+def _part_requests(
+    site: Site,
+    receipts: Iterable[Receipt],
+    segments: Mapping[BlockRange, LoadedSegment],
+    lost: list[Published],
+) -> Iterator[PublishRequest]:
+    """The requests for parts; those that neither stage nor warehouse has are added to `lost`."""
+    for receipt in receipts:
+        try:
+            yield part_request(site, receipt, segments[receipt.blocks])
+        except IntegrityError as error:
+            name = _part(site, receipt).name
+            lost.append(Published(name, Outcome.DAMAGED, None, str(error), receipt.table))
 
 
 def _part(site: Site, receipt: Receipt) -> Path:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from exporters.archive.archive import Archive
 from exporters.exports.damages import Warn
@@ -102,11 +101,6 @@ class Site:
 
     @cached_property
     def _receipts(self) -> dict[tuple[str, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
-        return {}
-
-    @cached_property
-    def audited(self) -> dict[tuple[str, tuple[BlockRange, ...]], dict[tuple[str, str], Any]]:
-        """What `pipelines.site.audits` found, by generation and segments, then check and table."""
         return {}
 
     @property

@@ -33,7 +33,8 @@ def site(built_site: Site, tmp_path: Path) -> Site:
     return built_site.copied(tmp_path / "site")
 
 
-@pytest.fixture(scope="session")
+# For the package, not the session: it looks at its files fifty times a second, as long as it runs.
+@pytest.fixture(scope="package")
 def served(built_site: Site) -> Iterator[Served]:
     """A server over the built site, for tests that only ask."""
     with serving(settings(built_site.locations)) as found:

@@ -27,6 +27,7 @@ from api.core.workers import Cancellation
 from api.http.protocol import BoundedHttp, BoundedWebSocket
 from api.service import Service
 from exporters.locations import Locations
+from tests.waiting import wait_until
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 30
@@ -133,8 +134,7 @@ def occupied(served: Served, jobs: int) -> Iterator[None]:
     queries = served.service.queries
     busy = [asyncio.run_coroutine_threadsafe(queries.run(wait), served.loop) for _ in range(jobs)]
     assert began.acquire(timeout=30)
-    while queries.pending < jobs:
-        pass
+    wait_until(lambda: queries.pending >= jobs)
     try:
         yield
     finally:

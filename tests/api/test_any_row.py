@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from api.core.descriptors import Message, message_class
@@ -111,16 +111,17 @@ def test_any_row_is_a_record_that_both_shells_can_write(kind: str, data: st.Data
 
 
 @given(cell=_CELL)
+@example(cell='{"erc20": {"receiverAddress": null}}')
 def test_what_json_can_be_read_is_shown(cell: str | None) -> None:
     try:
         read = json.loads(cell or "null")
     except (ValueError, RecursionError):
         read = None
     erc20 = read.get("erc20") if isinstance(read, dict) else None
-    address = erc20.get("receiverAddress", "") if isinstance(erc20, dict) else None
-    shown = () if address is None else (address if isinstance(address, str) else "",)
+    address = erc20.get("receiverAddress") if isinstance(erc20, dict) else None
+    shown = address if isinstance(address, str) else ""
     *_, ext = withdrawal((0, "", "", "", "", "", "", "", 0, 0, cell))
-    assert ext == ((shown,) if isinstance(erc20, dict) else (None,))
+    assert ext == (((shown,),) if isinstance(erc20, dict) else (None,))
 
 
 @given(

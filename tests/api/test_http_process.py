@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from api.serve import serve
 from exporters.locations import Locations
 from tests.api.server_kit import ServerProcess
 from tests.api.site_kit import Site
+from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.sealed import seal
@@ -68,39 +70,35 @@ def test_a_stop_finishes_running_requests_and_ends_streams(wide_site: Site) -> N
     assert bytes(got).partition(b"\r\n\r\n")[2] == whole
 
 
-def test_two_workers_share_a_port_and_their_counters(built_site: Site) -> None:
+@pytest.fixture(scope="module")
+def two_workers(built_site: Site) -> Iterator[ServerProcess]:
+    """A server of two workers, which stops as it should after all that tests did to it."""
     with ServerProcess(built_site.locations, "--workers", "2") as process:
-        for _ in range(20):
-            assert httpx2.get(process.url + _TIME).status_code == 200
-        text = httpx2.get(process.url + "/metrics").text
-        counted = re.search(r'requests_total\{operation="vega_time",status="200"\} (\d+)', text)
-        assert counted
-        assert counted[1] == "20"
-        process.terminate()
-        code, _ = process.finish()
-    assert code == 0
-
-
-def test_a_worker_that_dies_is_replaced(built_site: Site) -> None:
-    with ServerProcess(built_site.locations, "--workers", "2") as process:
-        httpx2.get(process.url + _TIME)
-        for worker in process.workers()[:1]:
-            os.kill(worker, signal.SIGKILL)
-        while len(process.workers()) < 2:
-            httpx2.get(process.url + _TIME)
+        yield process
         process.terminate()
         assert process.finish()[0] == 0
 
 
+def test_two_workers_share_a_port_and_their_counters(two_workers: ServerProcess) -> None:
+    for _ in range(20):
+        assert httpx2.get(two_workers.url + _TIME).status_code == 200
+    text = httpx2.get(two_workers.url + "/metrics").text
+    counted = re.search(r'requests_total\{operation="vega_time",status="200"\} (\d+)', text)
+    assert counted
+    assert counted[1] == "20"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel spreads nothing")
-def test_connections_that_come_together_are_spread_over_the_processes(built_site: Site) -> None:
-    with ServerProcess(built_site.locations, "--workers", "2") as process, ExitStack() as held:
+def test_connections_that_come_together_are_spread_over_the_processes(
+    two_workers: ServerProcess,
+) -> None:
+    with ExitStack() as connections:
         for _ in range(60):
-            client = socket.create_connection(("127.0.0.1", process.port), timeout=30)
-            held.enter_context(client)
+            client = socket.create_connection(("127.0.0.1", two_workers.port), timeout=30)
+            connections.enter_context(client)
             client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             assert client.recv(4096).startswith(b"HTTP/1.1 200")
-        taken = [_connections(worker, process.port) for worker in process.workers()]
+        taken = [_connections(worker, two_workers.port) for worker in two_workers.workers()]
     assert sum(taken) == 60
     assert min(taken) > 10  # fewer come once in ten million times
 
@@ -111,6 +109,20 @@ def _connections(pid: int, port: int) -> int:
     theirs = {row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"}
     links = [str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()]
     return sum(link.removeprefix("socket:[").rstrip("]") in theirs for link in links)
+
+
+def test_a_worker_that_dies_is_replaced(two_workers: ServerProcess) -> None:
+    httpx2.get(two_workers.url + _TIME)
+    dead = two_workers.workers()[0]
+    os.kill(dead, signal.SIGKILL)
+    wait_until(lambda: _is_whole(two_workers, dead))
+
+
+def _is_whole(process: ServerProcess, dead: int) -> bool:
+    """Whether there are two workers without the dead one; a request meanwhile must be answered."""
+    assert "x-block-height" in _headers(process)
+    workers = process.workers()
+    return len(workers) == 2 and dead not in workers
 
 
 def test_workers_end_when_the_process_that_began_them_is_killed(built_site: Site) -> None:
@@ -152,12 +164,10 @@ def test_what_cannot_be_served_at_the_start_is_a_sentence_and_an_exit_code(
 
 def test_a_worker_that_cannot_be_replaced_for_now_leaves_the_others_at_work(site: Site) -> None:
     with ServerProcess(site.locations, "--workers", "2") as process:
-        while _listening(process.grpc_port) < 2:
-            pass
+        wait_until(lambda: _listening(process.grpc_port) >= 2)
         _write_newer(site)
         os.kill(process.workers()[0], signal.SIGKILL)
-        while "a process could not start and is started again" not in process.logged():
-            pass
+        wait_until(lambda: "a process could not start and is started again" in process.logged())
         assert _headers(process)["x-block-height"] == "50"
         process.terminate()
         assert process.finish()[0] == 0
@@ -194,8 +204,7 @@ def test_new_generations_drop_no_request(site: Site) -> None:
             for first in (51, 61):
                 site.add_segment(BlockRange(first, first + 9), orders=1)
                 site.load()
-            while httpx2.get(process.url + _TIME).headers["x-block-height"] != "70":
-                pass
+            wait_until(lambda: httpx2.get(process.url + _TIME).headers["x-block-height"] == "70")
         finally:
             stop.set()
             thread.join()

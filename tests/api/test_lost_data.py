@@ -26,6 +26,7 @@ from tests.api.rpc.kit import FailedCallError, client_of, messages
 from tests.api.server_kit import Served, ServerProcess, serving, settings
 from tests.api.site_kit import Site
 from tests.s3_kit import BucketServer, bucket_server
+from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
@@ -77,14 +78,18 @@ def _rows(client: httpx2.Client) -> Any:
 
 def _reason(client: httpx2.Client) -> str:
     """Wait until the server says that it is not ready, asking rows meanwhile; returns why."""
-    until = monotonic() + _SECONDS
-    while (ready := client.get("/ready")).status_code == 200:
-        assert monotonic() < until, "it goes on as if nothing were lost"
+
+    def is_said() -> bool:
+        if client.get("/ready").status_code != 200:
+            return True
         for path in (_ROWS, _ORDERS):
             client.get(path)
-    found = ready.json()
-    assert found["ready"] is False
-    return str(found["reason"])
+        return False
+
+    wait_until(is_said, _SECONDS)
+    ready = client.get("/ready").json()
+    assert ready["ready"] is False
+    return str(ready["reason"])
 
 
 def _refuses(served: Served, client: httpx2.Client, reason: str) -> None:
@@ -129,16 +134,12 @@ def _follow(reason: str, locations: Locations, monkeypatch: pytest.MonkeyPatch) 
 
 def _wait(client: httpx2.Client) -> None:
     """Wait until the server is ready, and has counted that nothing is lost."""
-    until = monotonic() + _SECONDS
-    while client.get("/ready").status_code != 200 or _metric(client):
-        assert monotonic() < until, client.get("/ready").text
+    wait_until(lambda: client.get("/ready").status_code == 200 and _metric(client) == 0, _SECONDS)
 
 
 def _wait_for(client: httpx2.Client, rows: Any) -> None:
     """Wait until the server has followed the load to its end: repair made a generation before."""
-    until = monotonic() + _SECONDS
-    while _rows(client) != rows:
-        assert monotonic() < until, _rows(client)
+    wait_until(lambda: _rows(client) == rows, _SECONDS)
 
 
 def _check_log(caplog: pytest.LogCaptureFixture, place: str) -> None:
@@ -177,8 +178,10 @@ def answers(built: Site) -> tuple[Any, bytes]:
 @pytest.mark.parametrize(
     ("kind", "harm", "when"),
     [
-        *product(("volumes", "state"), (Path.unlink, _cut), ("before", "while")),
-        *product(("records",), (Path.unlink, _cut), ("before", "while")),
+        *product(("volumes", "records"), (Path.unlink, _cut), ("before", "while")),
+        # Of the state only that it is looked at: it is attached, and missed, as volumes are.
+        ("state", Path.unlink, "before"),
+        ("state", _cut, "while"),
         *product(("volumes", "records", "log"), (_flip,), ("before",)),
         *product(("volumes", "state", "records", "log"), (_flip,), ("while",)),
     ],
@@ -267,9 +270,7 @@ def test_mapped_files_that_were_written_to_are_made_again(site: Site) -> None:
         segments, rows = client.get(_SEGMENTS).json(), _rows(client)
         for mapped in (site.warehouse.cache / "lookups").iterdir():
             _flip(mapped)
-        until = monotonic() + _SECONDS
-        while client.get("/ready").status_code == 200:
-            assert monotonic() < until
+        wait_until(lambda: client.get("/ready").status_code != 200, _SECONDS)
         _wait(client)
         assert (client.get(_SEGMENTS).json(), _rows(client)) == (segments, rows)
 
@@ -327,9 +328,7 @@ def test_what_repair_no_longer_names_is_missed_until_it_was_loaded_again(
         states = client.get(_ORDERS).json()
         harm(_file_of(site.warehouse.cache, kind))
         _run("repair", site.locations, monkeypatch)
-        until = monotonic() + _SECONDS
-        while client.get("/ready").json()["reason"] != sentence:
-            assert monotonic() < until, client.get("/ready").json()
+        wait_until(lambda: client.get("/ready").json()["reason"] == sentence, _SECONDS)
         _refuses(served, client, sentence)
         with _serving(site.locations) as (second, other):
             _refuses(second, other, sentence)
@@ -393,13 +392,17 @@ def test_a_copy_of_a_buckets_file_is_fetched_anew(
         _wait(client)
         if when == "while":
             harm(copy)
-        until = monotonic() + _SECONDS
-        while (found := client.get(_ROWS)).status_code != 200:
-            assert found.status_code == 503
-            assert monotonic() < until
+        wait_until(lambda: _is_answered(client), _SECONDS)
         assert (_rows(client), client.get(_PUBLISHED).content) == answers
         _wait(client)
     assert when == "while" or copy.read_bytes() == data
+
+
+def _is_answered(client: httpx2.Client) -> bool:
+    """Whether rows are given; until then they are refused, and nothing else."""
+    status = client.get(_ROWS).status_code
+    assert status in (200, 503)
+    return status == 200
 
 
 @pytest.mark.parametrize("harm", ["gone", "gone while serving", "damaged"])

@@ -16,6 +16,7 @@ from api.core.server_settings import Limits
 from tests.api.rpc.kit import SECONDS, client, declared, failed
 from tests.api.server_kit import Served, ServerProcess, serving, settings
 from tests.api.site_kit import Site
+from tests.waiting import wait_until
 
 _MIB = 2**20
 _BOUND = 48 * _MIB
@@ -104,8 +105,7 @@ def test_what_sixty_connections_do_not_read_is_bounded_for_the_process(
         assert _get(process, "/health", 9).status_code == 200
         assert "strata_refused_total" in _get(process, "/metrics", 9).text
         unread.leave()
-    while _get(process, _EXPORT, 9).status_code == 503:
-        pass
+    wait_until(lambda: _get(process, _EXPORT, 9).status_code != 503)
     assert len(_get(process, _EXPORT, 9).content) > _MIB
 
 
@@ -118,8 +118,7 @@ def test_one_client_that_takes_nothing_leaves_room_for_others(process: ServerPro
         for call in unread.calls:  # it reads the answers before
             if not call.done():
                 assert sum(len(message) for message in call) > _MIB
-        while _get(process, _EXPORT, 1).status_code == 429:
-            pass
+        wait_until(lambda: _get(process, _EXPORT, 1).status_code != 429)
         assert len(_get(process, _EXPORT, 1).content) > _MIB
 
 

@@ -1,7 +1,7 @@
 """Runs of several fates, launched as Jobs, looked after and ended by Dagster itself.
 
-Arguments: the folder of `dagster.yaml` and a kubeconfig. Prints, for each run, its status and what
-Dagster wrote down of it.
+Arguments: the folder of `dagster.yaml` and a kubeconfig for each cluster. Prints a line for each
+cluster: the status of each run, and what Dagster wrote down of it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import yaml
@@ -28,7 +29,13 @@ _CODE = RepositoryPythonOrigin(
 )
 
 
-def main(folder: Path, kubeconfig: Path) -> None:
+def main(folder: Path, *kubeconfigs: Path) -> None:
+    """Monitor runs on one cluster after the other: importing Dagster takes longer than they do."""
+    for kubeconfig in kubeconfigs:
+        print(json.dumps(_monitored(folder, kubeconfig)))
+
+
+def _monitored(folder: Path, kubeconfig: Path) -> dict[str, dict[str, Any]]:
     """Launch a run of each fate, look at all of them twice, and end those that are left."""
     config = yaml.safe_load((folder / "dagster.yaml").read_text())
     reached = {"load_incluster_config": False, "kubeconfig_file": str(kubeconfig)}
@@ -46,7 +53,7 @@ def main(folder: Path, kubeconfig: Path) -> None:
             assert not any(problems), problems
             left = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
             ended = {run.job_name: instance.run_launcher.terminate(run.run_id) for run in left}
-            told = {
+            return {
                 run.job_name: {
                     "status": run.status.value,
                     "ended": ended.get(run.job_name),
@@ -56,7 +63,6 @@ def main(folder: Path, kubeconfig: Path) -> None:
                 }
                 for run in instance.get_runs()
             }
-    print(json.dumps(told))
 
 
 def _launch(instance: dg.DagsterInstance) -> None:

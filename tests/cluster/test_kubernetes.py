@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,33 @@ users: [{{name: dagster, user: {{}}}}]
 """
 
 
-def monitored(cluster: Cluster, folder: Path) -> dict[str, dict[str, Any]]:
+ALLOWED = rights(DOCUMENTS, "strata-dagster", "strata")
+STATUS = Right("batch", "jobs/status", "get")
+Runs = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[Cluster, Runs]]]:
+    """A cluster with the role, one whose role lacks the status of jobs, and their runs."""
+    folder = tmp_path_factory.mktemp("clusters")
+    with (
+        kubernetes_server(Cluster(ALLOWED)) as whole,
+        kubernetes_server(Cluster(ALLOWED - {STATUS})) as without_status,
+    ):
+        clusters = [whole, without_status]
+        yield list(zip(clusters, _runs(clusters, folder), strict=True))
+
+
+def _runs(clusters: list[Cluster], folder: Path) -> list[Runs]:
     """What became of the runs of `monitor_jobs`, by Dagster's own launcher and monitoring."""
     packages = ROOT / ".venv" / "kubernetes"
     if not packages.exists():
         pytest.fail(f"{packages} is not there: run `make servers`")
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_text(KUBECONFIG.format(url=cluster.url))
+    kubeconfigs = [folder / f"kubeconfig-{number}" for number in range(len(clusters))]
+    for kubeconfig, cluster in zip(kubeconfigs, clusters, strict=True):
+        kubeconfig.write_text(KUBECONFIG.format(url=cluster.url))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.cluster.monitor_jobs", HOME, kubeconfig],
+        [sys.executable, "-W", "ignore", "-m", "tests.cluster.monitor_jobs", HOME, *kubeconfigs],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(packages)},
         capture_output=True,
@@ -43,17 +62,15 @@ def monitored(cluster: Cluster, folder: Path) -> dict[str, dict[str, Any]]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    return [json.loads(line) for line in done.stdout.splitlines()[-len(clusters) :]]
 
 
-def test_the_role_allows_all_that_dagster_asks_and_each_rule_is_used(tmp_path: Path) -> None:
-    allowed = rights(DOCUMENTS, "strata-dagster", "strata")
-    with kubernetes_server(Cluster(allowed)) as cluster:
-        runs = monitored(cluster, tmp_path)
-
+def test_the_role_allows_all_that_dagster_asks_and_each_rule_is_used(
+    monitored: list[tuple[Cluster, Runs]],
+) -> None:
+    cluster, runs = monitored[0]
     assert cluster.refused == []
-    assert cluster.used == allowed
+    assert cluster.used == ALLOWED
     assert {name: run["status"] for name, run in runs.items()} == {
         "works": "CANCELING",
         "fails": "FAILURE",
@@ -66,14 +83,11 @@ def test_the_role_allows_all_that_dagster_asks_and_each_rule_is_used(tmp_path: P
     assert "Killed" in runs["hangs"]["log"]
 
 
-def test_without_the_status_of_jobs_a_run_that_works_counts_as_failed(tmp_path: Path) -> None:
-    status = Right("batch", "jobs/status", "get")
-    with kubernetes_server(
-        Cluster(rights(DOCUMENTS, "strata-dagster", "strata") - {status})
-    ) as cluster:
-        runs = monitored(cluster, tmp_path)
-
-    assert {*cluster.refused} == {status}
+def test_without_the_status_of_jobs_a_run_that_works_counts_as_failed(
+    monitored: list[tuple[Cluster, Runs]],
+) -> None:
+    cluster, runs = monitored[1]
+    assert {*cluster.refused} == {STATUS}
     assert runs["works"]["status"] == "FAILURE"
 
 

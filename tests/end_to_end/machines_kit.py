@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.command_kit import run_strata
 from tests.s3_kit import BucketServer
-
-_STRATA = str(Path(sys.executable).with_name("strata"))
 
 
 @dataclass(frozen=True)
@@ -35,14 +33,7 @@ class Machine:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command, whatever becomes of it."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return subprocess.run(
-            [_STRATA, *arguments],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_strata(*arguments, environment=self.environment, folder=self.folder)
 
     def strata(self, *arguments: str) -> str:
         """Run a command that must do what is asked; returns what it prints."""

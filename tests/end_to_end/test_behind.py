@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from html import escape
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
 from tests.api.server_kit import serving
 from tests.api.server_kit import settings as server_settings
+from tests.command_kit import run_strata
 from tests.pipelines.kit import make_segment, site_settings
-
-STRATA = Path(sys.executable).parent / "strata"
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +41,7 @@ def _strata(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[
         "STRATA_ARCHIVE": settings.archive,
         "STRATA_LAKE": "0",
     }
-    return subprocess.run(
-        [STRATA, *arguments], env=environment, capture_output=True, text=True, check=False
-    )
+    return run_strata(*arguments, environment=environment)
 
 
 def test_status_says_what_the_source_shows_and_the_warehouse_lacks(settings: Settings) -> None:
@@ -63,8 +60,8 @@ def test_dagster_and_the_server_say_the_same(settings: Settings) -> None:
     (lag,) = (one for one in status_evaluations(status, 0) if one.check_name == LAG)
     assert lag.metadata["blocks_behind"].value == status.blocks_behind == 20
     with serving(server_settings(settings)) as served, served.client() as client:
-        while (ready := client.get("/ready").json())["blocksBehind"] is None:
-            pass
+        wait_until(lambda: client.get("/ready").json()["blocksBehind"] is not None)
+        ready = client.get("/ready").json()
         metrics = client.get("/metrics").text
         page = client.get("/status", headers={"accept": "text/html"}).text
     assert ready["blocksBehind"] == 20

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from tests.end_to_end.machines_kit import Machine, objects
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from tests.transforms.warehouse_kit import history_segment, state_segment
+from tests.waiting import wait_until
 from transforms.warehouse.warehouse_address import open_warehouse
 
 CAPTURE = {"partyId": "a1" * 32, "chainId": KIT_CHAIN, "statistics": {"epochSeq": 7}}
@@ -212,11 +213,6 @@ def get(process: ServerProcess, path: str) -> httpx2.Response:
     return httpx2.get(process.url + path, timeout=60)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        time.sleep(0.3)
-
-
 def download(process: ServerProcess, first: int, last: int) -> bytes:
     """The ZIP of a range of orders, as soon as the server has all of it."""
     path = export_path(first, last)
@@ -266,11 +262,13 @@ def test_a_server_that_starts_while_the_bucket_is_away_serves_what_it_has_seen(
     cloud: Cloud, whole: bytes
 ) -> None:
     cloud.machine("c").strata("sql", "select 1")  # the machine has seen a generation
-    with cloud.server.away():
+    with cloud.server.away(), ThreadPoolExecutor(1) as thread:
+        # Beside the other, as both wait long for the bucket.
+        started = thread.submit(cloud.machine("nothing").run, "serve", "--port", "0", "--no-grpc")
         with ServerProcess(cloud.locations("c"), "--no-grpc", **_POLLS) as process:
             assert download(process, 1, 40) == whole
             wait_until(lambda: 0 not in outages(process))
-        nothing_seen = cloud.machine("nothing").run("serve", "--port", "0", "--no-grpc")
+        nothing_seen = started.result()
     assert nothing_seen.returncode == 7
     assert nothing_seen.stderr.startswith("strata: ")
     assert "is overloaded or failing" in nothing_seen.stderr

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.command_kit import run_strata
 from tests.transforms.warehouse_kit import history_segment
 from transforms.segments.segment_name import RESERVED_CHAIN_IDS
 
-STRATA = Path(sys.executable).parent / "strata"
 CHAIN = ("x-orders-1-2.zip.sha256-index.html..tmp-" * 4)[:128]
 FIRST, LAST = 999_999_990, 999_999_999
 
@@ -18,13 +16,7 @@ FIRST, LAST = 999_999_990, 999_999_999
 def strata(place: Path, *arguments: object) -> None:
     names = ("source", "warehouse", "archive")
     places = {f"STRATA_{name.upper()}": str(place / name) for name in names}
-    answer = subprocess.run(
-        [STRATA, *map(str, arguments)],
-        env={**os.environ, **places},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    answer = run_strata(*map(str, arguments), environment={**os.environ, **places})
     assert answer.returncode == 0, answer.stderr
 
 

@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,11 +26,11 @@ from pipelines.settings import Settings
 from tests.api.rpc.kit import FailedCallError, client_of, messages, outcome
 from tests.api.server_kit import serving, settings
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
+from tests.command_kit import run_strata
 from tests.segments_kit import expected_member
 from tests.transforms.warehouse_kit import relist
 from transforms.block_range import BlockRange
 
-STRATA = Path(sys.executable).parent / "strata"
 LOGGERS = (log, logging.getLogger("uvicorn.error"))
 TABLE, NUMBER = "orders", 5
 WHOLE = BlockRange(FIRST.first, THIRD.last)
@@ -59,10 +58,7 @@ def environment(site: Site) -> dict[str, str]:
 
 
 def strata(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [str(STRATA), *words]
-    return subprocess.run(
-        command, env=environment(site), cwd=site.root, capture_output=True, text=True, check=False
-    )
+    return run_strata(*words, environment=environment(site), folder=site.root)
 
 
 def by_command(site: Site, folder: Path) -> Outcome:

@@ -17,6 +17,7 @@ from exporters.archive.archive import Archive
 from exporters.fetching.archive_range import choose_blocks
 from exporters.locations import Locations
 from tests.api.server_kit import ServerProcess
+from tests.command_kit import run_strata
 from tests.pipelines.kit import make_segment, site_settings
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import KIT_CHAIN, block_time
@@ -26,7 +27,6 @@ from transforms.errors import RangeError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 
-STRATA = Path(sys.executable).parent / "strata"
 NAME = f"{KIT_CHAIN}-trades-1-20.zip"
 
 # A finder before all others, so that whoever imports one of these fails as if it were not there.
@@ -63,9 +63,7 @@ def strata(place: Path, *arguments: str) -> str:
     names = ("source", "warehouse", "archive")
     places = {f"STRATA_{name.upper()}": str(place / name) for name in names}
     environment = {**os.environ, **places, "STRATA_LAKE": "0"}
-    done = subprocess.run(
-        [STRATA, *arguments], env=environment, capture_output=True, text=True, check=False
-    )
+    done = run_strata(*arguments, environment=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -151,14 +149,7 @@ def test_a_mirror_is_verified_where_nothing_else_is(site: Path, tmp_path: Path) 
     environment = {name: v for name, v in os.environ.items() if not name.startswith("STRATA_")}
 
     def verified(archive: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [STRATA, "verify", "--archive", archive],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_strata("verify", "--archive", archive, environment=environment, folder=tmp_path)
         return done.returncode, done.stdout + done.stderr
 
     code, text = verified("mirror")

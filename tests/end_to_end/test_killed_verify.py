@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.command_kit import run_strata
 from tests.pipelines.kit import make_segment, site_settings
 
 _STRATA = str(Path(sys.executable).parent / "strata")
@@ -24,7 +25,7 @@ def test_what_a_killed_verify_leaves_is_swept(tmp_path: Path) -> None:
     places = {f"STRATA_{name.upper()}": str(tmp_path / name) for name in ("source", "warehouse")}
     environment = {**os.environ, **places, "STRATA_ARCHIVE": str(tmp_path / "archive")}
     for command in ("load", "publish"):
-        subprocess.run([_STRATA, command], env=environment, check=True, capture_output=True)
+        run_strata(command, environment=environment).check_returncode()
     assert _left(tmp_path) == []
 
     with subprocess.Popen([_STRATA, "verify"], env=environment, stdout=subprocess.PIPE) as verify:
@@ -36,5 +37,5 @@ def test_what_a_killed_verify_leaves_is_swept(tmp_path: Path) -> None:
         verify.kill()
     assert _left(tmp_path) != []
 
-    subprocess.run([_STRATA, "load"], env=environment, check=True, capture_output=True)
+    run_strata("load", environment=environment).check_returncode()
     assert _left(tmp_path) == []

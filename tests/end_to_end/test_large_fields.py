@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command_kit import run_strata
 from tests.pipelines.kit import blocks, make_segment, site_settings
 from tests.segments_kit import table_rows
 
-_STRATA = Path(sys.executable).parent / "strata"
 _FIELD_BYTES = 20 * 10**6
 _LITTLE_MB, _JUST_ENOUGH_MB = 60, 84
 
@@ -30,8 +29,7 @@ def _strata(
         "DAGSTER_HOME": place / "home",
     }
     environment = {**os.environ, **{name: str(value) for name, value in settings.items()}}
-    command = [str(_STRATA), *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
+    return run_strata(*arguments, environment=environment)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.command_kit import run_strata
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import build_segment, expected_member, table_rows
 
@@ -38,10 +38,7 @@ class Buckets:
             "AWS_ENDPOINT_URL": self.server.url,
             "AWS_DEFAULT_REGION": "us-east-1",
         }
-        command = [str(Path(sys.executable).with_name("strata")), *arguments]
-        return subprocess.run(
-            command, env={**os.environ, **places}, capture_output=True, text=True, check=False
-        )
+        return run_strata(*arguments, environment={**os.environ, **places})
 
     def published(self) -> dict[str, bytes]:
         """Every object of the archive below its prefix."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.command_kit import run_strata
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -40,13 +41,7 @@ def warehouse(model: Path, tmp_path: Path) -> Path:
 
 
 def strata(warehouse: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [Path(sys.executable).with_name("strata"), *arguments, "--warehouse", warehouse],
-        cwd=warehouse.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_strata(*arguments, "--warehouse", str(warehouse), folder=warehouse.parent)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

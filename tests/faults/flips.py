@@ -1,7 +1,8 @@
 """One bit of a published or loaded file is another one: `strata verify` has to find it.
 
-What it may miss is what nobody reads: an older document of the log, a gap in a file of DuckDB. So
-where it finds nothing, everything is read, and has to be as before.
+What it may miss is what nobody reads: an older document of the log, a gap in a file of DuckDB, a
+file of the lake that a correction replaced. So where it finds nothing, everything is read, and has
+to be as before.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Flips:
             problems.append("it hangs" if ended.hung else "it printed a traceback")
         elif ended.code == 0:
             ending = "not found: nobody reads it"
-            is_read = kind.startswith("archive") and "/_delta_log/" not in bit.path
+            is_read = kind.startswith("archive") and "/lake/" not in bit.path
             if is_read or self._read() != read:
                 ending = "missed"
                 problems.append("what is read has changed, and verify says that all is well")
@@ -173,6 +174,8 @@ def _kind(path: Path) -> str:
     top = path.parts[0]
     if top in ("log", "volumes", "state", "records", "spam", "quarantine"):
         return top
+    if "lake" in path.parts:
+        return "lake's logs" if "_delta_log" in path.parts else "lake's rows"
     if path.suffix in (".zip", ".html") or path.name.endswith(".zip.sha256"):
         return ".zip.sha256" if path.name.endswith(".sha256") else path.suffix
     return f"index/*{path.suffix}" if path.parent.name == "index" else path.name

@@ -20,8 +20,7 @@ from tests.faults.temporary_files import ERRORS
 
 ORDERS = (
     Order("kills", SEED, (0, 1, 2), ("publish",)),
-    Order("faults", SEED, (0, 1, 2, 3), ("load more",)),
-    Order("faults", SEED, (0, 1, 2, 3), ("verify",)),
+    Order("faults", SEED, tuple(range(1, 7)), ("load more", "verify")),  # three of each
     Order("zips", SEED, (0,)),
     Order("flips", SEED, tuple(range(0, 17, 4))),
     Order("proxy", SEED, (3, 5, 6, 9), ("export",)),  # none stalls: these take long

@@ -59,7 +59,7 @@ def make_segment(
 
 
 def one_key_twice(number: int) -> dict[str, object]:
-    """Tables of a segment with two orders under one primary key: it loads all the same."""
+    """Tables of a segment with two orders under one primary key, so that it does not load."""
     first = blocks(number)[0].first
     row = {"seq_num": "1", "vega_time": "2023-01-01 00:00:00+00"}
     return {"orders": table_rows("orders", row, row, first=first)}

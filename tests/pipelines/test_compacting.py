@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -16,17 +17,22 @@ from pipelines.definitions import definitions
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
-from tests.pipelines.kit import make_segment, site_settings
+from tests.pipelines.kit import blocks, make_segment, site_settings
+from tests.segments_kit import table_rows
 
-LOADS = 18  # of 140 kB each: together they are worth merging
+LOADS = 6  # of at least 400 kB each: together they are worth merging
+ROWS, ROW_BYTES = 400, 1000
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A warehouse of as many volumes as are worth merging, one for each segment."""
     settings = site_settings(tmp_path_factory.mktemp("template"))
+    chance = random.Random(0)
     for number in range(LOADS):
-        make_segment(settings, number)
+        rows = [{"reference": chance.randbytes(ROW_BYTES).hex()} for _ in range(ROWS)]
+        orders = table_rows("orders", *rows, first=blocks(number)[0].first)
+        make_segment(settings, number, tables={"orders": orders})
     site = Site(settings)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("transforms.warehouse.warehouse.merge", lambda *_: None)

@@ -80,19 +80,21 @@ def rows(path: Path, table: str) -> list[dict[str, object]]:
     )
 
 
-@pytest.fixture
-def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """A run over all partitions in the homes `stock` and `ours`, by its id."""
-    return {
-        name: materialize(tmp_path / name, config, KEYS, monkeypatch)
-        for name, config in (("stock", STOCK), ("ours", OURS))
-    }
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, str]:
+    """The homes `stock` and `ours` with a run over all partitions, by its id."""
+    root = tmp_path_factory.mktemp("both")
+    with pytest.MonkeyPatch.context() as patch:
+        return {
+            root / name: materialize(root / name, config, KEYS, patch)
+            for name, config in (("stock", STOCK), ("ours", OURS))
+        }
 
 
 def test_the_index_has_the_rows_of_the_stock_storage_but_for_what_was_planned(
-    tmp_path: Path, both: dict[str, str]
+    both: dict[Path, str],
 ) -> None:
-    index = {name: tmp_path / name / "history" / "runs" / "index.db" for name in both}
+    index = {home.name: home / "history" / "runs" / "index.db" for home in both}
     planned = "ASSET_MATERIALIZATION_PLANNED"
     stock = [
         row for row in rows(index["stock"], "event_logs") if row["dagster_event_type"] != planned
@@ -105,16 +107,16 @@ def test_the_index_has_the_rows_of_the_stock_storage_but_for_what_was_planned(
 
 
 def test_the_log_of_a_run_has_one_line_for_each_asset_of_a_batch(
-    tmp_path: Path, both: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    both: dict[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: dict[str, list[tuple[str, str]]] = {}
-    for name, run_id in both.items():
-        monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / name))
+    for home, run_id in both.items():
+        monkeypatch.setenv("DAGSTER_HOME", str(home))
         with dg.DagsterInstance.get() as instance:
             told = [
                 one.get_dagster_event() for one in instance.all_logs(run_id) if one.dagster_event
             ]
-        shown[name] = [(one.event_type_value, str(one.asset_key)) for one in told]
+        shown[home.name] = [(one.event_type_value, str(one.asset_key)) for one in told]
     lines = [one.message or "" for one in told if one.event_type_value == "ASSET_MATERIALIZATION"]
 
     assert set(shown["ours"]) == set(shown["stock"])
@@ -155,9 +157,10 @@ def test_either_storage_continues_the_log_of_the_other(
 
 
 def test_each_partition_keeps_its_own_metadata(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    both: dict[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    materialize(tmp_path / "home", OURS, KEYS, monkeypatch)
+    (ours,) = (home for home in both if home.name == "ours")
+    monkeypatch.setenv("DAGSTER_HOME", str(ours))
     with dg.DagsterInstance.get() as instance:
         records = instance.fetch_materializations(dg.AssetKey("one"), limit=100).records
     rows = {

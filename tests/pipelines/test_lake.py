@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +17,10 @@ from pipelines.running import FinishedRun, run_everything
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 from tests.lake_readers import PyarrowLake
+from tests.pipelines.command_kit import Answer, call, places
 from tests.pipelines.kit import blocks, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
 from transforms.tables.registry import HISTORY_TABLES
-
-STRATA = Path(sys.executable).parent / "strata"
 
 
 @dataclass(frozen=True)
@@ -53,15 +49,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         yield Run(settings, folder / "home", segments, runs)
 
 
-def strata(settings: Settings, *arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
-        "STRATA_SOURCE": settings.source,
-        "STRATA_WAREHOUSE": settings.warehouse,
-        "STRATA_ARCHIVE": settings.archive,
-        **given,
-    }
-    return subprocess.run([STRATA, *arguments], env=environment, capture_output=True, text=True)
+def strata(settings: Settings, *arguments: str, **given: str) -> Answer:
+    return call({**places(settings), **given}, *arguments)
 
 
 def _check(folder: Path, segments: list[Path]) -> None:

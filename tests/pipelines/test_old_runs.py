@@ -214,24 +214,19 @@ with open_instance(Path(sys.argv[1])) as instance:
 """
 
 
-@pytest.mark.parametrize(
-    "step",
-    ["os.remove", "shutil.rmtree"],
-    ids=["after its events", "after its file"],
-)
-def test_a_removal_that_is_killed_half_way_is_done_again(
-    instance: dg.DagsterInstance, step: str
-) -> None:
+def test_a_removal_that_is_killed_half_way_is_done_again(instance: dg.DagsterInstance) -> None:
+    """After its events went, and the next one after its file went."""
     old = run(instance, [0, 1, 2, 3])
 
-    killed = subprocess.run(
-        [sys.executable, "-c", _REMOVE, str(instance.root_directory), step], check=False
-    )
+    for step in ("os.remove", "shutil.rmtree"):
+        killed = subprocess.run(
+            [sys.executable, "-c", _REMOVE, str(instance.root_directory), step], check=False
+        )
+        assert killed.returncode == -signal.SIGKILL
+        assert runs(instance) == [old]
+        assert instance.get_materialized_partitions(TABLE) == set(KEYS)
+        assert instance.all_logs(old) is not None  # its page can be opened meanwhile
 
-    assert killed.returncode == -signal.SIGKILL
-    assert runs(instance) == [old]
-    assert instance.get_materialized_partitions(TABLE) == set(KEYS)
-    assert instance.all_logs(old) is not None  # its page can be opened meanwhile
     assert remove_old_runs(instance, DAYS, later(), newest_kept=0) == 1
     assert files_of(old, instance) == []
     assert instance.get_materialized_partitions(TABLE) == set(KEYS)

@@ -99,6 +99,11 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "a duplicated column": (_ORDERS, "the header repeats price"),
     "reordered columns": (_ORDERS, "the header reorders the columns of schema version 1"),
     "a column without a name": (_ORDERS, "a column without a name"),
+    "a primary key twice": ("segment {blocks}: orders has several rows for vega_time 2023-01-01",),
+    "the heights of other blocks": (
+        "segment {blocks}: its table blocks has 1000 rows",
+        "heights from 1001 to 2000",
+    ),
     "an entry of no bytes": ("{key}: history/orders does not end with a line feed",),
     "a row with a field too few": (_ORDERS, _COUNT.format(line=2), "Found: 24"),
     "a row with a field too many": (_ORDERS, _COUNT.format(line=2), "Found: 26"),
@@ -194,9 +199,10 @@ def test_a_hostile_segment_is_quarantined_in_words(batch: _Batch, name: str) -> 
     key = _key(_PLACES[name])
     (reason,) = [refusal.reason for refusal in batch.report.failures if refusal.key == key]
     assert reason == batch.reasons[key]
-    assert reason.startswith(_WORDS[name][0].format(key=key))
-    for words in _WORDS[name]:
-        assert words.format(key=key) in reason
+    expected = [words.format(key=key, blocks=_PLACES[name]) for words in _WORDS[name]]
+    assert reason.startswith(expected[0])
+    for words in expected:
+        assert words in reason
     assert "\n" not in reason
     assert str(batch.warehouse.cache) not in reason
     assert len(reason) < 400

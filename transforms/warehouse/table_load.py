@@ -22,9 +22,10 @@ from transforms.segments.segment_name import SegmentName
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import rendered, typed_rows
 from transforms.tables.dialect import copy_sql, read_sql, select_list
-from transforms.tables.registry import TableSchema
+from transforms.tables.registry import HISTORY_TABLES, TableSchema
 from transforms.warehouse.proof import ProofError, bare_return, prove_end, proven_body
 from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.segment_checks import check_keys_and_heights
 
 SORT_KEYS = {
     "orders": ("id", "vega_time", "seq_num"),
@@ -70,7 +71,8 @@ class TableLoader:
     def load(self, files: Sequence[TableFile]) -> list[Receipt]:
         """Load files that share one schema, ascending by block; returns a receipt per file.
 
-        Raises `SegmentError` (with its segment) where a file cannot be read exactly.
+        Raises `SegmentError` (with its segment) where a file cannot be read exactly, or its rows
+        are not fit to be published.
         """
         started = time.perf_counter()
         try:
@@ -80,7 +82,7 @@ class TableLoader:
             raw = self._insert_proven(files, exact=True)
         seconds = time.perf_counter() - started
         total = sum(file.bytes for file in files)
-        return [
+        receipts = [
             Receipt(
                 file.segment,
                 file.schema,
@@ -92,6 +94,9 @@ class TableLoader:
             )
             for file, cells in zip(files, raw, strict=True)
         ]
+        if self._table in HISTORY_TABLES:
+            check_keys_and_heights(self._con, self._target, receipts)
+        return receipts
 
     def _insert_proven(self, files: Sequence[TableFile], *, exact: bool) -> list[dict[str, int]]:
         """Load and prove files; returns of each how many cells of which columns are in `_raw`."""

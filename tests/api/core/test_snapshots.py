@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from api.core.api_errors import FailedError, UnavailableError
@@ -17,7 +18,7 @@ from api.queries.requests import ListOrderVersions, ListSegments
 from tests.api.answers_kit import ask, load, page
 from tests.api.chain_kit import ORDER, chain_folder
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
-from tests.transforms.warehouse_kit import STATE_TABLES
+from tests.transforms.warehouse_kit import STATE_TABLES, relist
 from transforms.errors import IntegrityError
 from transforms.segments.cid import cid_of
 from transforms.sessions import InterruptedQueryError
@@ -164,7 +165,7 @@ def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
             over = threading.Event()
 
             def interrupt() -> None:
-                while not over.is_set():
+                while not over.wait(0.005):
                     reading.interrupt()
 
             thread.submit(interrupt)
@@ -245,13 +246,14 @@ def test_columns_that_hide_the_numbers_of_rows_hide_no_rows(tmp_path: Path) -> N
 
 
 def test_without_blocks_there_is_no_time(tmp_path: Path) -> None:
-    tables = {"blocks": (columns("blocks"), ())}
-    build_segment(tmp_path / "source", last=2, tables=tables, omit=STATE_TABLES)
+    build_segment(tmp_path / "source", last=2, omit=STATE_TABLES)
     load(tmp_path / "source", tmp_path / "warehouse")
-    with (
-        Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots,
-        snapshots.reading() as reading,
-    ):
+    warehouse = open_warehouse(tmp_path / "warehouse")
+    (volume,) = (warehouse.cache / "volumes").glob("*.duckdb")
+    with duckdb.connect(volume) as con:
+        con.execute("delete from blocks")
+    relist(warehouse)
+    with Snapshots.open(warehouse) as snapshots, snapshots.reading() as reading:
         assert reading.snapshot.newest is None
         with pytest.raises(FailedError, match="failed to get last block"):
             vega_time(reading.snapshot)

@@ -17,6 +17,7 @@ from api.core.server_settings import Access, Limits
 from tests.api.rpc.kit import as_json, client_of
 from tests.api.server_kit import Served, occupied, serving, settings
 from tests.api.site_kit import Site
+from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 
 _LIST = "/api/v2/withdrawals"
@@ -276,10 +277,8 @@ def test_a_request_whose_client_leaves_makes_room(built_site: Site) -> None:
     with serving(given) as served, occupied(served, 1):
         with socket.create_connection(("127.0.0.1", served.port)) as connection:
             connection.sendall(f"GET {_LIST} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            while served.service.queries.pending < 2:
-                pass
-        while served.service.queries.pending > 1:
-            pass
+            wait_until(lambda: served.service.queries.pending >= 2)
+        wait_until(lambda: served.service.queries.pending <= 1)
 
 
 # Tokens
@@ -358,19 +357,18 @@ def test_without_data_the_server_says_so_and_serves_it_once_it_is_there(
         assert (ready.status_code, ready.json()["ready"]) == (503, False)
         assert client.get("/").status_code == 200
         empty.load(site.source_folder)
-        while client.get(_TIME).status_code == 503:
-            pass
+        wait_until(lambda: client.get(_TIME).status_code != 503)
         assert client.get("/ready").json()["segments"] == 3
 
 
 def test_ready_counts_the_blocks_that_the_source_is_ahead(site: Site) -> None:
     site.add_segment(BlockRange(51, 60), orders=1)
     with serving(settings(site.locations)) as served, served.client() as client:
-        while (found := client.get("/ready").json())["blocksBehind"] is None:
-            pass
-    assert found["blocksBehind"] == 10
-    assert found["blockHeight"] == 50
-    assert found["chainId"] == "kit-chain"
+        wait_until(lambda: client.get("/ready").json()["blocksBehind"] is not None)
+        ready = client.get("/ready").json()
+    assert ready["blocksBehind"] == 10
+    assert ready["blockHeight"] == 50
+    assert ready["chainId"] == "kit-chain"
 
 
 @pytest.mark.parametrize("pretty", ["", "?pretty"])

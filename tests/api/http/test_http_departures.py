@@ -15,6 +15,7 @@ from api.core.server_settings import Limits
 from api.core.snapshots import Reading
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
+from tests.waiting import wait_until
 
 _LIST = b"GET /api/v2/withdrawals HTTP/1.1\r\nHost: x\r\n\r\n"
 _FORM = b"POST /api/v2/withdrawals HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
@@ -51,8 +52,7 @@ def _leave(connection: socket.socket, *, reset: bool) -> None:
 
 def _wait_until_idle(served: Served) -> None:
     """Returns when no query runs or waits: one that is not interrupted would run for years."""
-    while served.service.queries.pending:
-        pass
+    wait_until(lambda: not served.service.queries.pending)
 
 
 @pytest.mark.parametrize("reset", [True, False], ids=["reset", "closed"])

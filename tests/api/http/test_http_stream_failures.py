@@ -20,6 +20,7 @@ from websockets.sync.client import connect
 from tests.api.rpc.kit import client_of, failed
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
+from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 
 _PATH = "/api/v2/stream/liquidity-provisions"
@@ -35,8 +36,7 @@ def served(site: Site) -> Iterator[Served]:
     limits = replace(chosen.limits, lag_seconds=_HOUR)
     with serving(replace(chosen, limits=limits)) as server:
         with server.client() as client:
-            while client.get("/ready").json()["blocksBehind"] is None:
-                pass
+            wait_until(lambda: client.get("/ready").json()["blocksBehind"] is not None)
         yield server
 
 
@@ -85,8 +85,12 @@ class _Damage:
 
 def _wait_for(text: str, logged: pytest.LogCaptureFixture, served: Served) -> None:
     with served.client() as client:
-        while text not in logged.text:
+
+        def is_logged() -> bool:
             assert client.get("/health").status_code == 200
+            return text in logged.text
+
+        wait_until(is_logged)
 
 
 def _error_of(lines: Lines) -> dict[str, Any]:
@@ -134,8 +138,7 @@ def test_a_reader_that_misses_a_change_is_told_why_and_the_next_change_is_told_a
     # Whether the damage was noticed in time to take the server out of service is chance.
     _wait_for("notifying the streams' readers works again", caplog, served)
     with served.client() as client:
-        while client.get("/ready").status_code != 200:
-            pass
+        wait_until(lambda: client.get("/ready").status_code == 200)
     with _reading(served) as lines:
         _load(site, 61, 8)
         assert _numbers(next(lines)) == [8]

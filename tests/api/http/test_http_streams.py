@@ -15,6 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 from api.core.server_settings import Limits
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import MARKETS, PARTIES, Site
+from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 
 _PATH = "/api/v2/stream/liquidity-provisions"
@@ -221,8 +222,7 @@ def test_a_reader_that_takes_nothing_is_cut_off(site: Site) -> None:
     with _live(site, Limits(stall_seconds=0.2)) as live, _SlowReader(live.served) as slow:
         live.load(*range(1000))
         url = f"{live.served.url}/metrics"
-        while "strata_streams_closed_total 1.0" not in httpx2.get(url).text:
-            pass
+        wait_until(lambda: "strata_streams_closed_total 1.0" in httpx2.get(url).text)
         with pytest.raises((AssertionError, ConnectionError), match=r"cut|reset"):
             slow.read()
 

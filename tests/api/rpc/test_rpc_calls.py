@@ -26,6 +26,7 @@ from tests.api.rpc.kit import (
 )
 from tests.api.server_kit import Served, occupied, serving, settings
 from tests.api.site_kit import Site
+from tests.waiting import wait_until
 
 _FOREVER = "select sum(a.range * b.range) from range(10000000) a, range(10000000) b"
 
@@ -145,8 +146,7 @@ class _Slow:
 
 def _wait_until_idle(served: Served) -> None:
     """Returns when no query runs: one that is not interrupted would run for years."""
-    while served.service.queries.pending:
-        pass
+    wait_until(lambda: not served.service.queries.pending)
 
 
 def test_the_deadline_of_a_client_interrupts_its_query(
@@ -162,8 +162,7 @@ def test_the_deadline_of_a_client_interrupts_its_query(
         assert late.code == 4
         assert slow.began.is_set()
         _wait_until_idle(served)
-        while 'operation="withdrawals",status="DEADLINE_EXCEEDED"} 1.0' not in _metrics(http):
-            pass
+        assert _counted(http) == {"DEADLINE_EXCEEDED": 1}
 
 
 def test_a_client_that_cancels_interrupts_its_query(
@@ -181,8 +180,7 @@ def test_a_client_that_cancels_interrupts_its_query(
         assert slow.began.wait(SECONDS)
         call.cancel()
         _wait_until_idle(served)
-        while 'operation="withdrawals",status="CANCELLED"} 1.0' not in _metrics(http):
-            pass
+        assert _counted(http) == {"CANCELLED": 1}
 
 
 def test_a_client_whose_connection_is_lost_interrupts_its_query(
@@ -198,6 +196,13 @@ def test_a_client_whose_connection_is_lost_interrupts_its_query(
             assert slow.began.wait(SECONDS)
             assert not call.done()
         _wait_until_idle(served)
+
+
+def _counted(http: httpx2.Client) -> dict[str, int]:
+    """How many requests for withdrawals ended how, once one has."""
+    pattern = re.compile(r'requests_total\{operation="withdrawals",status="(\w+)"\} (\d+)')
+    wait_until(lambda: pattern.search(_metrics(http)))
+    return {status: int(count) for status, count in pattern.findall(_metrics(http))}
 
 
 def _metrics(http: httpx2.Client) -> str:

@@ -21,6 +21,7 @@ from api.serve import serve
 from tests.api.rpc.kit import SECONDS, Client, FailedCallError, client, messages, outcome
 from tests.api.server_kit import ServerProcess
 from tests.api.site_kit import Site
+from tests.waiting import wait_until
 from transforms.errors import ConfigError
 
 _EXPORT: dict[str, Any] = {"from_block": 1, "to_block": 40, "table": 5}
@@ -67,8 +68,7 @@ def test_both_addresses_are_told_and_calls_are_logged_as_json(built_site: Site) 
 
 def test_two_workers_share_the_port_and_their_counters(built_site: Site) -> None:
     with ServerProcess(built_site.locations, "--workers", "2") as process:
-        while _listeners(process.grpc_port) < 2:
-            pass
+        wait_until(lambda: _listeners(process.grpc_port) >= 2)
         with _clients(process.grpc_port, 20) as clients:
             for each in clients:
                 assert each.ask("GetVegaTime").message.timestamp
@@ -126,8 +126,7 @@ def test_without_http_only_grpc_is_served_until_a_signal(built_site: Site) -> No
 
 def test_without_http_two_workers_serve_grpc(built_site: Site) -> None:
     with ServerProcess(built_site.locations, "--no-http", "--workers", "2") as process:
-        while _listeners(process.grpc_port) < 2:
-            pass
+        wait_until(lambda: _listeners(process.grpc_port) >= 2)
         with _clients(process.grpc_port, 5) as clients:
             for each in clients:
                 each.ask("Ping")

@@ -26,6 +26,7 @@ from tests.api.rpc.kit import (
 )
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, MARKETS, PARTIES, SECOND, Site
+from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -161,16 +162,14 @@ def test_what_a_client_does_not_take_is_not_read_and_the_stalled_call_ends(
     with serving(given) as served, client(served.grpc_port, _SMALL_WINDOW) as rpc:
         taken = messages(rpc.stream("ExportNetworkHistory", **_ORDERS))
         next(taken)
-        while "a client took nothing for 1 seconds" not in caplog.text:
-            pass
+        wait_until(lambda: "a client took nothing for 1 seconds" in caplog.text)
         # Two messages on their way, and what the two ends of a connection hold.
         assert endless.read <= 8
         assert _slots(served) == 1
         ended = outcome(lambda: [*taken])
         assert isinstance(ended, FailedCallError)
         assert (ended.code, ended.message) == (10, "nothing was taken for 1 seconds: connect again")
-        while _slots(served):
-            pass
+        wait_until(lambda: not _slots(served))
 
 
 def test_a_stalled_client_that_leaves_frees_its_slot(
@@ -182,10 +181,8 @@ def test_a_stalled_client_that_leaves_frees_its_slot(
         with client(served.grpc_port, _SMALL_WINDOW) as rpc:
             call = rpc.stream("ExportNetworkHistory", **_ORDERS)
             next(call)
-            while "a client took nothing" not in caplog.text:
-                pass
-        while _slots(served):
-            pass
+            wait_until(lambda: "a client took nothing" in caplog.text)
+        wait_until(lambda: not _slots(served))
     assert "Traceback" not in caplog.text
 
 
@@ -202,8 +199,7 @@ def test_a_client_that_leaves_ends_its_export(
         assert isinstance(refused, FailedCallError)
         assert (refused.code, refused.message) == (8, "client reached max subscription allowed")
         call.cancel()
-        while _slots(served):
-            pass
+        wait_until(lambda: not _slots(served))
 
 
 def test_the_deadline_of_a_client_ends_its_export(
@@ -215,8 +211,7 @@ def test_the_deadline_of_a_client_ends_its_export(
         found = outcome(lambda: sum(1 for _ in messages(call)))
         assert isinstance(found, FailedCallError)
         assert found.code == 4
-        while _slots(served):
-            pass
+        wait_until(lambda: not _slots(served))
 
 
 # The provisions
@@ -344,10 +339,8 @@ def test_a_reader_that_takes_nothing_is_told_so_and_forgotten(
 ) -> None:
     with _live(site, Limits(stall_seconds=0.2)) as live, live.reading(snapshot=False) as slow:
         live.load(*range(2000))  # more than a connection holds
-        while "a client took nothing" not in caplog.text:
-            pass
-        while "strata_streams_closed_total 1.0" not in _metrics(live.served):
-            pass
+        wait_until(lambda: "a client took nothing" in caplog.text)
+        wait_until(lambda: "strata_streams_closed_total 1.0" in _metrics(live.served))
         found = outcome(lambda: [*slow])
     assert isinstance(found, FailedCallError)
     assert found.code == 10

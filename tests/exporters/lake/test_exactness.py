@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,7 +26,7 @@ from transforms.tables.registry import schema_of
 from transforms.verifying.verification import Verification
 
 _SKIPPING = "delta.dataSkippingStatsColumns"
-_BATCHES = {"generated, by ones": 1, "generated, by threes": 3, "generated, at once": 100}
+_BY_ONES, _AT_ONCE = "generated, by ones", "generated, at once"
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +42,11 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, LakeSite]:
     odd = lake_site(root / "of-odd", odd_history(root / "odd"))
     for lake in (*made.values(), odd):
         lake.load()
-    for name, batch in _BATCHES.items():
+        lake.publish_zips()
+    for name, batch in {_BY_ONES: 1, _AT_ONCE: 100}.items():
+        shutil.copytree(odd.site.settings.archive, root / f"archive{batch}")
         made[name] = odd.elsewhere(root / f"archive{batch}", batch=batch)
     for lake in made.values():
-        lake.publish_zips()
         assert lake.publish().refused == ()
     return made
 
@@ -66,8 +68,8 @@ def test_every_table_of_every_segment_renders_to_its_published_csv(
         pairs += len(receipts)
         texts += read.raw_cells
     print(f"{reader}: {pairs} CSVs, {texts} texts of _raw")
-    assert pairs >= 600
-    assert texts > 8000
+    assert pairs >= 500
+    assert texts > 7000
 
 
 def _expected(lake: LakeSite) -> Iterator[tuple[str, int]]:
@@ -75,19 +77,21 @@ def _expected(lake: LakeSite) -> Iterator[tuple[str, int]]:
         yield from ((table, blocks.first) for table in HISTORY_TABLES)
 
 
-@pytest.mark.parametrize("name", _BATCHES)
-def test_whatever_a_batch_is_made_of_the_rows_are_the_same(
-    lakes: Mapping[str, LakeSite], name: str
+def test_whatever_a_file_is_made_of_its_receipts_are_the_same(
+    lakes: Mapping[str, LakeSite],
 ) -> None:
-    read = READERS["polars"](lakes[name].folder)
-    other = READERS["polars"](lakes["generated, by ones"].folder)
+    """And so are the CSVs, which the test above holds against copies of the same ZIPs."""
+    single, joined = (
+        sorted(READERS["polars"](lakes[name].folder).receipts(), key=_key)
+        for name in (_BY_ONES, _AT_ONCE)
+    )
+    assert single == joined
+    assert len(lakes[_BY_ONES].files("orders")) == 7
+    assert len(lakes[_AT_ONCE].files("orders")) == 1
 
-    def known(receipts: list[CsvReceipt]) -> list[CsvReceipt]:
-        return sorted(receipts, key=lambda one: (one.first, one.table))
 
-    assert known(read.receipts()) == known(other.receipts())
-    for receipt in read.receipts():
-        assert read.csv(receipt) == other.csv(receipt)
+def _key(receipt: CsvReceipt) -> tuple[int, str]:
+    return receipt.first, receipt.table
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -97,7 +101,7 @@ def test_the_newest_current_state_renders_to_what_the_newest_segment_dumped(
     """There are no receipts of it: the columns are those of the dump."""
     compared = 0
     for name, lake in lakes.items():
-        if name in _BATCHES:
+        if name in (_BY_ONES, _AT_ONCE):
             continue
         for receipt, csv in _dumped(lake):
             assert READERS[reader](lake.folder).csv(receipt) == csv, (name, receipt.table)
@@ -166,6 +170,6 @@ def _shown(milliseconds: int) -> str:
     return f"{time.isoformat(timespec='milliseconds')}Z"
 
 
-@pytest.mark.parametrize("name", ["sample", *_BATCHES])
+@pytest.mark.parametrize("name", ["sample", _BY_ONES, _AT_ONCE])
 def test_the_products_own_check_finds_nothing(lakes: Mapping[str, LakeSite], name: str) -> None:
     assert [str(one) for one in verify_lake(lakes[name].site, Verification())] == []

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.settings import Settings
+from tests.pipelines.command_kit import call, places
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN
 
@@ -18,18 +19,25 @@ STRATA = Path(sys.executable).parent / "strata"
 ZIP = f"{KIT_CHAIN}/blocks/{KIT_CHAIN}-blocks-1-10.zip"
 
 
+def variables(place: Path) -> dict[str, str]:
+    return {
+        **places(site_settings(place)),
+        "STRATA_LAKE": "0",
+        "DAGSTER_HOME": str(place / "home"),
+    }
+
+
 def strata(
     place: Path, *arguments: str, before: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    places = {
-        "STRATA_SOURCE": place / "source",
-        "STRATA_WAREHOUSE": place / "warehouse",
-        "STRATA_ARCHIVE": place / "archive",
-        "DAGSTER_HOME": place / "home",
-    }
-    environment = {**os.environ, **{name: str(path) for name, path in places.items()}}
+    environment = {**os.environ, **variables(place)}
     command = [*before, str(STRATA), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def called(place: Path, *arguments: str) -> int:
+    """The exit code of a command in this process, for what is done before and after."""
+    return call(variables(place), *arguments).returncode
 
 
 def told(answer: subprocess.CompletedProcess[str], code: int) -> str:
@@ -45,7 +53,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("done")
     make_segment(site_settings(place), 0)
     for command in ("load", "publish"):
-        assert strata(place, command).returncode == 0
+        assert called(place, command) == 0
     return place
 
 
@@ -61,8 +69,8 @@ def test_5_is_a_missing_record_which_repair_makes_again(place: Path) -> None:
     for command in (("status",), ("sql", "select 1")):
         line = told(strata(place, *command), 5)
         assert line.endswith(f"{record} is missing: run strata repair, which makes it again")
-    assert strata(place, "repair").returncode == 5
-    assert strata(place, "sql", "select 1").returncode == 0
+    assert called(place, "repair") == 5
+    assert called(place, "sql", "select 1") == 0
     assert record.read_bytes() == kept
 
 
@@ -70,7 +78,7 @@ def test_1_is_something_refused(place: Path) -> None:
     settings = Settings(source=str(place / "source"), warehouse="", archive="")
     make_segment(settings, 1, omit=["trades"])
     assert strata(place, "load").returncode == 1
-    assert strata(place, "run").returncode == 1
+    assert called(place, "run") == 1
 
 
 def test_2_is_usage_or_a_setting(place: Path) -> None:
@@ -101,10 +109,10 @@ def test_5_is_damage_and_findings(place: Path) -> None:
     volume.write_bytes(raw)
 
     assert strata(place, "verify").returncode == 5
-    assert strata(place, "repair", "--dry-run").returncode == 5
+    assert called(place, "repair", "--dry-run") == 5
     shutil.rmtree(place / "archive")
     shutil.rmtree(place / "warehouse" / "parts", ignore_errors=True)
-    assert strata(place, "publish").returncode == 5
+    assert called(place, "publish") == 5
 
 
 def test_6_is_a_lock_of_somebody_else(place: Path) -> None:
@@ -129,8 +137,8 @@ def test_7_is_a_limit_of_the_machine(place: Path) -> None:
     assert f"{place}/warehouse/" in line
     assert "File too large: raise the limit of a file's size" in line
     assert "Dagster's database says: " in told(strata(place, "run", before=limited), 7)
-    assert strata(place, "load").returncode == 0
-    assert strata(place, "verify").returncode == 0
+    assert called(place, "load") == 0
+    assert called(place, "verify") == 0
 
 
 def mounted(script: str) -> tuple[str, ...]:

@@ -6,13 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main
 from pipelines.commands import display
+from tests.pipelines.command_kit import Answer, call
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN
 
@@ -22,14 +21,6 @@ NO_LAKE = ["#%20b% s", "-new\nline:&=c@"]
 """Where deltalake opens no tables."""
 
 ODD = ["#%20b% s", 'it\'s "so"; [x]*', "ünï-日本 $HOME {a}", "-new\nline:&=c@"]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """How a command ended, and what it told on stderr."""
-
-    returncode: int
-    stderr: str
 
 
 Strata = Callable[..., Answer]
@@ -48,24 +39,13 @@ def places(place: Path, **given: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def strata(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Strata:
+def strata(monkeypatch: pytest.MonkeyPatch) -> Strata:
     """Call the command line in this process: what a process adds is the same for every path.
 
     How far it has come is not told, however slow the machine is: that is no complaint.
     """
     monkeypatch.setattr(display, "_LINE_SECONDS", 3600.0)
-
-    def call(place: Path, *arguments: str, **given: Path) -> Answer:
-        capfd.readouterr()
-        with pytest.MonkeyPatch.context() as patch:
-            for name, text in places(place, **given).items():
-                patch.setenv(name, text)
-            with pytest.raises(SystemExit) as ended:
-                main(list(arguments))
-        assert isinstance(ended.value.code, int)
-        return Answer(ended.value.code, capfd.readouterr().err)
-
-    return call
+    return lambda place, *arguments, **given: call(places(place, **given), *arguments)
 
 
 def process(place: Path, *arguments: str, **given: Path) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,22 +26,24 @@ WHY = Correction("a byte was damaged on the disk", datetime(2026, 1, 2, tzinfo=U
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    settings = site_settings(tmp_path_factory.mktemp("loaded"))
+def published(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Two published segments and the bundle over both."""
+    settings = replace(site_settings(tmp_path_factory.mktemp("published")), bundle=2)
     for number, first in enumerate((1, 11)):
         rows = table_rows("orders", {}, {}, {}, first=first)
         make_segment(settings, number, tables={"orders": rows})
-    load(Site(settings))
-    return replace(settings, bundle=2)
+    site = Site(settings)
+    load(site)
+    publish_segments(site, ALL)
+    publish_bundles(site)
+    return settings
 
 
 @pytest.fixture
-def site(loaded: Settings, tmp_path: Path) -> Site:
-    """Two published segments and the bundle over both."""
-    made = Site(replace(loaded, archive=str(tmp_path / "archive")))
-    publish_segments(made, ALL)
-    publish_bundles(made)
-    return made
+def site(published: Settings, tmp_path: Path) -> Site:
+    """The same with an archive of its own."""
+    archive = shutil.copytree(published.archive, tmp_path / "archive")
+    return Site(replace(published, archive=str(archive)))
 
 
 def zip_file(site: Site, span: str) -> Path:

@@ -317,6 +317,12 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+TOGETHER = (
+    *("a shard's hashes", "a shard's page", "the chain's page", "the newest", "the feed"),
+    "the page of chains",
+)
+"""Of these the remedy is one command: where it mends them all, it mends each."""
+
 EMPTIED = ("a ZIP", "a hash file", "the index", "the list of revisions", "a volume", "a record")
 OF_THE_WAREHOUSE = (
     *("a volume", "a state", "a record", "the captures", "a refused file"),
@@ -351,15 +357,21 @@ def test_damage_is_found_and_the_remedy_that_is_named_mends_it(place: Place, dam
     No remedy of the one mends the other. Of what is mended, the next check finds nothing.
     """
     archived, loaded = (_damaged(damage, in_warehouse=side) for side in (False, True))
-    for names in zip_longest(archived, loaded):
-        files = [name for name in names if name]
-        paths = {name: FILES[name](place) for name in files}
-        followers = [other for name in files for other in FOLLOWERS.get((name, damage), ())]
+    groups = [[file] for file in archived if file not in TOGETHER]
+    if joint := [file for file in archived if file in TOGETHER]:
+        groups.append(joint)
+    for group, other in zip_longest(groups, loaded):
+        names = [*(group or ()), *([other] if other else ())]
+        paths = {name: FILES[name](place) for name in names}
+        followers = [one for name in names for one in FOLLOWERS.get((name, damage), ())]
         expected = {*paths.values(), *(FILES[name](place) for name in followers)}
         for path in paths.values():
             DAMAGES[damage](path)
-        wheres = {row["where"] for row in remedied(place)}
-        assert wheres == {str(path) for path in expected}, files
+        findings = remedied(place)
+        assert {row["where"] for row in findings} == {str(path) for path in expected}, names
+        together = {str(paths[name]) for name in names if name in TOGETHER}
+        said = [row["commands"] for row in findings if row["where"] in together]
+        assert said == [["strata publish"]] * len(together)
     assert place.verify()[1]["findings"] == []
 
 

@@ -21,13 +21,13 @@ from tests.pipelines.place_kit import Place, mended, placed
 from tests.segments_kit import table_rows
 
 DAY = 24 * 3600.0
-PUBLICATIONS = 4
+PUBLICATIONS = 3
 ORPHAN = "1-10.0123456789abcdef.parquet"
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four publications, each of one segment with newer current state."""
+    """Three publications, each of one segment with newer current state."""
     folder = tmp_path_factory.mktemp("model")
     settings = replace(site_settings(folder), lake=True)
     with pytest.MonkeyPatch.context() as patch:

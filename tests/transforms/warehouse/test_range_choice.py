@@ -114,11 +114,11 @@ def test_every_segment_has_its_times(warehouse: Warehouse) -> None:
     )
 
 
-def test_where_a_segment_has_no_rows_of_blocks_heights_do(tmp_path: Path) -> None:
-    (tmp_path / "source").mkdir()
-    history_segment(
-        tmp_path / "source", first=1, last=10, tables={"blocks": (columns("blocks"), ())}
-    )
+def test_where_a_segment_has_no_times_that_a_type_holds_heights_do(tmp_path: Path) -> None:
+    times = {height: f"0044-03-{height:02} 12:00:00+00 BC" for height in range(1, 11)}
+    rows = [(time, str(height), "\\x00") for height, time in times.items()]
+    tables = {"blocks": (columns("blocks"), rows)}
+    history_segment(tmp_path / "source", first=1, last=10, tables=tables)
     assert load_folder(tmp_path / "warehouse", tmp_path / "source").failures == []
     warehouse = open_warehouse(tmp_path / "warehouse")
     assert (

@@ -1,0 +1,82 @@
+"""The checks that Dagster shows of the tables: what a load established, segment by segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import dagster as dg
+import pytest
+
+from pipelines.batches import Batch
+from pipelines.checks import check_specs, load_checks
+from pipelines.instance import add_partitions
+from pipelines.run_requests import batch_tags
+from pipelines.site.site import Site
+from tests.pipelines.kit import blocks, load, make_segment, site_settings
+from transforms.tables.registry import HISTORY_TABLES
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Segments 0, 1 and 3: the gap is before 3."""
+    settings = site_settings(tmp_path_factory.mktemp("loaded"))
+    for number in (0, 1, 3):
+        make_segment(settings, number)
+    load(Site(settings))
+    return Site(settings)
+
+
+def evaluations(site: Site, *numbers: int) -> list[dg.AssetCheckEvaluation]:
+    """What a run of the checks alone shows of segments, or of everything where there are none."""
+    job = dg.Definitions(
+        asset_checks=[load_checks()],
+        jobs=[dg.define_asset_job("checks_alone", dg.AssetSelection.all_asset_checks())],
+        resources={"site": site},
+    ).resolve_job_def("checks_alone")
+    tags = batch_tags(Batch(blocks(*numbers))) if numbers else {}
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_partitions(instance, blocks(*numbers))
+        result = job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+    return list(result.get_asset_check_evaluations())
+
+
+def failures(shown: Iterable[dg.AssetCheckEvaluation]) -> set[tuple[str, str | None]]:
+    return {(one.check_name, one.description) for one in shown if not one.passed}
+
+
+def test_only_a_gap_does_not_block_publishing() -> None:
+    specs = check_specs()
+
+    assert {spec.name for spec in specs if not spec.blocking} == {"no_gap_before"}
+    assert len({spec.name for spec in specs}) == 5
+    assert len(specs) == 3 * len(HISTORY_TABLES) + 2
+
+
+def test_the_checks_of_what_is_loaded_pass_and_count_it(loaded: Site) -> None:
+    shown = evaluations(loaded, 0, 1)
+
+    assert {(one.asset_key, one.check_name) for one in shown} == {
+        (spec.asset_key, spec.name) for spec in check_specs()
+    }
+    assert failures(shown) == set()
+    (heights,) = (one for one in shown if one.check_name == "heights_contiguous")
+    receipts = [receipt for receipt in loaded.receipts(blocks(0, 1)) if receipt.table == "blocks"]
+    assert {name: value.value for name, value in heights.metadata.items()} == {
+        "segments": 2,
+        "rows": 20,
+        "bytes": sum(receipt.bytes for receipt in receipts),
+    }
+
+
+def test_a_gap_is_shown_for_the_segment_behind_it_only(loaded: Site) -> None:
+    gap = ("no_gap_before", "no segment holds blocks 21-30, before block 31")
+
+    assert failures(evaluations(loaded, 3)) == {gap}
+    assert failures(evaluations(loaded)) == {gap}
+
+
+def test_a_segment_that_is_not_loaded_passes_no_check_that_blocks(loaded: Site) -> None:
+    shown = evaluations(loaded, 1, 2)
+
+    blocking = {spec.name for spec in check_specs() if spec.blocking}
+    assert failures(shown) == {(name, "segment 21-30 is not loaded") for name in blocking}

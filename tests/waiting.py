@@ -1,0 +1,18 @@
+"""Waiting for something that another thread or process does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+# Asking without a pause would take the core that whoever is waited for needs.
+_PAUSE_SECONDS = 0.02
+_PATIENCE_SECONDS = 120.0
+
+
+def wait_until(condition: Callable[[], object], seconds: float = _PATIENCE_SECONDS) -> None:
+    """Return when the condition is true; fail the test where it is not within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"this did not happen in {seconds:g} seconds"
+        time.sleep(_PAUSE_SECONDS)
