@@ -17,7 +17,7 @@ from transforms.warehouse.document import parse_document
 
 def half_done(warehouse: Path, archive: Path) -> list[str]:
     """What is wrong with what a reader of these folders finds, as sentences."""
-    return [*_of_log(warehouse), *_of_archive(archive)]
+    return [*_of_log(warehouse), *archive_problems(archive)]
 
 
 def _of_log(warehouse: Path) -> Iterator[str]:
@@ -36,7 +36,8 @@ def _of_log(warehouse: Path) -> Iterator[str]:
             yield from _differs(warehouse / file.key, file.sha256, path.name)
 
 
-def _of_archive(archive: Path) -> Iterator[str]:
+def archive_problems(archive: Path) -> Iterator[str]:
+    """The same for the archive alone."""
     for path in sorted(archive.rglob("*")):
         if not path.is_file() or any(part.startswith(".") for part in path.parts):
             continue

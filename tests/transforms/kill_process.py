@@ -22,8 +22,8 @@ from transforms.warehouse.log_repair import RepairChoice, repair
 from transforms.warehouse.warehouse_address import open_warehouse
 
 EVERY_STEP = 100
-_STEPS = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.symlink")
-_SCRATCH = {"scratch", ".strata-scratch"}
+STEPS = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.symlink")
+SCRATCH = {"scratch", ".strata-scratch"}
 
 
 def act(root: Path, action: str) -> None:
@@ -38,7 +38,7 @@ def act(root: Path, action: str) -> None:
 def _is_scratch(event: str, arguments: tuple[object, ...], root: Path) -> bool:
     """Whether a step gives or takes a name inside the scratch folders only."""
     target = arguments[1] if event in ("os.link", "os.rename", "os.symlink") else arguments[0]
-    return Path(str(target)).relative_to(root).parts[0] in _SCRATCH
+    return Path(str(target)).relative_to(root).parts[0] in SCRATCH
 
 
 def _kill_before(step: int, root: Path, *, is_every: bool) -> None:
@@ -46,7 +46,7 @@ def _kill_before(step: int, root: Path, *, is_every: bool) -> None:
 
     def on_event(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal left, is_next
-        if event in _STEPS and str(arguments[0]).startswith(str(root)):
+        if event in STEPS and str(arguments[0]).startswith(str(root)):
             left -= is_every or is_next
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,54 @@
+"""What happens to folders without us: files are lost, bits flip, backups are put back."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.model.log_files import documents, named_files, numbers_of
+from tests.model.model import Model
+from tests.model.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A copy of the warehouse's folder, and the model as it was."""
+
+    folder: Path
+    model: Model
+
+
+def harmed_files(warehouse: Path) -> list[str]:
+    """The files that can be lost and made again: those that hold segments."""
+    return sorted(name for name in named_files(warehouse) if numbers_of(name))
+
+
+def flip(path: Path) -> None:
+    """Flip a bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(content)
+
+
+def lose_documents(warehouse: Path, count: int) -> None:
+    """Delete the newest documents."""
+    for path in documents(warehouse)[-count:]:
+        path.unlink()
+
+
+def back_up(world: World, model: Model) -> Backup:
+    """Copy the warehouse's folder."""
+    folder = world.home.with_name(f"{world.home.name}-backup")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(world.warehouse, folder, symlinks=True)
+    return Backup(folder, model.copy())
+
+
+def restore(world: World, model: Model, backup: Backup) -> None:
+    """Put the copy in the place of the warehouse."""
+    shutil.rmtree(world.warehouse)
+    shutil.copytree(backup.folder, world.warehouse, symlinks=True)
+    kept = backup.model.copy()
+    model.loaded, model.tried = kept.loaded, kept.tried

@@ -1,0 +1,174 @@
+"""Faults to seed: texts of the product with others in their place. Most are about an order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+_LOG = "transforms/warehouse/log.py"
+_SWEEPING = "transforms/warehouse/sweeping.py"
+_DOCUMENT = "transforms/warehouse/document.py"
+_MERGING = "transforms/warehouse/compaction.py"
+_PUBLICATION = "exporters/publishing/publication.py"
+_REQUEST = "exporters/publishing/request.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A fault: (file, old text, new text) of each place; the old text stands there once."""
+
+    name: str
+    edits: tuple[tuple[str, str, str], ...]
+
+
+def mutated(mutant: Mutant) -> Mapping[str, str]:
+    """The files of a mutant with their texts. Raises `ValueError` where an old text is not once."""
+    texts: dict[str, str] = {}
+    for file, old, new in mutant.edits:
+        text = texts.get(file) or (ROOT / file).read_text()
+        if text.count(old) != 1:
+            raise ValueError(
+                f"mutant {mutant.name!r}: {file} has {text.count(old)} times, not once, {old!r}: "
+                "give what stands there now in tests/model/mutants.py"
+            )
+        texts[file] = text.replace(old, new)
+    return texts
+
+
+def _one(name: str, file: str, old: str, new: str) -> Mutant:
+    return Mutant(name, ((file, old, new),))
+
+
+_DELETE_OLD = "for key in old:\n                backing.store.delete(key)"
+
+MUTANTS = (
+    _one(
+        "a commit believes that its number was free",
+        _LOG,
+        "except ConflictError:\n            return False",
+        "except ConflictError:\n            return True",
+    ),
+    _one(
+        "what was dropped is swept at once",
+        _SWEEPING,
+        "if file.time < now - grace_seconds]",
+        "if file.time <= now]",
+    ),
+    _one(
+        "what is not named yet is swept at once",
+        _SWEEPING,
+        "info.modified < now - orphan_seconds",
+        "info.modified < now + orphan_seconds",
+    ),
+    _one(
+        "nothing is swept but documents",
+        _SWEEPING,
+        "if removable.is_covered(key)]",
+        "if removable.is_covered(key) and not key]",
+    ),
+    _one(
+        "the newest document is swept",
+        _SWEEPING,
+        "before=marks[-1] if marks else 0",
+        "before=document.generation + 1",
+    ),
+    _one(
+        "what was dropped before is forgotten",
+        _DOCUMENT,
+        "dropped=(*old, *fresh)",
+        "dropped=tuple(fresh)",
+    ),
+    _one(
+        "merging joins volumes over a gap",
+        "transforms/warehouse/merge_plan.py",
+        "joins = previous is not None and previous.blocks.joins(volume.blocks)",
+        "joins = previous is not None",
+    ),
+    _one(
+        "a merge does not look whether its volumes are still named",
+        _MERGING,
+        "if len(rest) + len(old) != len(newest.volumes):",
+        "if not newest.volumes:",
+    ),
+    _one(
+        "merging deletes the old volumes after the commit",
+        _MERGING,
+        "            report.merged.append((",
+        f"            {_DELETE_OLD}\n            report.merged.append((",
+    ),
+    _one(
+        "merging deletes the old volumes before the commit",
+        _MERGING,
+        "            if not _replace(backing.log, old, merged):",
+        f"            {_DELETE_OLD}\n            if not _replace(backing.log, old, merged):",
+    ),
+    _one(
+        "a load does not look whether its blocks are there by now",
+        "transforms/warehouse/addition.py",
+        "if not any(volume.blocks.overlaps(self.volume.blocks) for volume in history):",
+        "if self.volume not in history:",
+    ),
+    _one(
+        "a load forgets the segments that it lost a race for only in part",
+        "transforms/warehouse/loader.py",
+        "rest = [segment for segment in group if segment.blocks not in segments]",
+        "rest = [segment for segment in group if not segments]",
+    ),
+    _one(
+        "a file that was put right stays refused",
+        "transforms/warehouse/surveying.py",
+        "changed = newest.quarantined(fresh, released)",
+        "changed = newest.quarantined(fresh, released[:0])",
+    ),
+    _one(
+        "an older log is believed",
+        "transforms/warehouse/seen.py",
+        "if document.generation < generation:",
+        "if document.generation < 0:",
+    ),
+    _one(
+        "repair goes on naming what is damaged",
+        "transforms/warehouse/examining.py",
+        "if volume.file in bad:",
+        "if volume.key in bad:",
+    ),
+    _one(
+        "the index has the entry before the ZIP is there",
+        _PUBLICATION,
+        "    entry = proven_entry(request, archive.chain_id, zip_file)\n",
+        "    entry = proven_entry(request, archive.chain_id, zip_file)\n"
+        "    name_in_shards(archive, [entry], NO_WAREHOUSE)\n",
+    ),
+    _one(
+        "a ZIP gets no hash file",
+        _PUBLICATION,
+        "    put_hash_file(archive, entry)\n",
+        "",
+    ),
+    _one(
+        "a shard forgets the entries that it had",
+        _PUBLICATION,
+        "return shard.including(fresh).to_bytes()",
+        "return Shard(archive.chain_id, number).including(fresh).to_bytes()",
+    ),
+    _one(
+        "a segment counts as published once one table is",
+        "pipelines/site/completing.py",
+        "counts[blocks] < len(HISTORY_TABLES)",
+        "counts[blocks] < 1",
+    ),
+    Mutant(
+        "a part is published without a proof",
+        (
+            (
+                _REQUEST,
+                "if request.zip_sha256 and request.zip_sha256 != zip_sha256:",
+                "if not zip_sha256:",
+            ),
+            (_REQUEST, "if expected and expected != sha256:", "if not sha256:"),
+        ),
+    ),
+)
