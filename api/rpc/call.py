@@ -21,6 +21,8 @@ from api.rpc.statuses import shown, status_code, trailers
 Context: TypeAlias = "ServicerContext[Any, Any]"
 _RETRY = ("retry-after", "1")
 _ID = "x-request-id"
+# A deadline reaches us as so many seconds from now on, so ours is later than the client's own.
+_LATE_SECONDS = 0.25
 
 
 class Call:
@@ -99,7 +101,8 @@ class Call:
 
     def left(self) -> None:
         """Note that nobody waits for the call any more: the client left, or its time is over."""
-        late = self._left == 0
+        remaining = self._left
+        late = remaining is not None and remaining < _LATE_SECONDS
         self._code = Code.DEADLINE_EXCEEDED if late else Code.CANCELLED
 
     @property
