@@ -122,6 +122,11 @@ class PartStage:
         path.unlink(missing_ok=True)
         _hash_file(path).unlink(missing_ok=True)
 
+    def forget(self, segment: SegmentName) -> None:
+        """Forget the parts of a segment that is refused."""
+        for table in HISTORY_TABLES:
+            self.remove(segment.chain_id, table, segment.blocks)
+
     def sweep(self, older_than: timedelta = timedelta(hours=1)) -> Iterator[Path]:
         """Delete what killed processes left unfinished, yielding the path of each file.
 

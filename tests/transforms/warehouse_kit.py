@@ -17,6 +17,7 @@ from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema, known_table, known_tables
 from transforms.warehouse.document import Document
 from transforms.warehouse.loader import LoadReport
+from transforms.warehouse.table_load import PartSink
 from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -53,6 +54,11 @@ class MemorySink:
         self.csvs[key] = header + b"".join(body)
         self.rows[key] = rows
 
+    def forget(self, segment: SegmentName) -> None:
+        for texts in (self.csvs, self.rows):
+            for key in [key for key in texts if key[0] == segment.blocks]:
+                del texts[key]
+
 
 HELD_STATES = ("accounts", "network_parameters", "orders_live", "parties")
 
@@ -72,7 +78,7 @@ class Held:
 
 
 def load_folder(
-    root: Path, folder: Path, sink: MemorySink | None = None, settings: LoadSettings | None = None
+    root: Path, folder: Path, sink: PartSink | None = None, settings: LoadSettings | None = None
 ) -> LoadReport:
     """Load all that is new in a folder, as a command does; returns what happened."""
     warehouse = open_warehouse(root, settings=settings)

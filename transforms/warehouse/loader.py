@@ -241,6 +241,7 @@ class Loader:
     def _refuse(
         self, file: SegmentFile, error: SegmentError, copy: Path, memory_mb: int = 0
     ) -> None:
+        self._sink.forget(file.name)
         refusal = Refusal(file.info, str(error))
         stored = None
         if copy.exists():

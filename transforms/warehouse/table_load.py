@@ -51,6 +51,10 @@ class PartSink(Protocol):
         """Store one table of one segment, all of it or, if `body` raises, nothing."""
         ...
 
+    def forget(self, segment: SegmentName) -> None:
+        """Keep nothing of a segment: it is refused, and was not loaded."""
+        ...
+
 
 class TableLoader:
     """Loads one table's files of one schema into an attached volume.
