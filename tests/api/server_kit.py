@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -210,8 +210,7 @@ class ServerProcess:
     def workers(self) -> list[int]:
         """The ids of its worker processes."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
-        commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_text() for pid in children.split()}
-        return [pid for pid, command in commands.items() if "spawn_main" in command]
+        return [int(pid) for pid in children.split() if "spawn_main" in _command(pid)]
 
     def logged(self) -> str:
         """What it has logged so far."""
@@ -230,3 +229,10 @@ class ServerProcess:
         self._process.communicate(timeout=_SECONDS)
         self._log.seek(0)
         return self._process.returncode, self._log.read()
+
+
+def _command(pid: str) -> str:
+    """The command line of a process; empty where it ended meanwhile."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""

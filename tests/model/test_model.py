@@ -1,4 +1,4 @@
-"""The warehouse and the archive beside a model: a hundred steps in the gate, more by `--steps`."""
+"""The warehouse and the archive beside a model: fifty steps in the gate, more by `--steps`."""
 
 from __future__ import annotations
 
