@@ -7,6 +7,7 @@ quarantine/      copies of refused files
 
 In this machine's folder for it, which for a folder is the folder itself unless another is named:
 current.duckdb   what an analyst opens                scratch/           unfinished files
+lake/            versions of the lake's tables, as this machine left them
 """
 
 from __future__ import annotations
