@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from zipfile import ZipFile
@@ -21,6 +22,11 @@ HEADER = b"id,size\n"
 def blocks_of(number: int) -> BlockRange:
     """The blocks of the segment with that number, from 0: 1-1000, 1001-2000, ..."""
     return BlockRange(number * 1000 + 1, number * 1000 + 1000)
+
+
+def noise(size: int) -> bytes:
+    """So many bytes that no compressor makes fewer of, without FF, which no CSV has."""
+    return os.urandom(size).replace(b"\xff", b"\xfe")
 
 
 def make_part(

@@ -11,7 +11,15 @@ from exporters.exports.splice import layout_zip
 from exporters.zips.layout import Layout, Slice
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import LocalSource, ObjectSource
-from tests.exporters.part_kit import blocks_of, contents, csv_of, make_part, make_parts, splice
+from tests.exporters.part_kit import (
+    blocks_of,
+    contents,
+    csv_of,
+    make_part,
+    make_parts,
+    noise,
+    splice,
+)
 from tests.exporters.zips.test_part_zip import files_no_longer_than
 from tests.s3_kit import bucket_server
 from transforms.errors import IntegrityError
@@ -45,20 +53,20 @@ def test_a_range_outside_the_zip_is_an_error(tmp_path: Path, start: int, stop: i
 
 
 def test_a_long_slice_is_read_in_blocks_of_a_megabyte(tmp_path: Path) -> None:
-    noise = os.urandom(9 << 20)
-    layout = layout_zip("x.zip", [csv_of([make_part(tmp_path, blocks_of(0), [noise])])])
+    text = noise(9 << 20)
+    layout = layout_zip("x.zip", [csv_of([make_part(tmp_path, blocks_of(0), [text])])])
     blocks = [len(block) for block in layout.read(100, layout.size - 100)]
     assert set(blocks[:-1]) == {1 << 20}
     assert sum(blocks) == layout.size - 200
 
 
-@given(noise=st.binary(max_size=300), offset=st.integers(0, 300), length=st.integers(0, 300))
+@given(text=st.binary(max_size=300), offset=st.integers(0, 300), length=st.integers(0, 300))
 def test_a_slice_copied_by_the_kernel_is_the_slice_that_is_read(
-    tmp_path_factory: pytest.TempPathFactory, noise: bytes, offset: int, length: int
+    tmp_path_factory: pytest.TempPathFactory, text: bytes, offset: int, length: int
 ) -> None:
     folder = tmp_path_factory.mktemp("slice")
-    (folder / "in").write_bytes(noise)
-    piece = noise[offset : offset + length]
+    (folder / "in").write_bytes(text)
+    piece = text[offset : offset + length]
     cut = Slice(LocalSource.open(folder / "in"), offset, len(piece))
     Layout("x", (), (b"before", cut, b"after", cut)).write(folder / "out", durable=False)
     assert (folder / "out").read_bytes() == b"before" + piece + b"after" + piece
@@ -76,7 +84,7 @@ def test_parts_in_a_store_give_the_same_zip_as_local_ones(tmp_path: Path) -> Non
 def test_a_part_in_a_bucket_takes_one_request_for_its_directory_and_one_for_its_data(
     tmp_path: Path,
 ) -> None:
-    parts = make_parts(tmp_path / "archive", [os.urandom(50_000), b"3,4\n", b""])
+    parts = make_parts(tmp_path / "archive", [noise(50_000), b"3,4\n", b""])
     local = splice(tmp_path / "local.zip", parts)
     with bucket_server() as server, server.store() as store:
         for path in (tmp_path / "archive").iterdir():
@@ -115,7 +123,7 @@ def truncated(part: PartRef, size: int) -> None:
 def test_a_part_that_became_shorter_breaks_the_splice_and_leaves_no_zip(
     tmp_path: Path, left: int
 ) -> None:
-    parts = make_parts(tmp_path / "parts", [b"1,2\n", os.urandom(500), b"3,4\n"])
+    parts = make_parts(tmp_path / "parts", [b"1,2\n", noise(500), b"3,4\n"])
     layout = layout_zip("x.zip", [csv_of(parts)])
     truncated(parts[1], left)
     with pytest.raises(IntegrityError, match=r"orders-1001-2000\.zip lacks bytes \d+ to \d+"):
@@ -126,7 +134,7 @@ def test_a_part_that_became_shorter_breaks_the_splice_and_leaves_no_zip(
 
 
 def test_a_stored_part_that_became_shorter_breaks_the_splice(tmp_path: Path) -> None:
-    (part,) = make_parts(tmp_path / "parts", [os.urandom(500)])
+    (part,) = make_parts(tmp_path / "parts", [noise(500)])
     store = FolderStore(tmp_path / "parts")
     (stored,) = read_parts(ObjectSource(store, next(store.list())))
     layout = layout_zip("x.zip", [csv_of([stored])])
@@ -148,7 +156,7 @@ def test_a_part_that_is_gone_breaks_the_splice(tmp_path: Path) -> None:
 def test_a_disk_that_takes_no_more_leaves_what_stood_there(tmp_path: Path) -> None:
     path = tmp_path / "out" / "x.zip"
     before = splice(path, make_parts(tmp_path / "small", [b"1,2\n"])).read_bytes()
-    layout = layout_zip("x.zip", [csv_of(make_parts(tmp_path / "big", [os.urandom(90_000)] * 3))])
+    layout = layout_zip("x.zip", [csv_of(make_parts(tmp_path / "big", [noise(90_000)] * 3))])
     with files_no_longer_than(100_000), pytest.raises(OSError, match="File too large"):
         layout.write(path)
     assert path.read_bytes() == before
