@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import TypeVar
 
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex, parse_index
@@ -35,12 +36,12 @@ from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store, read_as_is, versioned
 
+_Result = TypeVar("_Result")
+
 # Parsing costs more than reading. Equal bytes are an equal index, so nothing can be stale.
 _parsed_index = lru_cache(maxsize=4)(parse_index)
 _parsed_shard = lru_cache(maxsize=8)(Shard.parse)
-ATTEMPTS = 100
-"""How often a change is tried where other writers are faster."""
-
+_ATTEMPTS = 100
 _LONGEST_PAUSE_SECONDS = 0.2
 _READERS = 16
 
@@ -185,21 +186,31 @@ def update(
     faster; what it reads by itself is then at least as new as what it replaces. Raises `BusyError`
     when others win all the time.
     """
-    for attempt in range(ATTEMPTS):
-        present = versioned(store, key)
-        before, version = present or (None, None)
-        after = change(before)
-        if after == before:
-            return False
+    return won_race(lambda: is_written(store, key, change, content_type), store.describe(key))
+
+
+def is_written(
+    store: Store, key: str, change: Callable[[bytes | None], bytes], content_type: str
+) -> bool:
+    """Change a small object as `update` does, once; return whether it had to be written.
+
+    Raises `LostRaceError` where another writer was faster.
+    """
+    before, version = versioned(store, key) or (None, None)
+    after = change(before)
+    if after != before:
+        store.put_if_match(key, after, version, content_type)
+    return after != before
+
+
+def won_race(work: Callable[[], _Result], place: str) -> _Result:
+    """Do work, and again whenever it loses a race to another writer.
+
+    Raises `BusyError`, which names the place, when others win all the time.
+    """
+    for attempt in range(_ATTEMPTS):
         try:
-            store.put_if_match(key, after, version, content_type)
+            return work()
         except LostRaceError:
-            pause(attempt)
-        else:
-            return True
-    raise BusyError(f"others keep changing {store.describe(key)}: try again later")
-
-
-def pause(attempt: int) -> None:
-    """Wait for as long as makes it likely that another writer, who was faster, is done."""
-    time.sleep(random.uniform(0, min(0.01 * attempt, _LONGEST_PAUSE_SECONDS)))
+            time.sleep(random.uniform(0, min(0.01 * attempt, _LONGEST_PAUSE_SECONDS)))
+    raise BusyError(f"others keep changing {place}: try again later")

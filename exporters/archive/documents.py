@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from exporters.archive.archive import ATTEMPTS, Archive, pause
+from exporters.archive.archive import Archive, is_written, won_race
 from exporters.archive.archive_signatures import SIGNATURES, signature
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
 from exporters.archive.document_store import DocumentStore
@@ -34,8 +34,8 @@ from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, rev
 from exporters.archive.schema_documents import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import hashes_path, shard_at, shard_path
 from exporters.signing_keys import ENDING, Signer
-from transforms.errors import BusyError, IntegrityError
-from transforms.stores.store import LostRaceError, Store, versioned
+from transforms.errors import IntegrityError
+from transforms.stores.store import Store
 
 HOME = "index.html"
 INDEX = "index.json"
@@ -60,28 +60,18 @@ def refresh(archive: Archive, numbers: Iterable[int]) -> int:
     All documents are read before any is computed, so that the write of whoever went by older ones
     is refused: he begins again. Raises `BusyError` where others win all the time.
     """
-    shards, written = list(numbers), 0
-    for attempt in range(ATTEMPTS):
+    shards, written = list(numbers), list[str]()
+
+    def write() -> None:
         store = DocumentStore(archive.store)
         pending = list(documents(replace(archive, store=store), shards))
         store.read_first(document.key for document in pending)
-        try:
-            for document in pending:
-                written += _is_written(store, document)
-        except LostRaceError:
-            pause(attempt)
-        else:
-            return written
-    raise BusyError(f"others keep changing {archive.place('')}: try again later")
+        for document in pending:
+            if is_written(store, document.key, document.content, document.content_type):
+                written.append(document.key)
 
-
-def _is_written(store: DocumentStore, document: ArchiveDocument) -> bool:
-    """Write a document unless it is right already; whether it had to be written."""
-    before, version = versioned(store, document.key) or (None, None)
-    after = document.content(before)
-    if after != before:
-        store.put_if_match(document.key, after, version, document.content_type)
-    return after != before
+    won_race(write, archive.place(""))
+    return len(written)
 
 
 def stored_shards(archive: Archive) -> list[int]:

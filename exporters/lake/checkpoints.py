@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 
 from deltalake import DeltaTable
 
+from exporters.lake.stored_log import CHECKPOINT, newest_checkpoint
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
 
 LAST = "_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _TYPES = {".parquet": "application/vnd.apache.parquet", "": "application/json"}
 
 
@@ -45,8 +45,7 @@ def sum_up(store: Store, folder: str, version: int, kept_seconds: float) -> None
 
 def _needed(names: Iterable[str], version: int) -> Iterator[str]:
     """The newest checkpoint before a version, and the commits from there on."""
-    numbers = (int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name)))
-    first = max((number for number in numbers if number < version), default=-1)
+    first = newest_checkpoint(names, version - 1)
     if first >= 0:
         yield f"{first:020}.checkpoint.parquet"
         yield LAST
@@ -65,12 +64,12 @@ def _put(store: Store, key: str, path: Path, info: ObjectInfo | None) -> None:
 def _outdated(infos: Iterable[ObjectInfo], horizon: float) -> Iterator[str]:
     """The files that nobody needs who reads a version of after the horizon, oldest first."""
     listed = {info.key.rpartition("/")[2]: info.modified for info in infos}
-    matches = ((name, _COMMIT.fullmatch(name) or _CHECKPOINT.fullmatch(name)) for name in listed)
+    matches = ((name, _COMMIT.fullmatch(name) or CHECKPOINT.fullmatch(name)) for name in listed)
     numbers = {name: int(match[1]) for name, match in matches if match}
     bases = [
         number
         for name, number in numbers.items()
-        if _CHECKPOINT.fullmatch(name) and listed[name] <= horizon
+        if CHECKPOINT.fullmatch(name) and listed[name] <= horizon
     ]
     base = max(bases, default=0)
     yield from sorted(name for name, number in numbers.items() if number < base)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+"""The name of a checkpoint: the version whose state it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,7 @@ def read_stored(store: Store, folder: str, version: int) -> StoredLog:
     Raises `IntegrityError` where one of them is damaged or is not there.
     """
     names = (info.key.rpartition("/")[2] for info in store.list(f"{folder}/"))
-    numbers = (int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name)))
-    first = max((number for number in numbers if number <= version), default=-1)
+    first = newest_checkpoint(names, version)
     log = StoredLog()
     if first >= 0:
         for action in _checkpoint(store, f"{folder}/{first:020}.checkpoint.parquet"):
@@ -66,6 +66,12 @@ def read_stored(store: Store, folder: str, version: int) -> StoredLog:
         for action in _commit(store, f"{folder}/{number:020}.json"):
             log.apply(action)
     return log
+
+
+def newest_checkpoint(names: Iterable[str], version: int) -> int:
+    """The newest version, up to this one, whose checkpoint is among the names; -1 for none."""
+    numbers = (int(match[1]) for name in names if (match := CHECKPOINT.fullmatch(name)))
+    return max((number for number in numbers if number <= version), default=-1)
 
 
 def _checkpoint(store: Store, key: str) -> Iterator[dict[str, Any]]:

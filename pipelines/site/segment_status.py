@@ -19,7 +19,6 @@ from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage
 from transforms.errors import ConflictError, IntegrityError
-from transforms.segments.inventory import Inventory
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.surveying import Survey
 
@@ -115,10 +114,6 @@ class SiteStatus:
     def blocks_behind(self) -> int:
         """How many blocks the source shows and the warehouse lacks; see `Survey.blocks_behind`."""
         return self.survey.blocks_behind
-
-
-EMPTY_STATUS = SiteStatus(Survey(Inventory("", (), ()), (), ()), None, (), None)
-"""That of a chain of which nothing is known."""
 
 
 @at_one_look

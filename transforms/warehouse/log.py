@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import inf
 from pathlib import Path
 
 from transforms.errors import BusyError, ConflictError, IntegrityError
@@ -62,7 +61,12 @@ class _Moment:
         return max(time.time() - self.clock, time.monotonic() - self.monotonic)
 
 
-_LONG_AGO = _Moment(-inf, -inf)
+@dataclass(slots=True)
+class _Look:
+    """A block of `Log.one_look`: its number, and whether it has asked the store already."""
+
+    number: int
+    is_taken: bool = False
 
 
 class Log:
@@ -72,10 +76,9 @@ class Log:
         self._store = store
         self._memory = NewestGeneration(cache)
         self._newest: tuple[Document, str] | None = None
-        self._looked: dict[int, _Moment] = {}
-        self._blocks = 0
-        self._number = 0
-        self._is_looked = False
+        self._confirmed: tuple[int, _Moment] | None = None
+        self._looks = 0
+        self._look: _Look | None = None
 
     @contextmanager
     def one_look(self) -> Iterator[None]:
@@ -84,18 +87,20 @@ class Log:
         For work that should go by one generation from its beginning to its end. Commits of this
         log are seen; one that loses its race to another writer looks again.
         """
-        if not self._blocks:
-            self._number, self._is_looked = self._number + 1, False
-        self._blocks += 1
+        if self._look is not None:
+            yield
+            return
+        self._looks += 1
+        self._look = _Look(self._looks)
         try:
             yield
         finally:
-            self._blocks -= 1
+            self._look = None
 
     @property
     def look(self) -> int:
         """The number of the block of `one_look` that lasts; 0 outside of any."""
-        return self._number if self._blocks else 0
+        return self._look.number if self._look else 0
 
     def newest(self) -> Document | None:
         """The newest generation, None where there is no document.
@@ -110,18 +115,18 @@ class Log:
         if self._store.head(document_key(generation + 1)) is not None:
             return True
         # Documents are removed, oldest first: after a long sleep all that was known may be gone.
-        if self._looked.get(generation, _LONG_AGO).passed() < _SHORT_SECONDS:
+        confirmed, moment = self._confirmed or (0, _Moment.now())
+        if confirmed == generation and moment.passed() < _SHORT_SECONDS:
             return False
         if self._store.head(document_key(generation)) is None:
             return True
-        self._looked = {generation: _Moment.now()}
+        self._confirmed = (generation, _Moment.now())
         return False
 
     def _is_newest(self, generation: int) -> bool:
         """Whether what is known is the newest, as far as this block has to know."""
-        if self._blocks and self._is_looked:
+        if self._look is not None and self._look.is_taken:
             return True
-        self._is_looked = True
         return not self.is_outdated(generation)
 
     def numbers(self) -> list[int]:
@@ -260,9 +265,11 @@ class Log:
 
     def _find(self) -> tuple[Document, str] | None:
         cache = self._newest
-        if cache is not None and self._is_newest(cache[0].generation):
+        is_newest = cache is not None and self._is_newest(cache[0].generation)
+        if self._look is not None:
+            self._look.is_taken = True
+        if is_newest:
             return cache
-        self._is_looked = True
         last_seen, seen_sha256 = self._memory.newest() or (None, "")
         numbers = self.numbers()
         if not numbers:
