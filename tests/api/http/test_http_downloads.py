@@ -246,6 +246,12 @@ def test_a_range_beyond_the_end_is_refused_with_the_length(served: Served) -> No
     assert answer.headers["content-range"] == f"bytes */{size}"
 
 
+def test_who_wants_another_version_of_a_file_is_told_that_it_changed(served: Served) -> None:
+    answer = _fetch(served, if_match='"another"')
+    assert answer.status_code == 412
+    assert answer.json()["message"] == "the file is another one by now"
+
+
 def test_a_zip_is_never_compressed_again(served: Served) -> None:
     answer = _fetch(served, accept_encoding="gzip")
     assert "content-encoding" not in answer.headers
