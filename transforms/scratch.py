@@ -30,11 +30,15 @@ def scratch_folder(parent: Path | None) -> Iterator[Path]:
         with temporary_folder() as folder:
             yield folder
         return
-    parent.mkdir(parents=True, exist_ok=True)
     while True:
         folder = parent / f"run-{uuid4().hex}"
         path = _lock_of(folder)
-        with path.open("x") as lock:
+        parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = path.open("x")
+        except FileNotFoundError:
+            continue  # whoever else used `parent` removed it just now
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
                 continue  # a sweep took the lock for an abandoned one before it was held
