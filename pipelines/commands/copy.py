@@ -10,15 +10,7 @@ from exporters.archive.figures import size_text
 from pipelines.commands.asking import asked_extent
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
-from pipelines.site.site import Site
-from transforms.block_range import BlockRange, contiguous_runs
-from transforms.bounds import Bound, rfc3339
-from transforms.errors import RangeError
-from transforms.warehouse.range_choice import SegmentChoice, TimedWarehouse, choose_range
-from transforms.warehouse.shapes import Extent
-from transforms.warehouse.warehouse_copy import write_copy
-
-_NAMED = 10  # of the runs of blocks that are loaded
+from transforms.warehouse.warehouse_copy import choose_segments, write_copy
 
 
 @click.command("copy", short_help="Write a part of the warehouse as one DuckDB file.")
@@ -54,7 +46,7 @@ def command(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse)
     with site.warehouse.one_look():
-        choice = _choice(site, asked_extent(blocks, times))
+        choice = choose_segments(site.warehouse, asked_extent(blocks, times))
         screen.message(f"taking {choice}")
         with screen.counts("copying") as count:
             rows = write_copy(
@@ -77,31 +69,3 @@ def _names(tables: str | None) -> list[str]:
     if not names:
         raise click.UsageError("--tables names no table: give some, like orders,trades")
     return names
-
-
-def _choice(site: Site, extent: Extent | None) -> SegmentChoice:
-    """The segments that the options name, all without any. Raises `RangeError`."""
-    index = TimedWarehouse(site.warehouse)
-    if extent is None:
-        return choose_range(index, None, None)
-    if extent.blocks is not None:
-        ends = [Bound(str(at), block=at) for at in (extent.blocks.first, extent.blocks.last)]
-    else:
-        ends = [Bound(rfc3339(at), micros=at) for at in extent.times or ()]
-    choice = choose_range(index, *ends)
-    if extent.blocks is not None:
-        _check_loaded(extent.blocks, choice, site)
-    return choice
-
-
-def _check_loaded(blocks: BlockRange, choice: SegmentChoice, site: Site) -> None:
-    if not any(
-        run.first <= blocks.first and blocks.last <= run.last
-        for run in contiguous_runs(choice.segments)
-    ):
-        runs = [*map(str, contiguous_runs(site.loaded_catalog().blocks))]
-        more = f" and {len(runs) - _NAMED} more runs" if len(runs) > _NAMED else ""
-        raise RangeError(
-            f"of blocks {blocks} not all are loaded: {site.warehouse.describe()} holds "
-            f"{', '.join(runs[:_NAMED])}{more}"
-        )

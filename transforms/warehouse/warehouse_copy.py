@@ -14,7 +14,8 @@ from pathlib import Path
 
 import duckdb
 
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.bounds import Bound, rfc3339
 from transforms.duck import (
     Connection,
     attached,
@@ -25,7 +26,7 @@ from transforms.duck import (
     reporting,
 )
 from transforms.duck_files import remove_log
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, RangeError
 from transforms.files import commit_file
 from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.warehouse.catalog import Catalog
@@ -34,6 +35,7 @@ from transforms.warehouse.catalog_joins import joins_of
 from transforms.warehouse.catalog_views import SPAM_CAPTURES, exact_view, shapes_shown, utc_macro
 from transforms.warehouse.losses import LostRowsError
 from transforms.warehouse.lost_files import LostFilesError, absent_files
+from transforms.warehouse.range_choice import SegmentChoice, TimedWarehouse, choose_range
 from transforms.warehouse.shapes import Extent, Shape
 from transforms.warehouse.volumes import attach_options
 from transforms.warehouse.warehouse import Warehouse
@@ -41,10 +43,47 @@ from transforms.warehouse.warehouse import Warehouse
 UNFINISHED = ".strata-copy"
 """The folder beside a copy where it is written; what a kill leaves there goes with the next one."""
 
+_NAMED = 10  # of the runs of blocks that are loaded
 _ABOUT = "The warehouse's generation that this file was copied from, and the blocks of its history."
 
 Progress = Callable[[int, int], object]
 """Called with the rows that are copied, and how many there are, from another thread, too."""
+
+
+def choose_segments(warehouse: Warehouse, extent: Extent | None) -> SegmentChoice:
+    """The segments with the blocks, or else the times, of an extent; all loaded ones without one.
+
+    Raises `RangeError` where none has them or blocks are not loaded, `IntegrityError` where rows
+    of theirs are lost: in a copy nobody could tell.
+    """
+    index = TimedWarehouse(warehouse)
+    catalog = index.catalog
+    volumes = [v for v in catalog.volumes if not extent or v.kind == "state" or extent.reaches(v)]
+    absent = absent_files(catalog.store, (volume.file for volume in volumes))
+    if absent:
+        raise LostFilesError(catalog.store, absent)
+    ends: list[Bound | None] = [None, None]
+    if extent and extent.blocks:
+        ends = [Bound(str(at), block=at) for at in (extent.blocks.first, extent.blocks.last)]
+    elif extent and extent.times:
+        ends = [Bound(rfc3339(at), micros=at) for at in extent.times]
+    choice = choose_range(index, *ends)
+    losses = [loss for loss in catalog.document.losses if loss.touches(choice.blocks)]
+    if losses:
+        raise LostRowsError(catalog.store.describe(), losses)
+    if extent and extent.blocks:
+        _check_loaded(catalog, extent.blocks)
+    return choice
+
+
+def _check_loaded(catalog: Catalog, blocks: BlockRange) -> None:
+    runs = [*contiguous_runs(catalog.blocks)]
+    if not any(run.first <= blocks.first and blocks.last <= run.last for run in runs):
+        more = f" and {len(runs) - _NAMED} more runs" if len(runs) > _NAMED else ""
+        raise RangeError(
+            f"of blocks {blocks} not all are loaded: {catalog.store.describe()} holds "
+            f"{', '.join(map(str, runs[:_NAMED]))}{more}"
+        )
 
 
 def write_copy(
@@ -56,16 +95,14 @@ def write_copy(
 ) -> dict[str, int]:
     """Write a file with some tables, or all where none is named; returns the rows of each.
 
-    Of tables of history it has the segments inside `blocks`. The file appears whole or not at all,
-    in place of an earlier copy. Raises `ConfigError` where another file is there or a table is
-    unknown, `RangeError` where nothing of the blocks is loaded, `IntegrityError` where some of it
-    is lost.
+    Of tables of history it has the segments inside `blocks`, as `choose_segments` gave them. The
+    file appears whole or not at all, in place of an earlier copy. Raises `ConfigError` where
+    another file is there, or a table is unknown.
     """
     _check_place(warehouse, path)
     with warehouse.one_look(), _unfinished(path) as scratch:
         extent = Extent(blocks)
         catalog = warehouse.loaded_catalog().over(extent)
-        _check_whole(catalog, blocks)
         fresh = scratch / "copy.duckdb"
         limit = warehouse.backing.memory_limit
         with (
@@ -107,16 +144,6 @@ def _is_copy(path: Path) -> bool:
         query = "from duckdb_tables() where (schema_name, table_name) = ('strata', 'copy')"
         return bool(con.execute(query).fetchall())
     return False
-
-
-def _check_whole(catalog: Catalog, blocks: BlockRange) -> None:
-    """Raise `IntegrityError` where rows would be missing: nobody could tell later."""
-    losses = [loss for loss in catalog.document.losses if loss.touches(blocks)]
-    if losses:
-        raise LostRowsError(catalog.store.describe(), losses)
-    absent = absent_files(catalog.store, (volume.file for volume in catalog.volumes))
-    if absent:
-        raise LostFilesError(catalog.store, absent)
 
 
 @contextmanager
