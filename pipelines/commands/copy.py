@@ -10,7 +10,8 @@ from exporters.archive.figures import size_text
 from pipelines.commands.asking import asked_extent
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
-from transforms.warehouse.warehouse_copy import choose_segments, write_copy
+from transforms.warehouse.copy_range import choose_segments
+from transforms.warehouse.warehouse_copy import write_copy
 
 
 @click.command("copy", short_help="Write a part of the warehouse as one DuckDB file.")
@@ -37,8 +38,8 @@ def command(
 
     DuckDB 1.5 and newer open it anywhere. Of history it has whole segments, and it says which; the
     current state is that of the newest segment, whatever the range. FILE may be an earlier copy,
-    which is replaced when the new one is whole. What a killed copy leaves in .strata-copy beside
-    FILE is removed by the next one there.
+    which is replaced when the new one is whole. What a killed one leaves beside FILE
+    (.strata-copy-*) is removed by the next one there.
     """
     if blocks and times:
         raise click.UsageError("give --blocks or --times, not both")
