@@ -31,7 +31,8 @@ with duckdb.connect(sys.argv[1], read_only=True) as con:
     con.execute("set enable_progress_bar = false")
     found = {"version": duckdb.__version__}
     for schema, view in con.execute(
-        "select schema_name, view_name from duckdb_views() where not internal"
+        "select schema_name, view_name from duckdb_views() where not internal "
+        "union all select schema_name, table_name from duckdb_tables()"
     ).fetchall():
         name = f'"{schema}"."{view}"'
         columns = [(row[0], row[1]) for row in con.execute(f"describe {name}").fetchall()]
@@ -40,13 +41,13 @@ with duckdb.connect(sys.argv[1], read_only=True) as con:
         query = f"select count(*), md5(string_agg(line, chr(10) order by line)) from ({query})"
         found[f"{schema}.{view}"] = [columns, *con.execute(query).fetchone()]
     comments = "from duckdb_columns() select schema_name, table_name, column_name, comment"
-    found["comments"] = sorted(con.execute(f"{comments} where not internal").fetchall())
+    found["comments"] = sorted(con.execute(f"{comments} where comment is not null").fetchall())
 print(json.dumps(found))
 """
 
 
 def answers(views: Path, *, of_15: bool) -> dict[str, object]:
-    """What all views in a file hold: columns, number of rows and a hash of them, by view.
+    """Of all views and tables in a file columns, number of rows and a hash of them, by name.
 
     Asked with our DuckDB or with that of the release before; `version` says which.
     """

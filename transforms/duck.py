@@ -6,9 +6,10 @@ program has locked as `BusyError`, and a query that Ctrl-C stopped as `KeyboardI
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import duckdb
 
@@ -26,6 +27,8 @@ Error = duckdb.Error
 
 STORAGE = "storage_version 'v1.5.0'"
 """The option of `attach` for every new file: DuckDB 1.5, which people have, opens it, too."""
+
+_REPORT_SECONDS = 0.5
 
 
 def check_folder(folder: Path) -> None:
@@ -131,6 +134,26 @@ def set_up(con: Connection) -> None:
         con.execute("set enable_progress_bar = false")
     # With it, sorting a few million orders runs out of memory instead of spilling (DuckDB 2.0.0).
     con.execute("set disabled_optimizers = 'compressed_materialization'")
+
+
+@contextmanager
+def reporting(con: Connection, report: Callable[[float], object]) -> Iterator[None]:
+    """Call `report`, in another thread, with how much of the running statement is done: 0 to 1."""
+    con.execute("set enable_progress_bar_print = false")
+    con.execute("set enable_progress_bar = true")
+    ended = Event()
+
+    def follow() -> None:
+        while not ended.wait(_REPORT_SECONDS):
+            report(min(max(con.query_progress(), 0.0) / 100, 1.0))
+
+    thread = Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextmanager

@@ -12,7 +12,18 @@ from pipelines.stopping import leave_signals
 
 COMMANDS = (
     *("sample", "run", "load", "captures", "publish", "export", "fetch"),
-    *("sql", "shell", "blocks", "status", "verify", "repair", "compact", "lake", "completion"),
+    *(
+        "sql",
+        "shell",
+        "copy",
+        "blocks",
+        "status",
+        "verify",
+        "repair",
+        "compact",
+        "lake",
+        "completion",
+    ),
 )
 """In the order in which one meets them."""
 

@@ -20,6 +20,8 @@ import pytest
 
 from pipelines.site.site import Site
 from tests.duckdb15_kit import asked_15
+from transforms.block_range import BlockRange
+from transforms.warehouse.warehouse_copy import write_copy
 
 _PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 _QUERIES: dict[str, str] = dict(
@@ -180,6 +182,20 @@ def test_a_query_gives_its_rows_in_any_time_zone(
     assert ([column[0] for column in con.description or ()], len(here)) == (names.split(), count)
     for place, name in enumerate(names.split()):
         assert name == "market" or any(row[place] is not None for row in here), name
+
+
+@pytest.fixture(scope="module")
+def copy(sample_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the whole sample."""
+    path = tmp_path_factory.mktemp("copy") / "copy.duckdb"
+    write_copy(sample_site.warehouse, path, BlockRange(1, 7000), ())
+    return path
+
+
+def test_every_query_gives_the_same_over_a_copy(con: duckdb.DuckDBPyConnection, copy: Path) -> None:
+    with duckdb.connect(copy, read_only=True) as alone:
+        for title in _QUERIES:
+            assert _ask(alone, title) == _ask(con, title), title
 
 
 def test_the_duckdb_of_the_release_before_counts_the_same_rows(

@@ -12,11 +12,13 @@ import pytest
 from pipelines.sample_history import copy_sample
 from tests.duckdb15_kit import answers, asked_15
 from tests.transforms.warehouse_kit import MemorySink, exact_tables, load_folder, relist
+from transforms.block_range import BlockRange
 from transforms.duck import attached, working_connection
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
+from transforms.warehouse.warehouse_copy import write_copy
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,19 @@ def test_every_view_answers_in_1_5_as_in_2_0(loaded: Warehouse, merged: Warehous
         assert str(old.pop("version")).startswith("1.5.")
         assert {"main.orders", "exact.orders", "strata.receipts", "main.spam_captures"} <= {*old}
         assert old == new
+
+
+def test_a_copy_answers_in_1_5_as_the_warehouse_in_2_0(merged: Warehouse, tmp_path: Path) -> None:
+    place = tmp_path / "copy.duckdb"
+    write_copy(merged, place, BlockRange(1, 7000), ())
+    assert _storage(place) == "v1.5.0+"
+    old, new = answers(place, of_15=True), answers(merged.current, of_15=False)
+    assert str(old.pop("version")).startswith("1.5.")
+    assert old.pop("strata.copy")
+    assert {"main.orders", "strata.receipts", "main.spam_captures"} <= {*old}
+    for name in ("version", "strata.volumes", "strata.generation"):
+        del new[name]
+    assert old == new
 
 
 def test_the_program_of_1_5_asks_the_warehouse(loaded: Warehouse, merged: Warehouse) -> None:

@@ -67,9 +67,18 @@ def exact_columns(table: str, shape: Shape) -> list[ViewColumn]:
     return [*texts, *(ViewColumn(own, own) for own in ("_segment", "_row"))]
 
 
+def has_rounded(table: str, shape: Shape) -> bool:
+    """Whether `main.<table>` rounds cells, so that `exact.<table>` cannot be rendered from it."""
+    return any(_is_rounded(table, column) for column in shape.column_list())
+
+
+def _is_rounded(table: str, column: Column) -> bool:
+    return column.type == "numeric" and conversion(table, column).type == "VARCHAR"
+
+
 def _typed(table: str, column: Column, *, is_raw: bool) -> ViewColumn:
     name, kind = quote_name(column.name), conversion(table, column).type
-    if column.type == "numeric" and kind == "VARCHAR":
+    if _is_rounded(table, column):
         name, kind = f"try_cast({name} as {_NUMERIC})", _NUMERIC
     notes = [column_meaning(table, column.name), type_caveat(kind, table)]
     if is_raw:

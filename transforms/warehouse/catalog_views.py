@@ -14,7 +14,7 @@ from transforms.duck import Connection, quote_files, quote_name, quote_text
 from transforms.objects import StoredFile
 from transforms.tables.dialect import select_list
 from transforms.tables.meanings import table_meaning
-from transforms.warehouse.catalog_columns import exact_columns, typed_columns, utc
+from transforms.warehouse.catalog_columns import ViewColumn, exact_columns, typed_columns, utc
 from transforms.warehouse.catalog_joins import joins_of
 from transforms.warehouse.record import receipts_source, segments_source
 from transforms.warehouse.shapes import Shape, Volume
@@ -22,7 +22,8 @@ from transforms.warehouse.shapes import Shape, Volume
 PathOf = Callable[[StoredFile], Path]
 """From a file of the warehouse to where it lies on this machine."""
 
-CAPTURES_VIEW = "main.spam_captures"
+SPAM_CAPTURES = "spam_captures"
+CAPTURES_VIEW = f"main.{SPAM_CAPTURES}"
 _UNFIT = """
     create view strata.unfit as
     select table_name, column_name, sum(cells)::bigint as rows
@@ -100,12 +101,7 @@ def views_of(
     """All views of a generation with their comments."""
     lists, path = _Lists(), lru_cache(maxsize=None)(path)
     tables = [*_tables(history, states)]
-    fixed = [
-        "create schema exact",
-        # A bare NULL has no type, and there are several `epoch_us`.
-        f"create macro main.utc(t) as {utc('coalesce(t, null::timestamp)')}",
-        f"comment on macro main.utc is {quote_text(_UTC_MEANING)}",
-    ]
+    fixed = ["create schema exact", *utc_macro()]
     for table in tables:
         fixed += _table_views(table, table.source(path, lists.name))
     if records := [path(volume.record) for volume in history if volume.record]:
@@ -118,6 +114,18 @@ def views_of(
         fixed += _capture_views(lists.name([path(captures)]))
     comments = (comment for table in tables for comment in _view_comments(table))
     return Views(tuple(lists.statements()), tuple(fixed), tuple(comments))
+
+
+def utc_macro() -> Iterator[str]:
+    """What makes `main.utc`."""
+    # A bare NULL has no type, and there are several `epoch_us`.
+    yield f"create macro main.utc(t) as {utc('coalesce(t, null::timestamp)')}"
+    yield f"comment on macro main.utc is {quote_text(_UTC_MEANING)}"
+
+
+def shapes_shown(history: Sequence[Volume], states: Sequence[Volume]) -> dict[str, Shape]:
+    """The shape of every table as the views of these volumes show it."""
+    return {table.name: table.shape for table in _tables(history, states)}
 
 
 class _Lists:
@@ -143,14 +151,23 @@ def create_stored_views(con: Connection, history: Sequence[Volume], path: PathOf
         con.execute(f"create view main.{quote_name(table.name)} as select * from {source}")  # noqa: S608
 
 
+def exact_view(name: str, shape: Shape, source: str) -> str:
+    """What makes the view `exact.<table>` over SQL for its rows."""
+    return _view(f"exact.{quote_name(name)}", exact_columns(name, shape), source)
+
+
+def _view(view: str, columns: Sequence[ViewColumn], source: str) -> str:
+    listed = select_list([(column.sql, column.name) for column in columns])
+    return f"create view {view} as select {listed} from {source}"  # noqa: S608 - quoted
+
+
 def _table_views(table: _Table, source: str) -> Iterator[str]:
     name = quote_name(table.name)
     for view, columns in (
         (f"main.{name}", typed_columns(table.name, table.shape)),
         (f"exact.{name}", exact_columns(table.name, table.shape)),
     ):
-        listed = select_list([(column.sql, column.name) for column in columns])
-        yield f"create view {view} as select {listed} from {source}"  # noqa: S608 - quoted
+        yield _view(view, columns, source)
         for column in columns:
             if column.comment:
                 what = f"{view}.{quote_name(column.name)}"

@@ -1,4 +1,4 @@
-"""Every exit code of the README, from real processes; and what a full or read-only disk says."""
+"""Every exit code of the documentation, from real processes; what a full or read-only disk says."""
 
 from __future__ import annotations
 
