@@ -12,18 +12,8 @@ from pipelines.stopping import leave_signals
 
 COMMANDS = (
     *("sample", "run", "load", "captures", "publish", "export", "fetch"),
-    *(
-        "sql",
-        "shell",
-        "copy",
-        "blocks",
-        "status",
-        "verify",
-        "repair",
-        "compact",
-        "lake",
-        "completion",
-    ),
+    *("sql", "shell", "copy", "blocks", "status", "verify", "repair", "compact", "lake"),
+    "completion",
 )
 """In the order in which one meets them."""
 
