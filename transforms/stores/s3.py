@@ -184,7 +184,7 @@ class S3Store:
             "aws_virtual_hosted_style_request": "false",
             "aws_conditional_put": "etag",
             "aws_skip_signature": str(frozen_credentials is None).lower(),
-            "timeout": f"{_READ_SECONDS} s",
+            "timeout": f"{_READ_SECONDS * 500} ms",  # of a silent service twice
             "max_retries": str(2 * self._options.attempts),  # shorter pauses than boto3's
             "retry_timeout": f"{_READ_SECONDS} s",
         }
