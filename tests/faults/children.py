@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HANG_SECONDS = 90.0
-"""No command here takes a tenth of it."""
+"""No command here takes a third of it, whatever becomes of it."""
 
 
 @dataclass(frozen=True, slots=True)

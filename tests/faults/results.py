@@ -44,8 +44,13 @@ def ending_of(ended: Ended) -> str:
     return f"exit {ended.code}" if ended.code >= 0 else f"signal {-ended.code}"
 
 
-def of_ending(ended: Ended, codes: Collection[int]) -> list[str]:
-    """What is wrong with how a command ended: these are the codes that it may have."""
+def of_ending(
+    ended: Ended, codes: Collection[int], *, told_in_output: Collection[int] = (DAMAGED,)
+) -> list[str]:
+    """What is wrong with how a command ended: these are the codes that it may have.
+
+    With the codes `told_in_output` the reason may stand in what it prints, else on stderr.
+    """
     problems = []
     if ended.hung:
         problems.append("it hangs")
@@ -53,7 +58,7 @@ def of_ending(ended: Ended, codes: Collection[int]) -> list[str]:
         problems.append(f"it ended with {ending_of(ended)}")
     if "Traceback" in ended.err or "Traceback" in ended.out:
         problems.append("it printed a traceback")
-    told = ended.err if ended.code != DAMAGED else ended.err + ended.out
+    told = ended.err + (ended.out if ended.code in told_in_output else "")
     if ended.code > 0 and not any(": " in line for line in told.splitlines()):
         problems.append("it said nothing")
     return problems

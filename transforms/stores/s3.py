@@ -28,6 +28,7 @@ from transforms.stores.probing import probe
 from transforms.stores.s3_errors import plain_errors, status_of
 from transforms.stores.s3_listing import answer_time, listed
 from transforms.stores.s3_reading import StoredObject
+from transforms.stores.s3_silence import Silence
 from transforms.stores.s3_writing import NO_VERSION, ObjectWriter, Upload
 from transforms.stores.store import (
     CHUNK_BYTES,
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import HeadObjectOutputTypeDef
 
 _CONNECTIONS = 32
-_CONNECT_SECONDS, _READ_SECONDS = 10, 60
+_CONNECT_SECONDS = 10
+_READ_SECONDS = 60  # how long an answer is waited for, and a service that gives none tried again
 _RACES = 10
 _PROBES = 2
 # S3's own bound; a service answers a longer one with an error.
@@ -70,6 +72,7 @@ class S3Store:
         self._options = options or S3Options()
         self._probing = Lock()
         self._facts: StoreFacts | None = None
+        self._silence = Silence(_READ_SECONDS)
         config = Config(
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_READ_SECONDS,
@@ -84,6 +87,7 @@ class S3Store:
             with plain_errors(self.describe(), bucket, endpoint or "S3"):
                 self._session = Session(region_name=self._options.region)
                 self._client = self._session.client("s3", endpoint_url=endpoint, config=config)
+                self._silence.watch(self._client)
         except ValueError as error:
             raise ConfigError(f"{self.describe()} cannot be opened: {error}") from error
 
@@ -163,9 +167,11 @@ class S3Store:
         """How another library reaches what lies below `key/`: by what boto3 found, and as of now.
 
         Others look for credentials and endpoints in fewer places, and in the environment for what
-        they are not told. Raises `ConfigError` for a key that they understand otherwise.
+        they are not told. Raises `ConfigError` for a key that they understand otherwise, and
+        `ConnectionError` while the service is silent.
         """
         with self._plain_errors(key):
+            self._silence.check()
             credentials = self._session.get_credentials()
             frozen_credentials = credentials.get_frozen_credentials() if credentials else None
         endpoint = self._client.meta.endpoint_url
@@ -178,7 +184,9 @@ class S3Store:
             "aws_virtual_hosted_style_request": "false",
             "aws_conditional_put": "etag",
             "aws_skip_signature": str(frozen_credentials is None).lower(),
+            "timeout": f"{_READ_SECONDS * 500} ms",  # of a silent service twice
             "max_retries": str(2 * self._options.attempts),  # shorter pauses than boto3's
+            "retry_timeout": f"{_READ_SECONDS} s",
         }
         if frozen_credentials is not None:
             options["aws_access_key_id"] = frozen_credentials.access_key or ""

@@ -21,11 +21,6 @@ _SETTINGS = (
     exceptions.ParamValidationError,
     exceptions.ProfileNotFound,
 )
-_NO_ANSWER = (
-    exceptions.ConnectionError,
-    exceptions.HTTPClientError,
-    exceptions.IncompleteReadError,
-)
 _DAMAGED = {
     "BadDigest",
     "IncompleteBody",
@@ -51,6 +46,18 @@ class DamagedError(Exception):
     def is_lasting(self) -> bool:
         """Whether the same bytes came more than once, and no others."""
         return len(self.arrived) > 1 and len(set(self.arrived)) == 1
+
+
+class SilenceError(Exception):
+    """The service has answered nothing for so long that it is not asked; says for how long."""
+
+
+_NO_ANSWER = (
+    exceptions.ConnectionError,
+    exceptions.HTTPClientError,
+    exceptions.IncompleteReadError,
+    SilenceError,
+)
 
 
 def status_of(error: exceptions.ClientError) -> int:

@@ -58,8 +58,11 @@ class StoredObject:
         arrived: list[str] = []
         data: bytes | None = None
         for retries in reversed(range(self.attempts)):
+            answer = self._answer(start, length)
+            if answer is None:
+                return Piece(b"", 0)
             try:
-                piece = self._asked(start, length)
+                piece = _piece(answer, start, length)
             except _BROKEN_BODY:  # botocore tries again only until the answer begins
                 if not retries:
                     raise
@@ -113,23 +116,23 @@ class StoredObject:
             recorded = piece.sha256
         return digest.hexdigest(), recorded
 
-    def _asked(self, start: int, length: int | None) -> Piece:
+    def _answer(self, start: int, length: int | None) -> GetObjectOutputTypeDef | None:
+        """The service's answer, its body unread; None past the end."""
         request: dict[str, Any] = {"Bucket": self.bucket, "Key": self.key, **self.condition}
         if start == 0 and length is None:
             request["ChecksumMode"] = "ENABLED"  # botocore holds the body against the service's own
         else:
             request["Range"] = _span(start, length)
         try:
-            answer = self.client.get_object(**request)
+            return self.client.get_object(**request)
         except ClientError as error:
             if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return Piece(b"", 0)
+                return None
             raise
-        data = answer["Body"].read()
-        return _piece(answer, data, start, length)
 
 
-def _piece(answer: GetObjectOutputTypeDef, data: bytes, start: int, length: int | None) -> Piece:
+def _piece(answer: GetObjectOutputTypeDef, start: int, length: int | None) -> Piece:
+    data = answer["Body"].read()
     total = answer.get("ContentRange", "").rpartition("/")[2]
     recorded = answer["Metadata"].get("sha256", "")
     if total.isdecimal():
