@@ -81,6 +81,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         lake=False,
         keep_runs_days=8,
         signing_key=tmp_path / "strata.key",
+        public_url="https://example.org/archive",
     )
     defaults = Settings()
     assert all(getattr(others, f.name) != getattr(defaults, f.name) for f in fields(Settings))
