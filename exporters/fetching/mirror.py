@@ -250,11 +250,12 @@ class _Mirror:
         The archive's publisher may be about to replace both; those from before stay until then.
         """
         names = (PUBLIC_DATABASE, PUBLIC_SQL)
-        sql, database = self.source.read(PUBLIC_SQL), self.source.read(PUBLIC_DATABASE)
+        sql = self.source.read(PUBLIC_SQL)
         if sql is None:
             for name in reversed(names):
                 self.folder.store.delete(self._local.key(name))
             return
+        database = self.source.read(PUBLIC_DATABASE)
         _, sha256 = unsealed_sql(sql, self.source.place(PUBLIC_SQL))
         if database is None or hashlib.sha256(database).hexdigest() != sha256:
             return

@@ -56,6 +56,8 @@ def test_variables_are_read_and_options_beat_them() -> None:
         ("BUNDLE", "²"),
         ("NAME_STYLE", "padded"),
         ("POLL_SECONDS", "0"),
+        ("PUBLIC_URL", "example.org"),
+        ("PUBLIC_URL", "https://example.org/a b"),
     ],
 )
 def test_a_setting_that_cannot_be_used_names_its_variable(variable: str, text: str) -> None:
