@@ -10,7 +10,7 @@ import fsspec
 from fsspec.spec import AbstractBufferedFile
 
 
-class WebFiles(fsspec.AbstractFileSystem):
+class WebFiles(fsspec.AbstractFileSystem):  # type: ignore[misc]
     """Files by their `http://` addresses."""
 
     protocol = "http"
@@ -35,7 +35,7 @@ class WebFiles(fsspec.AbstractFileSystem):
         return _WebFile(self, path, mode, cache_type="none")
 
 
-class _WebFile(AbstractBufferedFile):
+class _WebFile(AbstractBufferedFile):  # type: ignore[misc]
     def _fetch_range(self, start: int, end: int) -> bytes:
         header = {"Range": f"bytes={start}-{end - 1}"}
         with urllib.request.urlopen(urllib.request.Request(self.path, headers=header)) as answer:

@@ -186,9 +186,11 @@ class PublicDocuments:
         return PublicTable(name, version.snapshot.version, version.snapshot.columns, groups, as_of)
 
     def _columns(self, table: str, file: ActiveFile) -> Columns:
-        """The names of a file's columns, which stand at its end."""
+        """The names of a file's columns; who did not write it reads them at its end."""
         if table == RECEIPTS:
             return tuple(column.name for column in RECEIPT_COLUMNS)
+        if file.columns:
+            return file.columns
         read = partial(self.lake.archive.store.read, self.lake.key(table, file.name))
         size = min(file.bytes, _END_BYTES)
         end = read(file.bytes - size, size)

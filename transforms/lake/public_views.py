@@ -155,8 +155,10 @@ class _Lists:
     def name(self, table: PublicTable, columns: Sequence[str], files: Iterable[str]) -> str:
         """SQL for a new list of files of a table with these columns."""
         name = f"files_{len(self.lines) + 1}"
+        kinds = {fold_case(column): kind for column, kind in table.types.items()}
         types = {
-            column: _NESTED.get(column) or _duck_type(table.types[column]) for column in columns
+            column: _NESTED.get(column) or _duck_type(kinds[fold_case(column)])
+            for column in columns
         }
         about = {"table": table.name, "version": table.version, "columns": types}
         folder = f"{self._address}/lake/{table.name}"

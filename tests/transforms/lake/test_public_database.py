@@ -48,8 +48,8 @@ def test_a_statement_that_reaches_elsewhere_is_refused(
 ) -> None:
     file = tmp_path / "elsewhere"
     file.write_text("as it was")
+    text = _STATEMENTS + statement.format(file=file)
     with pytest.raises(IntegrityError, match="the statements cannot be run"):
-        text = _STATEMENTS + statement.format(file=file)
         write_database(scratch / "a.duckdb", text, scratch)
     assert [path.name for path in tmp_path.iterdir()] == ["elsewhere", "scratch"]
     assert file.read_text() == "as it was"
