@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from exporters.archive.archive import ATTEMPTS, Archive, pause
@@ -56,8 +56,14 @@ class ArchiveDocument:
     content: Callable[[bytes | None], bytes]
 
 
-def refresh(archive: Archive, numbers: Iterable[int]) -> int:
+SIGNED_SUMS = (SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
+"""What follows from a document that no other is made from."""
+
+
+def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | None = None) -> int:
     """Bring everything up to date that follows from these shards; return how many were written.
+
+    With `paths`, only these documents of the chain.
 
     All documents are read before any is computed, so that the write of whoever went by older ones
     is refused: he begins again. Raises `BusyError` where others win all the time.
@@ -65,7 +71,11 @@ def refresh(archive: Archive, numbers: Iterable[int]) -> int:
     shards, written = list(numbers), 0
     for attempt in range(ATTEMPTS):
         store = DocumentStore(archive.store)
-        pending = list(documents(replace(archive, store=store), shards))
+        pending = [
+            document
+            for document in documents(replace(archive, store=store), shards)
+            if paths is None or document.key in map(archive.key, paths)
+        ]
         store.read_first(document.key for document in pending)
         try:
             for document in pending:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from exporters.archive.documents import refresh, sound_index
+from exporters.archive.documents import SIGNED_SUMS, refresh, sound_index
 from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
@@ -110,8 +110,10 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
             catalog, scratch = site.loaded_catalog(), site.scratch()
             public = PublicDocuments(lake, site.settings.public_url, catalog, scratch)
             is_written = public.write(is_proven=is_proven)
-        if is_written or not sound_index(lake.archive).has_lake:
+        if not sound_index(lake.archive).has_lake:
             refresh(lake.archive, ())
+        elif is_written:
+            refresh(lake.archive, (), SIGNED_SUMS)
 
 
 @at_one_look
