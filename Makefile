@@ -137,7 +137,7 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup weed servers duckdb15 pandas kernel $(FRICTIONLESS_STAMP)
+unit: setup weed servers duckdb15 pandas kernel $(FRICTIONLESS_STAMP) $(DUCKDB_EXTENSIONS_STAMP)
 	$(BIN)/python -m pytest $(WORKERS)
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone

@@ -34,6 +34,7 @@ class StrataResource(dg.ConfigurableResource[Site]):
     lake: bool
     keep_runs_days: int
     signing_key: str
+    public_url: str
 
     @classmethod
     def of(cls, settings: Settings) -> StrataResource:

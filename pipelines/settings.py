@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from exporters.locations import (
     EMBEDDED_SOURCE,
@@ -20,6 +20,16 @@ from exporters.locations import (
     Switch,
     data_folder,
 )
+
+PublicUrl = Annotated[
+    str,
+    # DuckDB takes some characters for patterns, and cuts an address at others.
+    Field(
+        pattern=r"^((https?|s3)://[A-Za-z0-9._~:/%@+-]+)?$",
+        description="the address of the archive, such as https://example.org/archive",
+    ),
+    AfterValidator(lambda url: url.rstrip("/")),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +43,8 @@ class Settings(Locations):
     network's ids; `lake` lets what is published go into the lake of
     Delta tables beside the ZIPs, too; `keep_runs_days` the days for which Dagster keeps
     runs that have ended, with their logs (0: for ever); `signing_key` the file of a secret key of
-    minisign's, which published documents are signed with (None: they are not).
+    minisign's, which published documents are signed with (None: they are not); `public_url` the
+    address at which anybody reads the archive (empty: none, and no `strata.duckdb` is published).
     """
 
     bundle: Natural = 0
@@ -44,6 +55,7 @@ class Settings(Locations):
     lake: Switch = True
     keep_runs_days: Natural = 7
     signing_key: Annotated[Path, Field(description="the path of a file")] | None = None
+    public_url: PublicUrl = ""
 
     @property
     def embedded(self) -> bool:

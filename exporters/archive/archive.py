@@ -10,6 +10,7 @@
 <chain id>/index.html                    the chain's page
 <chain id>/schema.json, schema.html      what tables and columns mean
 <chain id>/latest.json, feed.xml         what is newest; what was published and replaced
+<chain id>/strata.sql, strata.duckdb     SQL over the lake, where its public address is known
 <chain id>/*.minisig                     signatures of SHA256SUMS and index.json, where asked for
 <chain id>/SHA256SUMS                    hashes of the documents and of the shards' hash files
 <chain id>/revisions.json, revisions.copy.json which files were replaced, and why

@@ -7,8 +7,9 @@ nothing stale when a publisher dies or two publish at once. One that is damaged 
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from exporters.archive.archive import Archive, is_written, won_race
@@ -29,6 +30,7 @@ from exporters.archive.page import (
     home_page,
     shard_page,
 )
+from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
 from exporters.archive.recent import newest_segments
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, revisions
 from exporters.archive.schema_documents import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
@@ -54,8 +56,14 @@ class ArchiveDocument:
     content: Callable[[bytes | None], bytes]
 
 
-def refresh(archive: Archive, numbers: Iterable[int]) -> int:
+SIGNED_SUMS = (SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
+"""What follows from a document that no other is made from."""
+
+
+def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | None = None) -> int:
     """Bring everything up to date that follows from these shards; return how many were written.
+
+    With `paths`, only these documents of the chain.
 
     All documents are read before any is computed, so that the write of whoever went by older ones
     is refused: he begins again. Raises `BusyError` where others win all the time.
@@ -64,7 +72,11 @@ def refresh(archive: Archive, numbers: Iterable[int]) -> int:
 
     def write() -> None:
         store = DocumentStore(archive.store)
-        pending = list(documents(replace(archive, store=store), shards))
+        pending = [
+            document
+            for document in documents(replace(archive, store=store), shards)
+            if paths is None or document.key in map(archive.key, paths)
+        ]
         store.read_first(document.key for document in pending)
         for document in pending:
             if is_written(store, document.key, document.content, document.content_type):
@@ -206,9 +218,17 @@ def _left(old: bytes, name: str, error: IntegrityError) -> bytes:
 
 
 def _sums(archive: Archive) -> bytes:
-    names = (INDEX, SCHEMA, LATEST, FEED, REVISIONS, REVISIONS_COPY)
+    names = (INDEX, SCHEMA, LATEST, FEED, REVISIONS, REVISIONS_COPY, PUBLIC_SQL)
     contents = ((name, archive.read(name)) for name in names)
-    return sums_text(archive.index(), {name: data for name, data in contents if data is not None})
+    there = {name: data for name, data in contents if data is not None}
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in there.items()}
+    if PUBLIC_SQL in there:
+        try:
+            statements = unsealed_sql(there[PUBLIC_SQL], archive.place(PUBLIC_SQL))
+            hashes[PUBLIC_DATABASE] = statements[1]
+        except IntegrityError as error:
+            _log.warning("%s; who publishes to the lake makes it again", error)
+    return sums_text(archive.index(), hashes)
 
 
 def _chain_page(archive: Archive) -> bytes:

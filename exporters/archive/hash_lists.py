@@ -1,8 +1,9 @@
 """`SHA256SUMS` of a chain: hashes from which everything else can be checked, as `sha256sum` reads.
 
-It has a line for each JSON document, the feed, and of each shard for its file and for its list of
-hashes; that one has a line for each ZIP. So two commands in the chain's folder check all of it, and
-one more ZIP rewrites its shard's list and this one, which has 200 bytes for each shard:
+It has a line for each JSON document, the feed, `strata.sql` and its database, and of each shard for
+its file and for its list of hashes; that one has a line for each ZIP. So two commands in the
+chain's folder check all of it, and one more ZIP rewrites its shard's list and this one, which has
+200 bytes for each shard:
 
     sha256sum -c SHA256SUMS
     cat index/*.sha256 | sha256sum -c
@@ -12,7 +13,6 @@ Pages are left out: they say nothing of their own.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 
 from exporters.archive.index import ArchiveIndex
@@ -21,10 +21,10 @@ from exporters.archive.shards import hashes_path, shard_path
 SUMS = "SHA256SUMS"
 
 
-def sums_text(index: ArchiveIndex, documents: Mapping[str, bytes]) -> bytes:
-    """The list over an index and the documents beside it, by path."""
-    hashes = ((path, hashlib.sha256(data).hexdigest()) for path, data in documents.items())
-    return "".join(f"{sha256}  {path}\n" for path, sha256 in (*hashes, *_shards(index))).encode()
+def sums_text(index: ArchiveIndex, documents: Mapping[str, str]) -> bytes:
+    """The list over an index and the hashes of the documents beside it, by path."""
+    hashes = (*documents.items(), *_shards(index))
+    return "".join(f"{sha256}  {path}\n" for path, sha256 in hashes).encode()
 
 
 def _shards(index: ArchiveIndex) -> Iterator[tuple[str, str]]:

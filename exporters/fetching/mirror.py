@@ -1,15 +1,17 @@
 """A whole archive, fetched: a mirror, which is an archive itself.
 
-ZIPs and their hash files are fetched, the revisions and the shards of the index are copied to the
-byte, and what follows from these (the index, pages, lists) is made anew, as any publisher would:
-each shard after its ZIPs, everything else after the shards. So whoever is killed leaves a smaller
-archive and never a wrong one. A ZIP that was replaced, which the revisions say, takes the place of
-the old one just before its shard. A ZIP that the archive lacks, or has damaged, is not named by the
-mirror's shard, which is another document then, until the archive has it again.
+ZIPs and their hash files are fetched, the revisions, the shards of the index, and `strata.sql` with
+its database are copied to the byte, and what follows from these (the index, pages, lists) is made
+anew, as any publisher would: each shard after its ZIPs, everything else after the shards. So
+whoever is killed leaves a smaller archive and never a wrong one. A ZIP that was replaced, which the
+revisions say, takes the place of the old one just before its shard. A ZIP that the archive lacks,
+or has damaged, is not named by the mirror's shard, which is another document then, until the
+archive has it again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +23,7 @@ from exporters.archive.archive_signatures import SIGNATURES
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_file import put_hash_file
+from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, PUBLIC_TYPES, unsealed_sql
 from exporters.archive.revisions import (
     REVISIONS,
     REVISIONS_COPY,
@@ -125,6 +128,7 @@ class _Mirror:
                     self._commit(result)
                 raise
         self._revisions = right_revisions(self.source)
+        self._copy_public_sql()
         self._commit(result)
         self._sign()
         result.seconds = time.monotonic() - begun
@@ -239,6 +243,27 @@ class _Mirror:
             for name in (REVISIONS_COPY, REVISIONS):
                 key = self._local.key(name)
                 update(self.folder.store, key, partial(_always, self._revisions), _JSON)
+
+    def _copy_public_sql(self) -> None:
+        """Have the statements over the lake, and their database, to the byte, if they are a pair.
+
+        The archive's publisher may be about to replace both; those from before stay until then.
+        """
+        names = (PUBLIC_DATABASE, PUBLIC_SQL)
+        sql = self.source.read(PUBLIC_SQL)
+        if sql is None:
+            for name in reversed(names):
+                self.folder.store.delete(self._local.key(name))
+            return
+        database = self.source.read(PUBLIC_DATABASE)
+        _, sha256 = unsealed_sql(sql, self.source.place(PUBLIC_SQL))
+        if database is None or hashlib.sha256(database).hexdigest() != sha256:
+            return
+        self._unsign()
+        for name, data in zip(names, (database, sql), strict=True):
+            update(
+                self.folder.store, self._local.key(name), partial(_always, data), PUBLIC_TYPES[name]
+            )
 
     def _sign(self) -> None:
         """Have the signatures of documents that are those of the archive to the byte; no others."""

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveFile:
-    """A file that a table is made of: its name, bytes and rows."""
+    """A file that a table is made of: its name, bytes and rows.
+
+    `columns` are the names of its columns where this process wrote it: no log says them.
+    """
 
     name: str
     bytes: int
     rows: int
+    columns: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class AddedFile:
-    """A file to be named by a table; `statistics` is the JSON that the log has of it."""
+    """A file to be named by a table; `statistics` is the JSON that the log has of it.
+
+    `columns` are the names of its columns, where they are known.
+    """
 
     name: str
     bytes: int
     statistics: str
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,6 @@ class TableVersion:
         files = {file.name: file for file in self.files if file.name not in gone}
         for file in added:
             rows = json.loads(file.statistics)["numRecords"]
-            files[file.name] = ActiveFile(file.name, file.bytes, rows)
+            files[file.name] = ActiveFile(file.name, file.bytes, rows, file.columns)
         ordered = tuple(sorted(files.values(), key=lambda file: file.name))
         return replace(self, version=self.version + 1, files=ordered)

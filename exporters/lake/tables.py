@@ -13,7 +13,7 @@ from exporters.lake.stored_log import StoredLog
 from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
-from transforms.lake.columns import LakeColumn
+from transforms.lake.columns import OWN_COLUMNS, LakeColumn
 from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, content_sha256, content_size
@@ -185,7 +185,8 @@ class LakeTable:
             immutable=True,
             take=True,
         )
-        return AddedFile(name, size, new.statistics.text)
+        columns = tuple(column.name for column in (*new.columns, *OWN_COLUMNS))
+        return AddedFile(name, size, new.statistics.text, columns)
 
     def commit(
         self,

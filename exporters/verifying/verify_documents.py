@@ -10,6 +10,7 @@ from exporters.archive.archive import Archive, read_small
 from exporters.archive.archive_signatures import SIGNATURES
 from exporters.archive.chain_list import CHAINS, chains
 from exporters.archive.documents import HOME, ArchiveDocument, documents
+from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, right_revisions
 from exporters.signing_keys import ENDING
 from exporters.verifying.right_store import RightStore
@@ -50,7 +51,8 @@ def document_findings(
 
 def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
     """The keys of all documents, besides the shards."""
-    yield from (archive.key(name) for name in (REVISIONS, REVISIONS_COPY))
+    other = (REVISIONS, REVISIONS_COPY, PUBLIC_SQL, PUBLIC_DATABASE)
+    yield from (archive.key(name) for name in other)
     yield from (archive.key(f"{name}{ENDING}") for name in SIGNATURES)
     yield from (document.key for document in documents(archive, numbers))
 

@@ -8,19 +8,21 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from exporters.archive.documents import refresh, sound_index
+from exporters.archive.documents import SIGNED_SUMS, refresh, sound_index
 from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
 from exporters.lake.lake_publication import LakePublisher
 from exporters.lake.loaded import history_receipts, rows_over
 from exporters.lake.maintenance import merge_lake, sweep_lake, tables_there
+from exporters.lake.public_documents import PublicDocuments
 from exporters.lake.reports import LakeReport, Refused, each_alone
 from exporters.lake.rewriting import LoadedRows, correct_table
 from exporters.lake.state_tables import correct_state, publish_state
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
+from pipelines.site.journal import journaled
 from pipelines.site.publication_state import is_held, published_entries
 from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
@@ -62,8 +64,9 @@ def publish_to_lake(
             publisher = LakePublisher(lake, rows, published, site.scratch())
             report = report.and_(publisher.publish(tables))
     report = report.and_(_publish_state(site, lake))
-    name_lake(lake)
-    return report.and_(_merged(site, lake))
+    report = report.and_(_merged(site, lake))
+    name_lake(site, lake)
+    return report
 
 
 def _unpublished(
@@ -95,10 +98,22 @@ def _merged(site: Site, lake: Lake) -> LakeReport:
     return LakeReport()
 
 
-def name_lake(lake: Lake) -> None:
-    """Let index and page name the lake, if they do not yet."""
-    if not sound_index(lake.archive).has_lake:
-        refresh(lake.archive, ())
+def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
+    """Let the archive's documents say what the lake has.
+
+    Index and page name it, if they do not yet; `strata.sql` and `strata.duckdb` have its files,
+    where the archive's public address is known (see `PublicDocuments.write`).
+    """
+    with journaled(site.journal, ()):  # the two are named in SHA256SUMS
+        is_written = False
+        if site.settings.public_url:
+            catalog, scratch = site.loaded_catalog(), site.scratch()
+            public = PublicDocuments(lake, site.settings.public_url, catalog, scratch)
+            is_written = public.write(is_proven=is_proven)
+        if not sound_index(lake.archive).has_lake:
+            refresh(lake.archive, ())
+        elif is_written:
+            refresh(lake.archive, (), SIGNED_SUMS)
 
 
 @at_one_look
@@ -144,6 +159,7 @@ def replace_in_lake(
     if not report.refused and (history or RECEIPTS in tables):
         report = report.and_(_corrected(site, lake, RECEIPTS, segments, correction))
     report = report.and_(_corrected_states(site, lake, states, correction))
+    name_lake(site, lake)
     refresh(lake.archive, ())  # the chain's page tells of what was replaced
     return report
 
@@ -273,6 +289,8 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
         report = report.and_(batch_report)
     if not missing:  # of current state there may lack something all the same
         report = report.and_(_publish_state(site, lake))
+    if site.settings.public_url and sound_index(lake.archive).has_lake:
+        name_lake(site, lake, is_proven=True)
     return report.and_(sweep(site))
 
 

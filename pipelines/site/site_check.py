@@ -18,6 +18,7 @@ from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
 from exporters.verifying.expected import Expected, ExpectedOfHolding, NothingExpected
 from exporters.verifying.listing import StoreListing
+from exporters.verifying.public_check import public_findings
 from exporters.verifying.signature_check import signature_findings
 from exporters.verifying.strangers import stranger_findings
 from pipelines.site.loaded_id_chain import id_report
@@ -25,7 +26,7 @@ from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
 from transforms.lake.state_rows import loaded_state
 from transforms.verifying.counts import Count, Counts, Kind
-from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy
+from transforms.verifying.findings import PUBLISH, RESTORE, Finding, Problem, Remedy
 from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Scope, Verification
 from transforms.warehouse.holding import Holding
@@ -151,6 +152,7 @@ def _archives(
             can_publish=is_own,
             with_store=number == 0,
         ).findings()
+        yield from public_findings(archive, check.counts, scratch, PUBLISH if is_own else RESTORE)
         if not check.was_stopped:
             yield from _lake(site, check, archive, listing, scratch, expected, is_own=is_own)
     if listing is not None and not check.was_stopped:

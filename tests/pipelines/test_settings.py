@@ -56,6 +56,8 @@ def test_variables_are_read_and_options_beat_them() -> None:
         ("BUNDLE", "²"),
         ("NAME_STYLE", "padded"),
         ("POLL_SECONDS", "0"),
+        ("PUBLIC_URL", "example.org"),
+        ("PUBLIC_URL", "https://example.org/a b"),
     ],
 )
 def test_a_setting_that_cannot_be_used_names_its_variable(variable: str, text: str) -> None:
@@ -81,6 +83,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         lake=False,
         keep_runs_days=8,
         signing_key=tmp_path / "strata.key",
+        public_url="https://example.org/archive",
     )
     defaults = Settings()
     assert all(getattr(others, f.name) != getattr(defaults, f.name) for f in fields(Settings))

@@ -64,10 +64,11 @@ OWN_COLUMNS = (
 
 def lake_columns(table: str, columns: Sequence[Column]) -> tuple[LakeColumn, ...]:
     """Those of a CSV's columns that a lake table has, in order."""
-    return tuple(_lake_column(table, column) for column in columns if _has_column(column))
+    return tuple(_lake_column(table, column) for column in columns if has_column(column))
 
 
-def _has_column(column: Column) -> bool:
+def has_column(column: Column) -> bool:
+    """Whether a lake has a column for it: of others, whose names Delta refuses, it has texts."""
     return _NAME.fullmatch(column.name) is not None
 
 
@@ -79,7 +80,7 @@ def _lake_column(table: str, column: Column) -> LakeColumn:
 
 def lake_rows(table: str, columns: Sequence[Column], rows: str) -> str:
     """SQL from a volume's rows (a relation) to what lies in Parquet."""
-    values = [(_value(table, column), column.name) for column in columns if _has_column(column)]
+    values = [(_value(table, column), column.name) for column in columns if has_column(column)]
     cells = [cell for column in columns for cell in _texts(table, column)]
     # Few rows have such cells; the two maps are joined only for those.
     raw = (
@@ -105,7 +106,7 @@ def _is_readable(name: str) -> str:
 def _texts(table: str, column: Column) -> Iterator[tuple[str, str, str]]:
     """What of a column goes into `_raw`, as (column name, text, condition) in SQL."""
     name = quote_name(column.name)
-    if not _has_column(column):
+    if not has_column(column):
         text = rendered(table, column, raw=True)
         yield column.name, text, f"({text}) is not null"
     elif conversion(table, column).type == "TIMESTAMPTZ":
@@ -117,7 +118,7 @@ def stored_values(columns: Sequence[Column]) -> str:
     """SQL's select list from a file of the lake to a table as a volume has it, to render it."""
     values = [
         (
-            quote_name(column.name) if _has_column(column) else f"_raw[{quote_text(column.name)}]",
+            quote_name(column.name) if has_column(column) else f"_raw[{quote_text(column.name)}]",
             column.name,
         )
         for column in columns

@@ -38,7 +38,7 @@ _UNFIT = """
     group by all
     order by all
 """
-_UNFIT_MEANING = (
+UNFIT_MEANING = (
     "The columns of main with cells that their type cannot hold, and in how many rows: these are "
     "NULL in main, so that sums and orders lack them; exact has their text. Decimals that main "
     "rounds, and texts that are no decimals, are not counted."
@@ -56,6 +56,12 @@ class _Table:
     name: str
     volumes: tuple[Volume, ...]
     shape: Shape
+
+    @property
+    def as_of(self) -> int | None:
+        """The block of which a table of current state is; None for one of history."""
+        newest = self.volumes[-1]
+        return None if newest.kind == "history" else newest.blocks.last
 
     def source(self, path: PathOf, list_of: ListOf) -> str:
         """SQL over the table in all volumes: one reader for each group of equal columns.
@@ -103,7 +109,8 @@ def views_of(
     tables = [*_tables(history, states)]
     fixed = ["create schema exact", *utc_macro()]
     for table in tables:
-        fixed += _table_views(table, table.source(path, lists.name))
+        source = table.source(path, lists.name)
+        fixed += table_views(table.name, source, typed=table.shape, exact=table.shape)
     if records := [path(volume.record) for volume in history if volume.record]:
         list_name = lists.name(records)
         fixed.append(f"create view strata.segments as from {segments_source(list_name)}")
@@ -112,7 +119,7 @@ def views_of(
     fixed += joins_of({table.name: {*table.shape.columns} for table in tables})
     if captures is not None:
         fixed += _capture_views(lists.name([path(captures)]))
-    comments = (comment for table in tables for comment in _view_comments(table))
+    comments = (comment for table in tables for comment in table_comments(table.name, table.as_of))
     return Views(tuple(lists.statements()), tuple(fixed), tuple(comments))
 
 
@@ -121,11 +128,6 @@ def utc_macro() -> Iterator[str]:
     # A bare NULL has no type, and there are several `epoch_us`.
     yield f"create macro main.utc(t) as {utc('coalesce(t, null::timestamp)')}"
     yield f"comment on macro main.utc is {quote_text(_UTC_MEANING)}"
-
-
-def shapes_shown(history: Sequence[Volume], states: Sequence[Volume]) -> dict[str, Shape]:
-    """The shape of every table as the views of these volumes show it."""
-    return {table.name: table.shape for table in _tables(history, states)}
 
 
 class _Lists:
@@ -161,17 +163,23 @@ def _view(view: str, columns: Sequence[ViewColumn], source: str) -> str:
     return f"create view {view} as select {listed} from {source}"  # noqa: S608 - quoted
 
 
-def _table_views(table: _Table, source: str) -> Iterator[str]:
-    name = quote_name(table.name)
+def table_views(table: str, source: str, *, typed: Shape, exact: Shape) -> Iterator[str]:
+    """What makes a table's two views over `source`, SQL for its rows as volumes have them."""
+    name = quote_name(table)
     for view, columns in (
-        (f"main.{name}", typed_columns(table.name, table.shape)),
-        (f"exact.{name}", exact_columns(table.name, table.shape)),
+        (f"main.{name}", typed_columns(table, typed)),
+        (f"exact.{name}", exact_columns(table, exact)),
     ):
         yield _view(view, columns, source)
         for column in columns:
             if column.comment:
                 what = f"{view}.{quote_name(column.name)}"
                 yield f"comment on column {what} is {quote_text(column.comment)}"
+
+
+def table_shapes(history: Sequence[Volume], states: Sequence[Volume]) -> dict[str, Shape]:
+    """The shapes of all tables over these volumes, by name."""
+    return {table.name: table.shape for table in _tables(history, states)}
 
 
 def _unfit_view(tables: Sequence[_Table], path: PathOf, lists: _Lists) -> Iterator[str]:
@@ -191,7 +199,7 @@ def _unfit_view(tables: Sequence[_Table], path: PathOf, lists: _Lists) -> Iterat
         )
     if receipts:
         yield _UNFIT.format(receipts=" union all ".join(receipts))
-        yield f"comment on view strata.unfit is {quote_text(_UNFIT_MEANING)}"
+        yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"
 
 
 def _capture_views(file: str) -> Iterator[str]:
@@ -226,13 +234,10 @@ def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Ta
         yield _Table(name, volumes, shape)
 
 
-def _view_comments(table: _Table) -> Iterator[str]:
-    name = quote_name(table.name)
-    kind = "" if table.volumes[-1].kind == "history" else _as_of(table.volumes[-1])
+def table_comments(table: str, as_of: int | None) -> Iterator[str]:
+    """What describes a table's two views; `as_of` is the block of a table of current state."""
+    name = quote_name(table)
+    state = "" if as_of is None else f" Current state as of block {as_of}."
     for schema, how in (("main", ""), ("exact", " As the exact text of the CSV.")):
-        text = f"{table_meaning(table.name)}{kind}{how}"
+        text = f"{table_meaning(table)}{state}{how}"
         yield f"comment on view {schema}.{name} is {quote_text(text)}"
-
-
-def _as_of(volume: Volume) -> str:
-    return f" Current state as of block {volume.blocks.last}."

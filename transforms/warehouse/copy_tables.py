@@ -14,7 +14,7 @@ from transforms.errors import ConfigError
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.catalog_columns import has_rounded
 from transforms.warehouse.catalog_joins import joins_of
-from transforms.warehouse.catalog_views import SPAM_CAPTURES, exact_view, shapes_shown, utc_macro
+from transforms.warehouse.catalog_views import SPAM_CAPTURES, exact_view, table_shapes, utc_macro
 from transforms.warehouse.shapes import Shape
 
 Progress = Callable[[int, int], object]
@@ -57,7 +57,7 @@ def copied_tables(
     con: Connection, catalog: Catalog, blocks: BlockRange, names: Sequence[str]
 ) -> list[CopiedTable]:
     """What to copy of these tables: of history the rows of `blocks`, of current state all."""
-    shapes = shapes_shown(catalog.history(), catalog.states())
+    shapes = table_shapes(catalog.history(), catalog.states())
     within = f"between {blocks.first} and {blocks.last}"
     sums = ", ".join(
         f"coalesce(sum({column}) filter (first_block {within}), 0)::bigint"

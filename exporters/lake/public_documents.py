@@ -1,0 +1,203 @@
+"""Writing `strata.sql` and `strata.duckdb`: what the lake has now, at the archive's public address.
+
+The database is written before the statements, which have its hash: who is killed between the two
+leaves statements that are older, and the next publisher writes both. Nothing is written where the
+statements stay the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exporters.archive.archive import read_small, won_race
+from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.public_sql import (
+    PUBLIC_DATABASE,
+    PUBLIC_SQL,
+    PUBLIC_TYPES,
+    sealed_sql,
+    unsealed_sql,
+)
+from exporters.lake.lake_files import Lake
+from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
+from exporters.lake.state_tables import is_state
+from exporters.lake.table_version import ActiveFile
+from exporters.lake.tables import LakeTable, Version
+from transforms.errors import ConflictError, IntegrityError
+from transforms.lake.public_database import write_database
+from transforms.lake.public_views import (
+    FileList,
+    PublicLake,
+    PublicTable,
+    file_lists,
+    generation_line,
+    lasting,
+    public_statements,
+)
+from transforms.scratch import scratch_folder
+from transforms.stores.store import content_sha256, versioned
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.catalog_views import table_shapes
+
+_READERS = 16
+# The columns of a file stand at its end; of the largest tables they take a dozen kB.
+_END_BYTES = 32 * 1024
+_TAIL = 8
+_log = logging.getLogger(__name__)
+
+Columns = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicDocuments:
+    """The two documents of a lake whose archive anybody reads at `address`.
+
+    `catalog` is what is loaded. `scratch` is where the database is made.
+    """
+
+    lake: Lake
+    address: str
+    catalog: Catalog
+    scratch: Path
+
+    def write(self, *, is_proven: bool = False) -> bool:
+        """Write both if the statements changed; with `is_proven`, also where either is damaged.
+
+        Returns whether anything was written: `SHA256SUMS` names both. Raises `BusyError` where
+        others win all the time.
+        """
+        attempts = count()
+        return won_race(
+            lambda: self._write(is_proven=is_proven, is_forced=next(attempts) > 0),
+            self.lake.archive.place(PUBLIC_SQL),
+        )
+
+    def _write(self, *, is_proven: bool, is_forced: bool) -> bool:
+        """Write once; `is_forced` after a lost race, in which either may be another writer's."""
+        store, key = self.lake.archive.store, self.lake.archive.key
+        present = versioned(store, key(PUBLIC_SQL))
+        before, sha256 = self._before(present[0] if present else None)
+        public = self._public_lake(list(file_lists(before)))
+        if not public.tables:
+            return False
+        statements = public_statements(public, self._generation(public))
+        is_same = not is_forced and lasting(statements) == lasting(before)
+        if is_same and not (is_proven and self._is_damaged(sha256)):
+            return False
+        database = versioned(store, key(PUBLIC_DATABASE))
+        with scratch_folder(self.scratch) as folder:
+            path = folder / PUBLIC_DATABASE
+            write_database(path, statements, folder)
+            sha256 = content_sha256(path)
+            version = database[1] if database else None
+            kind = PUBLIC_TYPES[PUBLIC_DATABASE]
+            store.put_if_match(key(PUBLIC_DATABASE), path, version, kind, sha256=sha256)
+        sealed = sealed_sql(statements, sha256)
+        version = present[1] if present else None
+        store.put_if_match(key(PUBLIC_SQL), sealed, version, PUBLIC_TYPES[PUBLIC_SQL])
+        return True
+
+    def _before(self, data: bytes | None) -> tuple[str, str]:
+        """The statements that are there, and the hash of their database; empty where none are."""
+        if data is None:
+            return "", ""
+        try:
+            return unsealed_sql(data, self.lake.archive.place(PUBLIC_SQL))
+        except IntegrityError as error:
+            _log.warning("%s; it is made again from the lake", error)
+            return "", ""
+
+    def _is_damaged(self, sha256: str) -> bool:
+        """Whether the database is not the one of that hash."""
+        archive = self.lake.archive
+        data = read_small(archive.store, archive.key(PUBLIC_DATABASE))
+        if data is not None and content_sha256(data) == sha256:
+            return False
+        what = "is gone" if data is None else "is not as it was written"
+        _log.warning("%s %s: it is made again", archive.place(PUBLIC_DATABASE), what)
+        return True
+
+    def _generation(self, public: PublicLake) -> str:
+        blocks = self.catalog.blocks
+        now = datetime.now(UTC).isoformat(" ", "seconds")
+        last = max(segment.last for segment in blocks) if blocks else 0
+        return generation_line(self.catalog.generation, last, now, public)
+
+    # --- what the lake has
+
+    def _public_lake(self, before: Iterable[FileList]) -> PublicLake:
+        lists = list(before)
+        columns = {
+            (files.table, file): tuple(files.columns) for files in lists for file in files.files
+        }
+        versions = {files.table: files.version for files in lists}
+        states = [name for volume in self.catalog.states() for name in volume.shapes]
+        names = sorted({*HISTORY_TABLES, RECEIPTS, *filter(is_state, states)})
+        with ThreadPoolExecutor(_READERS) as pool:
+            tables = pool.map(lambda name: self._table(name, columns, versions.get(name, 0)), names)
+            there = {table.name: table for table in tables if table and table.files}
+        receipts = there.pop(RECEIPTS, None)
+        chain_id = self.lake.archive.chain_id
+        shapes = table_shapes(self.catalog.history(), self.catalog.states())
+        address = f"{self.address}/{chain_id}"
+        return PublicLake(chain_id, address, list(there.values()), receipts, shapes)
+
+    def _table(
+        self, name: str, columns: Mapping[tuple[str, str], Columns], newest: int
+    ) -> PublicTable | None:
+        """A table as it is now; None where it is not there, or cannot be used.
+
+        `newest` is the version that somebody named already: this machine may know an older one.
+        """
+        table = LakeTable(self.lake, name)
+        try:
+            version = table.expected()
+            if version is not None and version.snapshot.version < newest:
+                version = table.version()
+            return self._public_table(version, columns) if version else None
+        except (ConflictError, IntegrityError) as error:
+            _log.warning("%s leaves a table out: %s", self.lake.archive.place(PUBLIC_SQL), error)
+            return None
+
+    def _public_table(
+        self, version: Version, columns: Mapping[tuple[str, str], Columns]
+    ) -> PublicTable:
+        name, groups = version.table, dict[Columns, list[str]]()
+        for item in version.files:
+            file = item.file
+            file_columns = columns.get((name, file.name)) or self._columns(name, file)
+            groups.setdefault(file_columns, []).append(file.name)
+        is_history = name in (*HISTORY_TABLES, RECEIPTS)
+        as_of = (
+            None if is_history else max((item.blocks.last for item in version.files), default=None)
+        )
+        return PublicTable(name, version.snapshot.version, version.snapshot.columns, groups, as_of)
+
+    def _columns(self, table: str, file: ActiveFile) -> Columns:
+        """The names of a file's columns; who did not write it reads them at its end."""
+        if table == RECEIPTS:
+            return tuple(column.name for column in RECEIPT_COLUMNS)
+        if file.columns:
+            return file.columns
+        read = partial(self.lake.archive.store.read, self.lake.key(table, file.name))
+        size = min(file.bytes, _END_BYTES)
+        end = read(file.bytes - size, size)
+        footer = int.from_bytes(end[-_TAIL:-4], "little") + _TAIL
+        if size < footer <= file.bytes:
+            end = read(file.bytes - footer, footer)
+        try:
+            return tuple(pq.read_schema(pa.BufferReader(end)).names)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            place = self.lake.place(table, file.name)
+            raise IntegrityError(f"{place} cannot be read: {error}") from error

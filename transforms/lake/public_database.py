@@ -1,0 +1,96 @@
+"""`strata.duckdb`: a small DuckDB file of the statements of `strata.sql`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from transforms.duck import STORAGE, Connection, Error, attached, file_connection, quote_text
+from transforms.duck import quote_name as quoted
+from transforms.errors import IntegrityError
+from transforms.lake.public_views import file_lists
+
+_LIST = re.compile(r"create macro strata\.(files_\d+)\(\) as ")
+_CONTENTS = (
+    "select schema_name, view_name, sql, comment from duckdb_views()",
+    "select schema_name, function_name, parameters, macro_definition, comment "
+    "from duckdb_functions()",
+    "select schema_name, table_name, column_name, data_type, comment from duckdb_columns()",
+    "select schema_name, table_name, sql, comment from duckdb_tables()",
+)
+
+
+def write_database(path: Path, statements: str, scratch: Path) -> None:
+    """Write a new database of these statements; nothing that they name is asked for.
+
+    A view is only made over files that are there: until all are made, each list is that of an
+    empty file with its columns. Raises `IntegrityError` for statements that cannot be run.
+    """
+    with _enclosed(scratch, path.parent) as con:
+        empty = dict(_empty_files(con, statements, scratch))
+        try:
+            with attached(con, path, "fresh", f"({STORAGE}, block_size 16384)"):
+                con.execute("use fresh")
+                con.execute("begin")
+                lists = []
+                for statement in con.extract_statements(statements):
+                    match = _LIST.search(statement.query)
+                    if match is None:
+                        con.execute(statement)
+                        continue
+                    name, listed = match[1], statement.query[match.end() :]
+                    lists.append(f"create or replace macro strata.{name}() as {listed}")
+                    con.execute(f"create macro strata.{name}() as [{quote_text(empty[name])}]")
+                for statement_text in lists:
+                    con.execute(statement_text)
+                con.execute("commit")
+                con.execute("use memory")
+        except Error as error:
+            reason = str(error).splitlines()[0]
+            raise IntegrityError(f"the statements cannot be run: {reason}") from error
+
+
+def database_contents(path: Path, scratch: Path) -> list[tuple[object, ...]]:
+    """What a database has: views, macros, comments, and the rows of its tables.
+
+    Raises `IntegrityError` where it cannot be read.
+    """
+    try:
+        with _enclosed(scratch, path.parent) as con, attached(con, path, "made", "(read_only)"):
+            con.execute("use made")
+            rows = [row for query in _CONTENTS for row in _rows(con, f"{query} where not internal")]
+            tables = _rows(con, "select schema_name, table_name from duckdb_tables()")
+            for schema, table in tables:
+                rows += _rows(con, f"from {quoted(str(schema))}.{quoted(str(table))}")
+            con.execute("use memory")
+            return sorted(rows, key=repr)
+    except Error as error:
+        reason = str(error).splitlines()[0]
+        raise IntegrityError(f"DuckDB cannot read it: {reason}") from error
+
+
+def _rows(con: Connection, query: str) -> list[tuple[object, ...]]:
+    return con.execute(query).fetchall()
+
+
+@contextmanager
+def _enclosed(*folders: Path) -> Iterator[Connection]:
+    """A connection that reads and writes in these folders only: statements are from an archive."""
+    with file_connection() as con:
+        allowed = ", ".join(quote_text(f"{folder}/") for folder in folders)
+        con.execute(f"set allowed_directories = [{allowed}]")
+        con.execute("set enable_external_access = false")
+        con.execute("set lock_configuration = true")
+        yield con
+
+
+def _empty_files(con: Connection, statements: str, scratch: Path) -> Iterator[tuple[str, Path]]:
+    for files in file_lists(statements):
+        path = scratch / f"{files.name}.parquet"
+        columns = ", ".join(
+            f"null::{kind} as {quoted(name)}" for name, kind in files.columns.items()
+        )
+        con.execute(f"copy (select {columns} limit 0) to {quote_text(path)} (format parquet)")
+        yield files.name, path

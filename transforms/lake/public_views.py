@@ -1,0 +1,270 @@
+"""The statements of `strata.sql`: the catalog's views over a lake's files at public addresses.
+
+They are computed from the lake's logs, so the same versions give the same text but for one line,
+which says when it was made. A line before each list of files says in JSON what these have; by it
+the next publisher knows them, and a database is made without asking for any of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from transforms.duck import quote_name, quote_text
+from transforms.lake.columns import OWN_COLUMNS, has_column
+from transforms.tables.conform import conversion
+from transforms.tables.registry import UNKNOWN_TYPE, fold_case
+from transforms.warehouse.catalog_joins import joins_of
+from transforms.warehouse.catalog_views import (
+    UNFIT_MEANING,
+    table_comments,
+    table_views,
+    utc_macro,
+)
+from transforms.warehouse.shapes import Shape
+
+_DUCK_TYPES = {
+    "string": "VARCHAR",
+    "boolean": "BOOLEAN",
+    "short": "SMALLINT",
+    "integer": "INTEGER",
+    "long": "BIGINT",
+    "double": "DOUBLE",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+}
+_NESTED = {
+    "_raw": "MAP(VARCHAR, VARCHAR)",
+    "columns": 'STRUCT("name" VARCHAR, "type" VARCHAR)[]',
+}
+_HEADER = """\
+-- Chain {chain}, as Strata published it: views over the files of its lake at
+--   {address}/lake
+-- In DuckDB 1.5 or 2.0 (httpfs is loaded by itself) a database of these very statements answers:
+--   attach '{address}/strata.duckdb' as vega (read_only);
+--   use vega;
+-- Or run the statements in an empty database of your own. A file that a newer one replaced stays
+-- for a week; strata.generation says when these were made: take them anew when that is long ago.
+"""
+_MADE = "create table strata.generation as select "
+_GENERATION_MEANING = (
+    "What these views show: generation of the publisher's warehouse, last block, when they were "
+    "made, and where. Their files stay for a week after newer ones took their place."
+)
+_LIST = re.compile(
+    r"^-- (files_\d+) (\{.*\})\ncreate macro strata\.\1\(\) as \[(.*)\];$", re.MULTILINE
+)
+_LISTED = re.compile(r"/([^/']+)'")
+
+
+@dataclass(frozen=True, slots=True)
+class PublicTable:
+    """A table of a lake: its version, the types of its columns by name, its files.
+
+    Types are Delta's. `files` are the names of files, by the names of the columns that they have.
+    `as_of` is the block of a table of current state, None for one of history.
+    """
+
+    name: str
+    version: int
+    types: Mapping[str, str]
+    files: Mapping[tuple[str, ...], Sequence[str]]
+    as_of: int | None = None
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The columns that its files have, by their lower case."""
+        return {fold_case(name): name for columns in self.files for name in columns}
+
+
+@dataclass(frozen=True, slots=True)
+class PublicLake:
+    """A chain's tables, the receipts apart, and the shapes that the warehouse has of them.
+
+    `address` is that of the chain's folder.
+    """
+
+    chain_id: str
+    address: str
+    tables: Sequence[PublicTable]
+    receipts: PublicTable | None
+    shapes: Mapping[str, Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """A list of files as the statements have it: of which table and version, with which columns.
+
+    `columns` are DuckDB's types by name, `files` the names of the files.
+    """
+
+    name: str
+    table: str
+    version: int
+    columns: Mapping[str, str]
+    files: tuple[str, ...]
+
+
+def file_lists(statements: str) -> Iterator[FileList]:
+    """The lists of files in statements."""
+    for name, about, addresses in _LIST.findall(statements):
+        facts = json.loads(about)
+        files = tuple(_LISTED.findall(addresses))
+        yield FileList(name, facts["table"], facts["version"], facts["columns"], files)
+
+
+def generation_line(generation: int, last_block: int, time: str, lake: PublicLake) -> str:
+    """The statement that says when the others were made; `time` is a timestamp's text."""
+    return (
+        f"{_MADE}{quote_text(lake.chain_id)} as chain_id, {generation}::bigint as generation, "
+        f"{last_block}::bigint as last_block, timestamptz {quote_text(time)} as time, "
+        f"{quote_text(lake.address)} as address"
+    )
+
+
+def lasting(statements: str) -> str:
+    """The text without the statement that says when it was made."""
+    return "".join(
+        line for line in statements.splitlines(keepends=True) if not line.startswith(_MADE)
+    )
+
+
+def public_statements(lake: PublicLake, generation: str) -> str:
+    """All statements; `generation` is the one of `generation_line`."""
+    lists = _Lists(lake.address)
+    views = [*_views(lake, lists)]
+    made = f"comment on table strata.generation is {quote_text(_GENERATION_MEANING)}"
+    statements = [generation, made, "create schema exact", *utc_macro(), *views]
+    header = _HEADER.format(chain=lake.chain_id, address=lake.address)
+    after = "".join(f"{_one_line(statement)};\n" for statement in statements)
+    return f"{header}create schema strata;\n{''.join(lists.lines)}{after}"
+
+
+def _one_line(statement: str) -> str:
+    return " ".join(line.strip() for line in statement.strip().splitlines())
+
+
+class _Lists:
+    """Lists of files as functions of the database: each is there once, for all views over it."""
+
+    def __init__(self, address: str) -> None:
+        self.lines: list[str] = []
+        self._address = address
+
+    def name(self, table: PublicTable, columns: Sequence[str], files: Iterable[str]) -> str:
+        """SQL for a new list of files of a table with these columns."""
+        name = f"files_{len(self.lines) + 1}"
+        kinds = {fold_case(column): kind for column, kind in table.types.items()}
+        types = {
+            column: _NESTED.get(column) or _duck_type(kinds[fold_case(column)])
+            for column in columns
+        }
+        about = {"table": table.name, "version": table.version, "columns": types}
+        folder = f"{self._address}/lake/{table.name}"
+        listed = ", ".join(quote_text(f"{folder}/{file}") for file in files)
+        self.lines.append(
+            f"-- {name} {json.dumps(about)}\ncreate macro strata.{name}() as [{listed}];\n"
+        )
+        return f"strata.{name}()"
+
+
+def _duck_type(kind: str) -> str:
+    return _DUCK_TYPES.get(kind, kind.upper())  # decimal(38,0) is called so in both
+
+
+def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
+    columns: dict[str, set[str]] = {}
+    for table in lake.tables:
+        shape = _shape(table, lake.shapes.get(table.name, Shape()))
+        columns[table.name] = {*shape.columns}
+        source = _source(table, shape, lists)
+        # The log does not say which columns have texts in `_raw`: any may.
+        exact = Shape(shape.columns, {*shape.columns})
+        for statement in table_views(table.name, source, typed=shape, exact=exact):
+            # What columns mean is said once, in `main`: the file is fetched whole.
+            if not statement.startswith("comment on column exact."):
+                yield statement
+        yield from table_comments(table.name, table.as_of)
+    if lake.receipts is not None:
+        yield from _receipt_views(lake.chain_id, lake.receipts, lists)
+    if lake.tables:
+        yield f"create view strata.unfit as {_unfit(lake.tables)}"
+        yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"
+    yield from joins_of(columns)
+
+
+def _shape(table: PublicTable, loaded: Shape) -> Shape:
+    """The columns that a table's rows can give: as loaded, then what the lake has beside that.
+
+    Of a column whose name Delta does not allow the texts lie in `_raw`.
+    """
+    own = {column.name for column in OWN_COLUMNS}
+    columns = {
+        column.name: column.type
+        for column in loaded.column_list()
+        if fold_case(column.name) in table.names or not has_column(column)
+    }
+    there = {fold_case(name) for name in columns}
+    more = {
+        name: UNKNOWN_TYPE
+        for folded, name in table.names.items()
+        if folded not in there and name not in own
+    }
+    return Shape(columns | more)
+
+
+def _source(table: PublicTable, shape: Shape, lists: _Lists) -> str:
+    """SQL over a table's files, as rows of a volume: a reader for each group of equal columns."""
+    texts = [column for column in shape.column_list() if not has_column(column)]
+    more = "".join(
+        f", _raw[{quote_text(column.name)}] as {quote_name(column.name)}" for column in texts
+    )
+    readers = []
+    for columns, files in table.files.items():
+        files_of = lists.name(table, columns, files)
+        readers.append(
+            f"select *{_as_json(table.name, shape, columns)}{more} "  # noqa: S608 - quoted
+            f"from read_parquet({files_of}, hive_partitioning = false)"
+        )
+    return f"({' union all by name '.join(readers)})"
+
+
+def _as_json(table: str, shape: Shape, columns: Sequence[str]) -> str:
+    """What makes JSON of the columns of a file that are JSON in a volume, and text in the lake."""
+    there = {fold_case(name) for name in columns}
+    casts = [
+        f"{quote_name(column.name)}::json as {quote_name(column.name)}"
+        for column in shape.column_list()
+        if fold_case(column.name) in there and conversion(table, column).type == "JSON"
+    ]
+    return f" replace ({', '.join(casts)})" if casts else ""
+
+
+def _receipt_views(chain_id: str, receipts: PublicTable, lists: _Lists) -> Iterator[str]:
+    """`strata.receipts` and `strata.segments`, with the columns that the lake has of them."""
+    ((columns, files),) = receipts.files.items()
+    source = f"read_parquet({lists.name(receipts, columns, files)}, hive_partitioning = false)"
+    key = f"{quote_text(chain_id)} as chain_id, schema_version, _segment as first_block, last_block"
+    pairs = 'to_json([[c.name, c.type] for c in "columns"])::varchar'
+    yield (
+        f"create view strata.receipts as select {key}, table_name, "  # noqa: S608 - quoted
+        f'{pairs} as "columns", "rows", bytes, sha256 from {source}'
+    )
+    yield (
+        "create view strata.segments as select chain_id, schema_version, first_block, last_block, "
+        'sum("rows")::bigint as "rows", sum(bytes)::bigint as bytes '
+        "from strata.receipts group by all order by first_block"
+    )
+
+
+def _unfit(tables: Iterable[PublicTable]) -> str:
+    cells = " union all ".join(
+        f"select {quote_text(table.name)} as table_name, unnest(map_keys(_raw)) as column_name "  # noqa: S608
+        f"from main.{quote_name(table.name)} where _raw is not null"
+        for table in tables
+    )
+    return (
+        f'select table_name, column_name, count(*) as "rows" from ({cells}) '  # noqa: S608
+        "group by all order by all"
+    )
