@@ -351,7 +351,7 @@ def test_two_copies_at_once_are_both_whole_and_leave_nothing_else(
                 assert rows[0] == rows[1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_stopped_copy_leaves_the_earlier_one_and_the_next_sweeps(
     root: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
