@@ -5,12 +5,17 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from transforms.duck import reporting, working_connection
 
 _SECONDS = 60
 
 
-def test_a_running_statement_reports_how_much_of_it_is_done(tmp_path: Path) -> None:
+def test_a_running_statement_reports_how_much_of_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.duck._REPORT_SECONDS", 0.01)  # statements may be that short
     shares: list[float] = []
     with working_connection(tmp_path) as con:
         con.execute("create table numbers as from range(2000000) as numbers(n)")
