@@ -18,7 +18,7 @@ def test_a_running_statement_reports_how_much_of_it_is_done(
     monkeypatch.setattr("transforms.duck._REPORT_SECONDS", 0.01)  # statements may be that short
     shares: list[float] = []
     with working_connection(tmp_path) as con:
-        con.execute("create table numbers as from range(2000000) as numbers(n)")
+        con.execute("create table numbers as from range(10000000) as numbers(n)")
         ends = time.monotonic() + _SECONDS
         while not any(0 < share < 1 for share in shares) and time.monotonic() < ends:
             with reporting(con, shares.append):
