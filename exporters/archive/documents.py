@@ -224,8 +224,8 @@ def _sums(archive: Archive) -> bytes:
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in there.items()}
     if PUBLIC_SQL in there:
         try:
-            statements = unsealed_sql(there[PUBLIC_SQL], archive.place(PUBLIC_SQL))
-            hashes[PUBLIC_DATABASE] = statements[1]
+            _, database_sha256 = unsealed_sql(there[PUBLIC_SQL], archive.place(PUBLIC_SQL))
+            hashes[PUBLIC_DATABASE] = database_sha256
         except IntegrityError as error:
             _log.warning("%s; who publishes to the lake makes it again", error)
     return sums_text(archive.index(), hashes)

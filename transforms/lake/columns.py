@@ -33,6 +33,12 @@ _TYPES = {
     "DECIMAL(38,16)": "decimal(38,16)",
     "TIMESTAMPTZ": "timestamp",
 }
+_DUCK_TYPES = {
+    "string": "VARCHAR",
+    "short": "SMALLINT",
+    "long": "BIGINT",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+}
 # Stricter than Delta, which refuses spaces and ,;{}()= only: engines differ in what they can quote.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The log has milliseconds, and must have the greatest time of a file rounded up: readers skip files
@@ -60,6 +66,14 @@ OWN_COLUMNS = (
     LakeColumn("_raw", TEXTS),
 )
 """Beside a CSV's columns: its segment's first block, the row's place from 1, texts by column."""
+
+OWN_TYPES = {"_segment": "BIGINT", "_row": "BIGINT", "_raw": "MAP(VARCHAR, VARCHAR)"}
+"""The types of these in DuckDB."""
+
+
+def duck_type(kind: str) -> str:
+    """DuckDB's name of a plain type of Delta; most are called so in both."""
+    return _DUCK_TYPES.get(kind, kind.upper())
 
 
 def lake_columns(table: str, columns: Sequence[Column]) -> tuple[LakeColumn, ...]:

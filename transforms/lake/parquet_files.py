@@ -24,7 +24,14 @@ from transforms.duck import (
     working_connection,
 )
 from transforms.errors import IntegrityError
-from transforms.lake.columns import LakeColumn, lake_columns, lake_rows, stored_values
+from transforms.lake.columns import (
+    OWN_TYPES,
+    LakeColumn,
+    duck_type,
+    lake_columns,
+    lake_rows,
+    stored_values,
+)
 from transforms.lake.statistics import Statistics, read_statistics
 from transforms.memory import memory_text
 from transforms.tables.registry import Column, fold_case
@@ -33,13 +40,6 @@ from transforms.warehouse.rendering import table_digests
 from transforms.warehouse.shapes import shapes_of
 from transforms.warehouse.table_load import SORT_KEYS
 
-_OWN_TYPES = {"_segment": "BIGINT", "_row": "BIGINT", "_raw": "MAP(VARCHAR, VARCHAR)"}
-_TYPES = {
-    "string": "VARCHAR",
-    "short": "SMALLINT",
-    "long": "BIGINT",
-    "timestamp": "TIMESTAMP WITH TIME ZONE",
-}
 # Version 2 as DuckDB writes it packs integers in runs of 256, in which Rust's Parquet library, and
 # so Daft, delta-rs and DataFusion, cannot skip rows (apache/arrow-rs, issue 11018).
 # Higher levels of zstd take longer, and what they save of such columns is within a hundredth.
@@ -99,7 +99,7 @@ def write_file(
 def _rows(table: str, columns: Sequence[Column], receipts: Sequence[Receipt]) -> str:
     """SQL for the rows of these segments, in the order of the CSVs."""
     if not receipts:
-        own = ", ".join(f"null::{kind} as {name}" for name, kind in _OWN_TYPES.items())
+        own = ", ".join(f"null::{kind} as {name}" for name, kind in OWN_TYPES.items())
         return f"select {own} where false"
     rows = lake_rows(table, columns, f"main.{quote_name(table)}")
     order = "order by _segment, _row" if table in SORT_KEYS else ""
@@ -184,7 +184,7 @@ class LakeFile:
         """Raise `IntegrityError` where a column is absent, or of another type than the table's."""
         relation = self._con.sql(f"select * from {self._source}")  # noqa: S608 - quoted
         old_types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-        new_types = {column.name: _duck_type(column.type) for column in columns} | _OWN_TYPES
+        new_types = {column.name: duck_type(column.type) for column in columns} | OWN_TYPES
         for name in sorted(old_types.keys() & new_types.keys()):
             if old_types[name] != new_types[name]:
                 raise IntegrityError(
@@ -204,7 +204,3 @@ class LakeFile:
     def statistics(self, columns: Sequence[LakeColumn]) -> Statistics:
         """What the log says of the file."""
         return read_statistics(self._con, self._source, columns)
-
-
-def _duck_type(kind: str) -> str:
-    return _TYPES.get(kind, kind.upper())

@@ -13,29 +13,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from transforms.duck import quote_name, quote_text
-from transforms.lake.columns import OWN_COLUMNS, has_column
+from transforms.lake.columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
 from transforms.tables.conform import conversion
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
 from transforms.warehouse.catalog_joins import joins_of
 from transforms.warehouse.catalog_views import (
     UNFIT_MEANING,
+    raw_cells,
     table_comments,
     table_views,
+    unfit_query,
     utc_macro,
 )
 from transforms.warehouse.shapes import Shape
 
-_DUCK_TYPES = {
-    "string": "VARCHAR",
-    "boolean": "BOOLEAN",
-    "short": "SMALLINT",
-    "integer": "INTEGER",
-    "long": "BIGINT",
-    "double": "DOUBLE",
-    "timestamp": "TIMESTAMP WITH TIME ZONE",
-}
 _NESTED = {
-    "_raw": "MAP(VARCHAR, VARCHAR)",
+    "_raw": OWN_TYPES["_raw"],
     "columns": 'STRUCT("name" VARCHAR, "type" VARCHAR)[]',
 }
 _HEADER = """\
@@ -157,8 +150,7 @@ class _Lists:
         name = f"files_{len(self.lines) + 1}"
         kinds = {fold_case(column): kind for column, kind in table.types.items()}
         types = {
-            column: _NESTED.get(column) or _duck_type(kinds[fold_case(column)])
-            for column in columns
+            column: _NESTED.get(column) or duck_type(kinds[fold_case(column)]) for column in columns
         }
         about = {"table": table.name, "version": table.version, "columns": types}
         folder = f"{self._address}/lake/{table.name}"
@@ -167,10 +159,6 @@ class _Lists:
             f"-- {name} {json.dumps(about)}\ncreate macro strata.{name}() as [{listed}];\n"
         )
         return f"strata.{name}()"
-
-
-def _duck_type(kind: str) -> str:
-    return _DUCK_TYPES.get(kind, kind.upper())  # decimal(38,0) is called so in both
 
 
 def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
@@ -189,7 +177,8 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
     if lake.receipts is not None:
         yield from _receipt_views(lake.chain_id, lake.receipts, lists)
     if lake.tables:
-        yield f"create view strata.unfit as {_unfit(lake.tables)}"
+        cells = [raw_cells(table.name, f"main.{quote_name(table.name)}") for table in lake.tables]
+        yield f"create view strata.unfit as {unfit_query(cells)}"
         yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"
     yield from joins_of(columns)
 
@@ -255,16 +244,4 @@ def _receipt_views(chain_id: str, receipts: PublicTable, lists: _Lists) -> Itera
         "create view strata.segments as select chain_id, schema_version, first_block, last_block, "
         'sum("rows")::bigint as "rows", sum(bytes)::bigint as bytes '
         "from strata.receipts group by all order by first_block"
-    )
-
-
-def _unfit(tables: Iterable[PublicTable]) -> str:
-    cells = " union all ".join(
-        f"select {quote_text(table.name)} as table_name, unnest(map_keys(_raw)) as column_name "  # noqa: S608
-        f"from main.{quote_name(table.name)} where _raw is not null"
-        for table in tables
-    )
-    return (
-        f'select table_name, column_name, count(*) as "rows" from ({cells}) '  # noqa: S608
-        "group by all order by all"
     )

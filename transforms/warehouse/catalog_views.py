@@ -5,7 +5,7 @@ Views name volume files by absolute path, so that the catalog can be opened from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -180,6 +180,22 @@ def table_views(table: str, source: str, *, typed: Shape, exact: Shape) -> Itera
 def table_shapes(history: Sequence[Volume], states: Sequence[Volume]) -> dict[str, Shape]:
     """The shapes of all tables over these volumes, by name."""
     return {table.name: table.shape for table in _tables(history, states)}
+
+
+def unfit_query(cells: Iterable[str]) -> str:
+    """SQL for the rows of `strata.unfit`; `cells` are queries of `raw_cells`, at least one."""
+    return (
+        'select table_name, column_name, count(*) as "rows" '  # noqa: S608 - quoted
+        f"from ({' union all '.join(cells)}) group by all order by all"
+    )
+
+
+def raw_cells(table: str, source: str) -> str:
+    """SQL for a row of each cell of a table that its type cannot hold; `source` has its rows."""
+    return (
+        f"select {quote_text(table)} as table_name, unnest(map_keys(_raw)) as column_name "  # noqa: S608
+        f"from {source} where _raw is not null"
+    )
 
 
 def _unfit_view(tables: Sequence[_Table], path: PathOf, lists: _Lists) -> Iterator[str]:

@@ -14,7 +14,14 @@ from transforms.errors import ConfigError
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.catalog_columns import has_rounded
 from transforms.warehouse.catalog_joins import joins_of
-from transforms.warehouse.catalog_views import SPAM_CAPTURES, exact_view, table_shapes, utc_macro
+from transforms.warehouse.catalog_views import (
+    SPAM_CAPTURES,
+    exact_view,
+    raw_cells,
+    table_shapes,
+    unfit_query,
+    utc_macro,
+)
 from transforms.warehouse.shapes import Shape
 
 Progress = Callable[[int, int], object]
@@ -123,16 +130,12 @@ def copy_records(con: Connection, tables: Sequence[CopiedTable], blocks: BlockRa
 
 def _unfit(tables: Sequence[CopiedTable]) -> str:
     cells = [
-        f"select {quote_text(table.name)} as table_name, unnest(map_keys(_raw)) as column_name "  # noqa: S608
-        f"from fresh.main.{quote_name(table.name)} where _raw is not null"
+        raw_cells(table.name, f"fresh.main.{quote_name(table.name)}")
         for table in tables
         if table.shape and table.shape.raw
     ]
     nothing = "select ''::varchar as table_name, ''::varchar as column_name where false"
-    return (
-        "unfit as select table_name, column_name, count(*) as rows "  # noqa: S608 - quoted
-        f"from ({' union all '.join([nothing, *cells])}) group by all order by all"
-    )
+    return f"unfit as {unfit_query([nothing, *cells])}"
 
 
 def make_views(con: Connection, tables: Sequence[CopiedTable]) -> None:
