@@ -28,6 +28,7 @@ Row = tuple[Any, ...]
 _MAX_PREPARED = 200
 _AGAIN_SECONDS = 0.02
 _ALIAS = re.compile(r"\bf\d+(?=\.)")
+_PARQUET = re.compile(r"'((?:[^']|'')+\.parquet)'")
 
 IDLE_SECONDS = 60.0
 """How long a file stays attached, at 0.8 MB and a thousandth of a second, that nobody asks."""
@@ -158,7 +159,7 @@ class SessionPool:
 
     def _attach(self, file: _File) -> None:
         path = file.path if _is_there(file) else Path(f"/dev/fd/{file.descriptor}")
-        with _unreadable([file]), plain_errors():
+        with _unreadable([file.path]), plain_errors():
             self._con.execute(f"attach {quote_text(path)} as {quote_name(file.alias)} (read_only)")
         file.attached = True
 
@@ -265,7 +266,7 @@ class Session:
         self._check_thread()
         files = self._pool.take(_ALIAS.findall(sql))
         try:
-            with _unreadable(files), plain_errors():
+            with _unreadable(_paths(files, sql)), plain_errors():
                 if values:
                     name = self._prepared.get(sql) or self._prepare(sql)
                     sql = f"execute {name}({', '.join(map(_literal, values))})"
@@ -292,16 +293,22 @@ class Session:
 
 
 @contextmanager
-def _unreadable(files: Sequence[_File]) -> Iterator[None]:
+def _unreadable(paths: Sequence[Path]) -> Iterator[None]:
     """Raise `UnreadableFilesError` where DuckDB fails; an interrupt passes."""
     try:
         yield
     except duckdb.InterruptException:
         raise
     except duckdb.Error as error:
-        if not files:
+        if not paths:
             raise
-        raise UnreadableFilesError(file.path for file in files) from error
+        raise UnreadableFilesError(paths) from error
+
+
+def _paths(files: Iterable[_File], sql: str) -> list[Path]:
+    """The files that a statement reads: attached ones, and Parquet files that it names."""
+    named = (match.replace("''", "'") for match in _PARQUET.findall(sql))
+    return [*(file.path for file in files), *map(Path, named)]
 
 
 def _literal(value: Value) -> str:

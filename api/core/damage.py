@@ -52,7 +52,7 @@ class LostFiles:
 
     def of(self, catalog: Catalog) -> Losses:
         """The files that are absent, or were found damaged and have not changed since."""
-        files = [*catalog.document.attachable(), *catalog.document.records()]
+        files = catalog.document.readable()
         lost = absent_files(self._store, files) | self._damaged_document(catalog)
         self._damaged = {
             file: (problem, info)
@@ -72,16 +72,16 @@ class LostFiles:
         return {}
 
     def examine_written(self, catalog: Catalog) -> DamageReport:
-        """Examine the files that were written to since they were seen first, and all records once.
+        """Examine the files that were written to since they were seen first, all manifests once.
 
-        Volumes are too large to be hashed for nothing: DuckDB proves each block that it reads.
+        Data files are too large to be hashed for nothing.
         """
-        records = {*catalog.document.records()}
+        manifests = {*catalog.document.manifests()}
         paths = []
-        for file in (*catalog.document.attachable(), *records):
+        for file in catalog.document.readable():
             path = catalog.files.path(file)
             version = _version(path)
-            first = self._first.setdefault(path, "" if file in records else version)
+            first = self._first.setdefault(path, "" if file in manifests else version)
             if version not in ("", first):
                 paths.append(path)
         return self.examine(catalog, paths)
@@ -94,10 +94,7 @@ class LostFiles:
         before = _versions(paths)
         doubtful = {path for path, _ in before - self._sound}
         document = catalog.document
-        documented = (*document.attachable(), *document.records())
-        files = [
-            stored_file for stored_file in documented if catalog.files.path(stored_file) in doubtful
-        ]
+        files = [file for file in document.readable() if catalog.files.path(file) in doubtful]
         losses = self._found(unreadable_files(self._store, catalog.files, files, recheck=True))
         after = _versions(paths)
         lost = {catalog.files.path(file) for file in losses}
@@ -105,11 +102,11 @@ class LostFiles:
         return DamageReport(losses, has_new_copies=not after <= before)
 
     def examine_all(self, catalog: Catalog) -> DamageReport:
-        """Fetch every file that is not here, and hash the records, which are small."""
-        document = catalog.document
-        volumes = unreadable_files(self._store, catalog.files, document.attachable(), recheck=False)
-        records = unreadable_files(self._store, catalog.files, document.records(), recheck=True)
-        return DamageReport(self._found(volumes | records), has_new_copies=False)
+        """Fetch every file that is not here, and hash the manifests, which are small."""
+        document, files = catalog.document, catalog.files
+        problems = unreadable_files(self._store, files, document.readable(), recheck=False)
+        problems |= unreadable_files(self._store, files, document.manifests(), recheck=True)
+        return DamageReport(self._found(problems), has_new_copies=False)
 
     def damage(self, error: IntegrityError) -> Damage:
         """What clients are told of an error."""

@@ -1,4 +1,4 @@
-"""Tables as the attached files hold them."""
+"""Tables as the files of a volume hold them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import cached_property
 from types import MappingProxyType
 
 from transforms.block_range import BlockRange
-from transforms.duck import quote_name
 from transforms.lookups.held_lookups import Lookups
 from transforms.lookups.row_columns import TableColumns
 from transforms.warehouse.shapes import Shape
@@ -16,21 +15,19 @@ from transforms.warehouse.shapes import Shape
 
 @dataclass(frozen=True)
 class HeldTable:
-    """One table in one attached file: that of a run of segments, or of a current state.
+    """One table of one volume: of a run of segments, or of a current state.
 
-    `lookups` is what is in memory of the file's lookups, if it has them.
+    `volume` is the key of that, `alias` the name in SQL of its attached file (empty: it has none),
+    `source` SQL for the table's rows, `lookups` what is in memory of the lookups, if it has them.
     """
 
-    file: str
+    volume: str
+    alias: str
     table: str
+    source: str
     blocks: BlockRange
     shape: Shape
     lookups: Lookups | None = None
-
-    @property
-    def source(self) -> str:
-        """The table's name in SQL."""
-        return f"{self.file}.main.{quote_name(self.table)}"
 
     @cached_property
     def is_usable(self) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from api.core.api_errors import UnavailableError
 from api.core.damage import Damage, Losses, LostFiles
 from api.core.relations import HeldTable
+from transforms.duck import quote_name
 from transforms.errors import IntegrityError, UnreadableFilesError
 from transforms.lookups.held_lookups import Lookups
 from transforms.mapped_files import MappedFolder
@@ -27,13 +28,14 @@ from transforms.objects import StoredFile
 from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.data_files import rows_sql
 from transforms.warehouse.held_files import HeldFiles
 from transforms.warehouse.segment_lists import SegmentList
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
 _Built = TypeVar("_Built")
-# Of a volume: open, attached when it is asked, and two that are mapped.
+# Of a volume: its index file open, attached when it is asked, and two that are mapped.
 _FILES = 4
 NOTHING_LOADED = "nothing is loaded yet: load segments first"
 _NEW_COPIES = "a damaged copy of a file of the warehouse is replaced: try again"
@@ -52,12 +54,13 @@ class Block:
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
-    `files` and `aliases` are the volumes' names in SQL and those of all files that may be asked,
-    which `lease` keeps on this machine; `lost` are files that are not among them: with any, no rows
-    may be asked. `lookups` say by such a name where in a volume rows can be. `segment_lists` are
-    the segments of each volume, by its key, None where their records are lost; `newest` is None
-    where no block is loaded; `captures` names the file of spam captures; `folder` is where this
-    machine keeps what was learned of generations; `tables` are those that were asked for, by file.
+    `files` are the names in SQL of the index files of runs and of the current states, by the key of
+    their volume, `aliases` those of all files that may be asked, which `lease` keeps on this
+    machine; `lost` are files that are not among them: with any, no rows may be asked. `lookups` say
+    by the key of a volume where in it rows can be. `segment_lists` are the segments of each volume,
+    by its key, None where their manifests are lost; `newest` is None where no block is loaded;
+    `captures` names the file of spam captures; `folder` is where this machine keeps what was
+    learned of generations; `tables` are those that were asked for, by volume.
     """
 
     catalog: Catalog
@@ -80,12 +83,12 @@ class Snapshot:
 
     @property
     def segments(self) -> int | None:
-        """How many there are; None where their records cannot be read."""
+        """How many there are; None where their manifests cannot be read."""
         return None if self.segment_lists is None else sum(map(len, self.segment_lists.values()))
 
     @property
     def known_segments(self) -> Mapping[str, SegmentList]:
-        """The segments of each volume, by its key; none where their records are lost."""
+        """The segments of each volume, by its key; none where their manifests are lost."""
         return self.segment_lists or {}
 
     @property
@@ -124,6 +127,18 @@ class Snapshot:
         """What `once` built by a name; None where it did not."""
         return self._built.get(name)
 
+    def table(self, volume: Volume, table: str) -> HeldTable:
+        """A table of a volume that has it."""
+        alias, shape = self.files.get(volume.key, ""), volume.shapes[table]
+        if volume.kind == "state":
+            source = f"{alias}.main.{quote_name(table)}"
+        else:
+            file, paths = volume.data.get(table), self.catalog.files
+            source = rows_sql(table, shape.column_list(), [paths.path(file)] if file else [])
+        return HeldTable(
+            volume.key, alias, table, source, volume.blocks, shape, self.lookups.get(volume.key)
+        )
+
     def _held(
         self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
     ) -> Sequence[HeldTable]:
@@ -131,12 +146,11 @@ class Snapshot:
             tables = []
             for volume in volumes():
                 if table in volume.shapes:
-                    file = snapshot.files[volume.key]
-                    held_table = snapshot.tables.get((file, table))
+                    held_table = snapshot.tables.get((volume.key, table))
                     if held_table is None:
-                        shape, lookups = volume.shapes[table], snapshot.lookups.get(file)
-                        held_table = HeldTable(file, table, volume.blocks, shape, lookups)
-                        snapshot.tables[file, table] = held_table
+                        held_table = snapshot.tables[volume.key, table] = snapshot.table(
+                            volume, table
+                        )
                     tables.append(held_table)
             return [held_table for held_table in tables if held_table.is_usable]
 
@@ -357,13 +371,13 @@ class Snapshots:
     def _examine(self, catalog: Catalog, paths: Collection[Path]) -> UnavailableError | None:
         """Refuse a request, and those that follow, where files of which reading failed are damaged.
 
-        Records, whose readers do not say which one it was, are examined in any case.
+        Manifests, whose readers do not say which one it was, are examined in any case.
         They are opened again, or left out, when the generation is refreshed.
         """
         with self._examining:
             if self._damage is None:
-                records = map(catalog.files.path, catalog.document.records())
-                examination = self._lost.examine(catalog, {*paths, *records})
+                manifests = map(catalog.files.path, catalog.document.manifests())
+                examination = self._lost.examine(catalog, {*paths, *manifests})
                 if examination.losses:
                     self._damage = self._lost.damage(self._lost.error(examination.losses))
                 elif examination.has_new_copies:
@@ -399,17 +413,17 @@ class Snapshots:
         check_open_files(len(catalog.volumes), _FILES)
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
-            there = [file for file in catalog.document.attachable() if file not in lost]
+            there = [file for file in catalog.document.readable() if file not in lost]
             lease.enter_context(catalog.files.hold(there))
+            attached = {volume.key: _database(volume) for volume in catalog.volumes}
+            captures = catalog.document.captures
             aliases: dict[StoredFile, str] = {}
-            for file in there:
-                aliases[file] = self._pool.attach(catalog.files.path(file))
-                undo.callback(self._pool.release, aliases[file])
-            files = {
-                volume.key: aliases[volume.file]
-                for volume in catalog.volumes
-                if volume.file in aliases
-            }
+            for file in filter(None, (*attached.values(), captures)):
+                with suppress(FileNotFoundError):  # without an index file answers take longer
+                    lease.enter_context(catalog.files.hold([file]))
+                    aliases[file] = self._pool.attach(catalog.files.path(file))
+                    undo.callback(self._pool.release, aliases[file])
+            files = {key: aliases[file] for key, file in attached.items() if file in aliases}
             snapshot = Snapshot(catalog, files, tuple(aliases.values()), lease, lost)
             snapshot.segment_lists = self._segments(snapshot)
             if not lost:
@@ -424,26 +438,29 @@ class Snapshots:
         snapshot.captures = aliases[captures] if captures is not None else None
         if current is not None:  # what cannot be read is found before it is served
             self._pool.give(self._pool.take({*files.values()} - {*current.files.values()}))
-        lookups = self._held_files.lookups(catalog)
-        snapshot.lookups = {files[key]: of for key, of in lookups.items()}
+        snapshot.lookups = self._held_files.lookups(catalog, files)
         snapshot.folder = self._held_files.folder
         if current is not None:
-            open_files = {*files.values()}
             entries = [*current.tables.items()]  # requests add to them
-            snapshot.tables = {at: table for at, table in entries if at[0] in open_files}
+            snapshot.tables = {
+                at: table for at, table in entries if files.get(at[0], "") == table.alias
+            }
         with self._pool.session() as session:
             snapshot.newest = _newest(session, snapshot)
             if self._prepare is not None:
                 self._prepare(Reading(snapshot, session), current)
 
     def _segments(self, snapshot: Snapshot) -> Mapping[str, SegmentList] | None:
-        """The segments; None where the records of some are lost."""
+        """The segments; None where the manifests of some are lost."""
         catalog = snapshot.catalog
-        records = catalog.document.records()
-        if not snapshot.lost.keys().isdisjoint(records):
+        if not snapshot.lost.keys().isdisjoint(catalog.document.manifests()):
             return None
-        snapshot.lease.enter_context(catalog.files.hold(records))
         return self._held_files.segments(catalog)
+
+
+def _database(volume: Volume) -> StoredFile | None:
+    """The file of a volume that is attached: its index file, or a current state whole."""
+    return volume.file if volume.kind == "state" else volume.index
 
 
 def _newest(session: Session, snapshot: Snapshot) -> Block | None:

@@ -17,10 +17,12 @@ from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
 from transforms.block_range import BlockRange
 from transforms.duck import Error as DuckError
+from transforms.duck import quote_files
 from transforms.errors import IntegrityError, RangeError
 from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.holdings import CatalogHoldings, receipts_sql, table_receipts
+from transforms.warehouse.holdings import receipts_sql, table_receipts
+from transforms.warehouse.manifest import receipts_source
 from transforms.warehouse.range_choice import choose_between
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.shapes import Volume
@@ -31,13 +33,13 @@ _PROVE_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHoldings:
-    """What a snapshot holds, for `exporters.exports.range_export`; `read` are volumes to render."""
+    """What a snapshot holds, for `exporters.exports.range_export`; `read` are files to render."""
 
     reading: Reading
     read: set[Path] = field(default_factory=set)
 
     def receipts(self, table: str, blocks: BlockRange) -> list[Receipt]:
-        """See `transforms.warehouse.holdings.Holdings`; of lost volumes their records say it."""
+        """See `transforms.warehouse.holdings.Holdings`; of lost volumes their manifests say it."""
         return [
             receipt
             for volume in self.reading.snapshot.catalog.volumes_over(blocks)
@@ -46,14 +48,8 @@ class SnapshotHoldings:
         ]
 
     def _receipts_of(self, volume: Volume, table: str, blocks: BlockRange) -> list[Receipt]:
-        snapshot = self.reading.snapshot
-        file = snapshot.files.get(volume.key)
-        if file is None:
-            if volume.record:  # nothing else proves what DuckDB reads of it
-                snapshot.catalog.files.bring([volume.record], recheck=True)
-            record = CatalogHoldings(snapshot.catalog.of_volumes([volume]))
-            return record.receipts(table, blocks)
-        sql = receipts_sql(f"{file}.strata.receipts")
+        path = self.reading.snapshot.catalog.files.path(volume.file)
+        sql = receipts_sql(receipts_source(quote_files([path])))
         rows = self.reading.rows(sql, [table, blocks.first, blocks.last])
         return table_receipts(table, rows)
 
@@ -61,11 +57,12 @@ class SnapshotHoldings:
         """See `transforms.warehouse.holdings.Holdings`."""
         return [segment.name for segment in self.reading.snapshot.catalog.segments.values()]
 
-    def volume(self, blocks: BlockRange) -> Path:
+    def rows(self, table: str, blocks: BlockRange) -> Path | None:
         """See `transforms.warehouse.holdings.Holdings`."""
         catalog = self.reading.snapshot.catalog
-        self.read.add(catalog.files.path(catalog.volume_of(blocks).file))
-        return catalog.volume_path(blocks)
+        if file := catalog.volume_of(blocks).data.get(table):
+            self.read.add(catalog.files.path(file))
+        return catalog.data_path(blocks, table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ class SnapshotTimes:
         if "blocks" not in volume.shapes:
             return ()
         self.reading.check_rows()
-        blocks = f"{self.reading.snapshot.files[volume.key]}.main.blocks"
+        blocks = self.reading.snapshot.table(volume, "blocks").source
         return self.reading.rows(sql.format(blocks=blocks), values)
 
 

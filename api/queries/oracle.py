@@ -82,9 +82,9 @@ def _relation(snapshot: Snapshot, *, of_spec: bool) -> Relation | None:
     tables = _tables(snapshot)
     if not tables:
         return None
-    specs = {table.file: table for table in _held(snapshot, _SPECS)}
+    specs = {table.volume: table for table in _held(snapshot, _SPECS)}
     rows = union(
-        tables, lambda table: _rows_sql(table, specs.get(table.file), "$1" if of_spec else None)
+        tables, lambda table: _rows_sql(table, specs.get(table.volume), "$1" if of_spec else None)
     )
     newest = f"select * from ({rows}) qualify {_NEWEST}"  # noqa: S608 - ours
     return Relation(

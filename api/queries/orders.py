@@ -75,16 +75,16 @@ def _order_id(text: str) -> str:
 
 def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
     """All rows of an order; None where there may be more than a few."""
-    runs, ranges = _places(reading.snapshot.history("orders"), order_id)
+    runs, others = _places(reading.snapshot.history("orders"), order_id)
     paged = zip(runs, read_runs(reading, [*runs.values()]), strict=True)
     matches: list[tuple[int, Row]] = [
         (first, tuple(row)) for first, rows in paged for row in rows if row[_ID] == order_id
     ]
-    if ranges:
+    if others:
         queries = (
             f"(select {ORDER.direct(table.columns)}, _segment, _row "  # noqa: S608
-            f"from {table.source} where id = $1{near})"
-            for table, near in ranges
+            f"from {table.source} where id = $1)"
+            for table in others
         )
         sql = f"{' union all '.join(queries)} order by _segment, _row limit $2"
         rows = reading.rows(sql, [order_id, _FEW_ROWS + 1])
@@ -95,30 +95,22 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
 
 def _places(
     tables: Sequence[HeldTable], order_id: str
-) -> tuple[dict[int, PageRun], list[tuple[HeldTable, str]]]:
-    """Where the rows of an order can be: pages, and tables with SQL that narrows them down.
-
-    Pages are by the first block of their volume.
-    """
+) -> tuple[dict[int, PageRun], list[HeldTable]]:
+    """Where the rows of an order can be: pages, by the first block of their volume, and tables."""
     runs: dict[int, PageRun] = {}
-    ranges: list[tuple[HeldTable, str]] = []
+    others: list[HeldTable] = []
     hashes, key = key_hashes(order_id), (prefix(order_id),)
     for table in tables:
         lookups = table.lookups
         if lookups is None:
-            ranges.append((table, ""))
+            others.append(table)
         elif lookups.filters["orders.id"].may_hold(hashes):
-            if ORDERS in lookups.pages:
-                run = PageRun.between(table.file, lookups.pages[ORDERS], key, key)
-                if len(run.pages) <= _FEW_PAGES:
-                    runs[table.blocks.first] = run
-                else:  # of very many rows, or of many orders that begin alike
-                    ranges.append((table, ""))
-            else:
-                places = lookups.rows_of_order(order_id)
-                near = (f" and rowid between {first} and {last}" for first, last in places)
-                ranges += ((table, text) for text in near)
-    return runs, ranges
+            run = PageRun.between(table.alias, lookups.pages[ORDERS], key, key)
+            if len(run.pages) <= _FEW_PAGES:
+                runs[table.blocks.first] = run
+            else:  # of very many rows, or of many orders that begin alike
+                others.append(table)
+    return runs, others
 
 
 def _many(tables: Sequence[HeldTable]) -> Relation:

@@ -103,8 +103,8 @@ class SpanListing:
                     span.tables, key=lambda table: table.blocks, reverse=descending
                 ):
                     rows += (
-                        paged[table.file]
-                        if table.file in paged
+                        paged[table.alias]
+                        if table.alias in paged
                         else self.source.table(table).rows(start, limit, descending=descending)
                     )
                 if len(span.tables) > 1:
@@ -154,7 +154,9 @@ class SpanListing:
         index = self.source.index(table)
         if index is None:
             return None
-        return PageRun.between(table.file, index, self._place(low, index), self._place(high, index))
+        return PageRun.between(
+            table.alias, index, self._place(low, index), self._place(high, index)
+        )
 
     def _place(self, end: Key, index: PageIndex) -> Key:
         return (*self.source.prefix, *end)[: len(index.columns)]

@@ -88,7 +88,7 @@ def withdrawals_with_id(reading: Reading, id_: str) -> list[Row]:
             columns, rows = WITHDRAWAL.direct(table.columns), latest_sql(table.source)
             queries.append(f"(select {columns}, {first} from ({rows}) where id = $1)")  # noqa: S608
         elif lookups.filters["withdrawals.id"].may_hold(hashes):
-            runs[first] = PageRun.between(table.file, lookups.pages[BY_ID], key, key)
+            runs[first] = PageRun.between(table.alias, lookups.pages[BY_ID], key, key)
     paged = zip(runs, read_runs(reading, [*runs.values()]), strict=True)
     matches = [(first, tuple(row)) for first, rows in paged for row in rows if row[_ID] == id_]
     if queries:
@@ -181,8 +181,7 @@ def _written_again(
     reading: Reading, snapshot: Snapshot, before: Snapshot | None
 ) -> Mapping[bytes, int]:
     tables = snapshot.history("withdrawals")
-    keys = {file: key for key, file in snapshot.files.items()}
-    tables_by_key = {keys[table.file]: table for table in tables}
+    tables_by_key = {table.volume: table for table in tables}
     past = _past(before) or _kept(snapshot)
     past_times, fresh = _known(tables_by_key, past)
     if len(tables) < 2 or not fresh:
@@ -207,8 +206,7 @@ def _past(before: Snapshot | None) -> _Past | None:
     times = None if before is None else before.made(_WRITTEN_AGAIN)
     if before is None or times is None:
         return None
-    blocks = {table.file: table.blocks for table in before.history("withdrawals")}
-    volumes = {key: blocks[file] for key, file in before.files.items() if file in blocks}
+    volumes = {table.volume: table.blocks for table in before.history("withdrawals")}
     return _Past(volumes, times)
 
 

@@ -1,7 +1,7 @@
 """Copies of parts: the ZIPs in which a part lies, each proven before a byte of it is served.
 
 A part lies in the published ZIP of its segment, in those of bundles, or in the folder of
-parts that wait to be published; and it can be rendered from its volume. Whichever copy is taken,
+parts that wait to be published; and it can be rendered from its data file. Whichever copy is taken,
 the bytes are the same.
 """
 

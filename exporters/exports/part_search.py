@@ -192,7 +192,7 @@ class PartSearch:
         return True
 
     def _local(self, blocks: BlockRange) -> PartRef:
-        """The part of a segment that waits to be published, else rendered from its volume."""
+        """The part of a segment that waits to be published, else rendered from its data file."""
         (receipt,) = self._within(blocks)
         stage = self.places.stage
         path = stage.path(receipt.segment.chain_id, receipt.table, blocks)
@@ -212,11 +212,11 @@ class PartSearch:
             rendered.make_room()
             self._made_room = True
         try:
-            volume = self.holdings.volume(blocks)
+            data = self.holdings.rows(receipt.table, blocks)
             try:
-                return self._local_part(rendered.holding(volume, receipt), receipt)
+                return self._local_part(rendered.stage(data, receipt), receipt)
             except (DamagedCopyError, FileNotFoundError):  # removed by an export that made room
-                return self._local_part(rendered.holding(volume, receipt, again=True), receipt)
+                return self._local_part(rendered.stage(data, receipt, again=True), receipt)
         except (IntegrityError, RangeError) as error:
             raise IntegrityError(
                 f"{receipt.table} of segment {blocks} is sound nowhere: "

@@ -119,10 +119,8 @@ class RangeExporter:
         plan, receipts = _planned(holdings, table, first, last)
         stage = PartStage(folder, style or self.style, durable=False)
         for receipt in receipts:
-            volume = holdings.volume(receipt.blocks)
-            render_part(
-                stage, volume, receipt, self.cache / "scratch", self.memory_limit, null=null
-            )
+            data = holdings.rows(table, receipt.blocks)
+            render_part(stage, data, receipt, self.cache / "scratch", self.memory_limit, null=null)
         parts = ([_staged(stage, plan, blocks) for blocks in s.segments] for s in plan.spans)
         return RangeExport(plan, layout_spans(plan, parts, stage.style))
 

@@ -1,4 +1,4 @@
-"""Parts that were rendered from their volumes for an export, as they lay nowhere else.
+"""Parts that were rendered from their data files for an export, as they lay nowhere else.
 
 Nothing is lost with them: they may be deleted at any time and are rendered again.
 """
@@ -36,19 +36,19 @@ class RenderedParts:
 
     @property
     def folder(self) -> Path:
-        """Where they lie: below the name of their volume, which says what is in it."""
+        """Where they lie: below the hash of their CSV, which says what is in it."""
         return self.cache / "rendered"
 
-    def holding(self, volume: Path, receipt: Receipt, *, again: bool = False) -> PartStage:
+    def stage(self, data: Path | None, receipt: Receipt, *, again: bool = False) -> PartStage:
         """The folder with the part of one table of one segment, rendered now unless it is there.
 
-        Raises `IntegrityError` where the volume is damaged: what it renders is held against the
-        receipt.
+        `data` is the data file with its rows, if it has any. Raises `IntegrityError` where that is
+        damaged: what it renders is held against the receipt.
         """
-        stage = PartStage(self.folder / volume.stem, self.style, durable=False)
+        stage = PartStage(self.folder / receipt.sha256, self.style, durable=False)
         path = stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
         if again or not path.exists():
-            render_part(stage, volume, receipt, self.cache / "scratch", self.memory_limit)
+            render_part(stage, data, receipt, self.cache / "scratch", self.memory_limit)
         return stage
 
     def joined(self, name: str) -> Path:
@@ -68,19 +68,17 @@ class RenderedParts:
 
 def render_part(
     stage: PartStage,
-    volume: Path,
+    data: Path | None,
     receipt: Receipt,
     scratch: Path,
     memory_limit: str,
     *,
     null: str = "",
 ) -> None:
-    """Keep one table of one segment in `stage`, rendered from its volume; see `rendered_table`."""
+    """Keep one table of one segment in `stage`, rendered from its data file; see `rendered_table`."""
     with (
         scratch_folder(scratch) as folder,
-        rendered_table(
-            volume, folder, receipt.blocks, receipt.table, null=null, memory_limit=memory_limit
-        ) as text,
+        rendered_table(data, folder, receipt, null=null, memory_limit=memory_limit) as text,
     ):
         stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows)
 

@@ -28,10 +28,10 @@ from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
 from exporters.lake.version_cache import VersionCache
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
-from transforms.lake.columns import COLUMN_LIST, TEXTS, LakeColumn
 from transforms.lake.statistics import fitted
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
+from transforms.tables.file_columns import COLUMN_LIST, TEXTS, FileColumn
 
 KEPT_HOURS = 168
 """How long a file that a table no longer names stays, for readers of older versions."""
@@ -150,23 +150,23 @@ class DeltaLog:
             frozenset(filter(None, described.split(","))),
         )
 
-    def create(self, columns: Iterable[LakeColumn]) -> TableVersion:
+    def create(self, columns: Iterable[FileColumn]) -> TableVersion:
         """Make the table if it is not there, and read it."""
-        lake_columns = list(columns)
+        file_columns = list(columns)
         refused: Exception | None = None
         access = self._store.access(self._key)
         with self._plain_errors():
             try:
                 DeltaTable.create(
                     access.uri,
-                    Schema([_field(column) for column in lake_columns]),
+                    Schema([_field(column) for column in file_columns]),
                     mode="error",
                     name=self._table,
                     configuration={
                         "delta.deletedFileRetentionDuration": _TOLD,
                         "delta.logRetentionDuration": _KEPT,
                         "delta.checkpointInterval": str(_COMMITS),
-                        _SKIPPING: _skipping(lake_columns),
+                        _SKIPPING: _skipping(file_columns),
                     },
                     storage_options=dict(access.options),
                 )
@@ -178,7 +178,7 @@ class DeltaLog:
         self._make_durable(0)
         return snapshot
 
-    def add_columns(self, snapshot: TableVersion, columns: Sequence[LakeColumn]) -> TableVersion:
+    def add_columns(self, snapshot: TableVersion, columns: Sequence[FileColumn]) -> TableVersion:
         """Add columns that the table lacks, NULL in the files that are there.
 
         They have statistics only where these files have no rows: of others nothing is said of the
@@ -315,11 +315,11 @@ def _first_line(error: Exception) -> str:
     return f"deltalake says: {lines[0] if lines else type(error).__name__}"
 
 
-def _field(column: LakeColumn) -> Field:
+def _field(column: FileColumn) -> Field:
     return Field(column.name, _NESTED.get(column.type) or PrimitiveType(column.type))
 
 
-def _skipping(columns: Iterable[LakeColumn]) -> str:
+def _skipping(columns: Iterable[FileColumn]) -> str:
     return ",".join(column.name for column in columns if column.has_statistics)
 
 

@@ -17,9 +17,9 @@ from exporters.lake.receipt_file import read_receipt_rows, receipt_statistics
 from exporters.lake.tables import HeldFile, Version
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
-from transforms.lake.columns import OWN_COLUMNS, LakeColumn, lake_columns
 from transforms.lake.parquet_files import LakeFile, opened_file
 from transforms.lake.statistics import Statistics, fitted
+from transforms.tables.file_columns import OWN_COLUMNS, FileColumn, file_columns
 from transforms.tables.registry import HISTORY_TABLES, fold_case
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.shapes import shapes_of
@@ -73,7 +73,7 @@ class FileCheck:
                 else:
                     self.rendered()
 
-    def _columns(self, file: LakeFile) -> Sequence[LakeColumn]:
+    def _columns(self, file: LakeFile) -> Sequence[FileColumn]:
         """The columns that it should have, by its receipts, or else those of its table."""
         snapshot = self.version.snapshot
         if self.receipts is None:
@@ -81,7 +81,7 @@ class FileCheck:
             names = [name for name in file.names() if name not in own]
             types, described = snapshot.columns, snapshot.statistics_of
             return [
-                LakeColumn(name, types[name], name in described) for name in names if name in types
+                FileColumn(name, types[name], name in described) for name in names if name in types
             ]
         shape = shapes_of(self.receipts).get(self.version.table)
         spelling = self.version.spelling
@@ -89,9 +89,9 @@ class FileCheck:
             replace(column, name=spelling.get(fold_case(column.name), column.name))
             for column in (shape.column_list() if shape else ())
         ]
-        return lake_columns(self.version.table, columns)
+        return file_columns(self.version.table, columns)
 
-    def _table_types(self, columns: Sequence[LakeColumn]) -> Iterator[str]:
+    def _table_types(self, columns: Sequence[FileColumn]) -> Iterator[str]:
         types = self.version.snapshot.columns
         for column in columns:
             if types.get(column.name) != column.type:

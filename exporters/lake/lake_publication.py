@@ -26,11 +26,11 @@ from exporters.lake.tables import LakeTable, NewFile
 from exporters.lake.trying import versions
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
-from transforms.lake.columns import OWN_COLUMNS
 from transforms.lake.parquet_rows import LakeRows
 from transforms.machine_errors import MemoryLimitError
 from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError
+from transforms.tables.file_columns import OWN_COLUMNS
 from transforms.tables.registry import HISTORY_TABLES
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from exporters.lake.proving import fetched
 from exporters.lake.receipt_file import parse_receipts, read_receipt_rows, receipt_rows
 from exporters.lake.tables import LakeTable
 from transforms.block_range import BlockRange, contiguous_runs
-from transforms.lake.parquet_rows import LakeRows, lake_rows
+from transforms.lake.parquet_rows import LakeRows, file_rows
 from transforms.scratch import scratch_folder
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
@@ -40,7 +40,7 @@ def rows_over(
     if receipt_rows(receipts) != receipt_rows(lake_receipts(lake, blocks, scratch)):
         yield None
         return
-    with lake_rows(warehouse, receipts) as rows:
+    with file_rows(warehouse, receipts) as rows:
         yield rows
 
 

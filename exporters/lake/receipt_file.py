@@ -16,21 +16,21 @@ import pyarrow.parquet as pq
 
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
-from transforms.lake.columns import COLUMN_LIST, LakeColumn
 from transforms.lake.statistics import Statistics
 from transforms.segments.segment_name import SegmentName
+from transforms.tables.file_columns import COLUMN_LIST, FileColumn
 from transforms.tables.registry import Column, TableSchema
 from transforms.warehouse.receipts import Receipt
 
 COLUMNS = (
-    LakeColumn("table_name", "string", has_statistics=True),
-    LakeColumn("_segment", "long", has_statistics=True),
-    LakeColumn("last_block", "long", has_statistics=True),
-    LakeColumn("schema_version", "integer"),
-    LakeColumn("columns", COLUMN_LIST),
-    LakeColumn("rows", "long"),
-    LakeColumn("bytes", "long"),
-    LakeColumn("sha256", "string"),
+    FileColumn("table_name", "string", has_statistics=True),
+    FileColumn("_segment", "long", has_statistics=True),
+    FileColumn("last_block", "long", has_statistics=True),
+    FileColumn("schema_version", "integer"),
+    FileColumn("columns", COLUMN_LIST),
+    FileColumn("rows", "long"),
+    FileColumn("bytes", "long"),
+    FileColumn("sha256", "string"),
 )
 """The columns of the table; `_segment` is the segment's first block, `bytes` those of the CSV."""
 

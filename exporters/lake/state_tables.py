@@ -17,10 +17,10 @@ from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.lake.trying import versions
 from exporters.publishing.replace import Correction
 from transforms.errors import BusyError, IntegrityError, RangeError
-from transforms.lake.columns import OWN_COLUMNS
 from transforms.lake.state_rows import StateRows
 from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError
+from transforms.tables.file_columns import OWN_COLUMNS
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
 

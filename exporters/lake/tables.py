@@ -13,10 +13,10 @@ from exporters.lake.stored_log import StoredLog
 from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
-from transforms.lake.columns import OWN_COLUMNS, LakeColumn
 from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, content_sha256, content_size
+from transforms.tables.file_columns import OWN_COLUMNS, FileColumn
 from transforms.tables.registry import fold_case
 
 
@@ -45,7 +45,7 @@ class NewFile:
     path: Path
     blocks: BlockRange
     statistics: Statistics
-    columns: Sequence[LakeColumn]
+    columns: Sequence[FileColumn]
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class LakeTable:
         snapshot = self._log.listed(infos)
         return Version(self._lake, self._table, snapshot) if snapshot else None
 
-    def made(self, columns: Sequence[LakeColumn]) -> Version:
+    def made(self, columns: Sequence[FileColumn]) -> Version:
         """The newest version, of a table that is made where it is not there."""
         version = self.version()
         return version or Version(self._lake, self._table, self._log.create(columns))
@@ -192,7 +192,7 @@ class LakeTable:
         self,
         version: Version,
         added: Sequence[AddedFile],
-        columns: Iterable[LakeColumn],
+        columns: Iterable[FileColumn],
         removed: Sequence[ActiveFile] = (),
         *,
         changes_data: bool = True,
@@ -210,7 +210,7 @@ class LakeTable:
                 raise LostRaceError(f"{self._lake.place(self._table)} was changed meanwhile")
         self._log.commit(snapshot, added, removed, changes_data=changes_data)
 
-    def _lacking(self, snapshot: TableVersion, columns: Iterable[LakeColumn]) -> list[LakeColumn]:
+    def _lacking(self, snapshot: TableVersion, columns: Iterable[FileColumn]) -> list[FileColumn]:
         """The columns that the table has not. Raises `ConflictError` for one of another type."""
         table_columns = {fold_case(name): (name, kind) for name, kind in snapshot.columns.items()}
         lacking = {}

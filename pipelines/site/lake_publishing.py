@@ -27,7 +27,7 @@ from pipelines.site.publication_state import is_held, published_entries
 from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
-from transforms.lake.parquet_rows import LakeRows, lake_rows
+from transforms.lake.parquet_rows import LakeRows, file_rows
 from transforms.lake.state_rows import StateRows, state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES
@@ -60,7 +60,7 @@ def publish_to_lake(
     published = [blocks for blocks in segments if blocks not in problems]
     receipts = history_receipts(site.warehouse, published)
     if receipts:
-        with lake_rows(site.warehouse, receipts) as rows:
+        with file_rows(site.warehouse, receipts) as rows:
             publisher = LakePublisher(lake, rows, published, site.scratch())
             report = report.and_(publisher.publish(tables))
     report = report.and_(_publish_state(site, lake))
@@ -208,7 +208,7 @@ def _loaded_rows(site: Site, lake: Lake, table: str) -> LoadedRows:
 
     @contextmanager
     def opened(segments: Sequence[BlockRange]) -> Iterator[LakeRows]:
-        with lake_rows(site.warehouse, history_receipts(site.warehouse, segments)) as rows:
+        with file_rows(site.warehouse, history_receipts(site.warehouse, segments)) as rows:
             yield rows
 
     def due(segments: Sequence[BlockRange]) -> list[BlockRange]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from transforms.segments.id_chain import IdChain, id_chain
 from transforms.segments.prepare import index_contradiction
-from transforms.warehouse.record import RecordedIds
+from transforms.warehouse.manifest import SegmentIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class IdReport:
         yield from self.index
 
 
-def id_report(records: Iterable[RecordedIds]) -> IdReport:
+def id_report(records: Iterable[SegmentIds]) -> IdReport:
     """Hold the ids that records say, ascending by block, against each other."""
     all_records = list(records)
     index = tuple(

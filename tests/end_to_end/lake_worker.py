@@ -28,7 +28,7 @@ from pipelines.site.lake_publishing import lacking_segments, replace_in_lake, si
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError
-from transforms.lake.parquet_rows import lake_rows
+from transforms.lake.parquet_rows import file_rows
 from transforms.lake.state_rows import state_rows
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
@@ -95,7 +95,7 @@ def publish_some(
     site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
 ) -> None:
     """Put segments into the tables; whatever another process damaged may be refused."""
-    with lake_rows(site.warehouse, history_receipts(site.warehouse, segments)) as rows:
+    with file_rows(site.warehouse, history_receipts(site.warehouse, segments)) as rows:
         LakePublisher(site_lake(site), rows, segments, site.scratch()).publish(tables)
 
 

@@ -36,7 +36,7 @@ from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder, state_segment
 from tests.weed_kit import weed_server
 from transforms.block_range import BlockRange
-from transforms.lake.parquet_rows import lake_rows
+from transforms.lake.parquet_rows import file_rows
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -159,7 +159,7 @@ def _assert_exact(site: Site, loaded: tuple[BlockRange, ...]) -> None:
     """Every table renders every segment to what its receipt says, and has no other row."""
     lake, hull = site_lake(site), BlockRange(loaded[0].first, loaded[-1].last)
     receipts = history_receipts(site.warehouse, loaded)
-    with lake_rows(site.warehouse, receipts) as rows:
+    with file_rows(site.warehouse, receipts) as rows:
         for table in HISTORY_TABLES:
             version = LakeTable(lake, table).version()
             assert version is not None

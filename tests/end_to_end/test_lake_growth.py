@@ -26,9 +26,9 @@ from tests.exporters.lake.log_kit import KEY, commit, named, names, new_log, new
 from tests.s3_kit import BucketServer, bucket_server
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.block_range import BlockRange
-from transforms.lake.columns import OWN_COLUMNS
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
+from transforms.tables.file_columns import OWN_COLUMNS
 from transforms.tables.registry import HISTORY_TABLES
 
 FEW, MANY = 10, 750

@@ -20,30 +20,23 @@ from transforms.duck import (
     plain_errors,
     quote_files,
     quote_name,
-    quote_text,
     working_connection,
 )
 from transforms.errors import IntegrityError
-from transforms.lake.columns import (
-    OWN_TYPES,
-    LakeColumn,
-    duck_type,
-    lake_columns,
-    lake_rows,
-    stored_values,
-)
 from transforms.lake.statistics import Statistics, read_statistics
 from transforms.memory import memory_text
-from transforms.tables.registry import Column, fold_case
+from transforms.tables.file_columns import (
+    OWN_TYPES,
+    FileColumn,
+    duck_type,
+    file_columns,
+    file_rows,
+)
+from transforms.tables.registry import Column, TableSchema, fold_case
+from transforms.warehouse.data_files import rows_sql, write_sql
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import table_digests
 from transforms.warehouse.shapes import shapes_of
-from transforms.warehouse.table_load import SORT_KEYS
-
-# Version 2 as DuckDB writes it packs integers in runs of 256, in which Rust's Parquet library, and
-# so Daft, delta-rs and DataFusion, cannot skip rows (apache/arrow-rs, issue 11018).
-# Higher levels of zstd take longer, and what they save of such columns is within a hundredth.
-_OPTIONS = "format parquet, parquet_version v1, compression zstd, compression_level 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,7 @@ class WrittenFile:
     """
 
     path: Path
-    columns: tuple[LakeColumn, ...]
+    columns: tuple[FileColumn, ...]
     statistics: Statistics
 
 
@@ -81,7 +74,7 @@ def write_file(
     ]
     path = scratch / f"{table}.parquet"
     with naming_large(f"table {table} as Parquet", scratch):
-        con.execute(f"copy ({_rows(table, columns, receipts)}) to {quote_text(path)} ({_OPTIONS})")
+        con.execute(write_sql(_rows(table, columns, receipts), path, 1000))
     with opened_file(path, scratch, receipts, proof) as file:
         for receipt, digest in file.digests():
             if digest != receipt.sha256:
@@ -91,7 +84,7 @@ def write_file(
                     "the lake; report it, with the segment"
                 )
         file.check_rows()
-        table_columns = lake_columns(table, columns)
+        table_columns = file_columns(table, columns)
         file.check_types(table_columns)
         return WrittenFile(path, table_columns, file.statistics(table_columns))
 
@@ -101,10 +94,9 @@ def _rows(table: str, columns: Sequence[Column], receipts: Sequence[Receipt]) ->
     if not receipts:
         own = ", ".join(f"null::{kind} as {name}" for name, kind in OWN_TYPES.items())
         return f"select {own} where false"
-    rows = lake_rows(table, columns, f"main.{quote_name(table)}")
-    order = "order by _segment, _row" if table in SORT_KEYS else ""
+    rows = file_rows(table, columns, f"main.{quote_name(table)}")
     firsts = [receipt.blocks.first for receipt in receipts]
-    return f"{rows} where _segment between {min(firsts)} and {max(firsts)} {order}"
+    return f"{rows} where _segment between {min(firsts)} and {max(firsts)}"
 
 
 def lake_reader(scratch: Path, memory_mb: int) -> AbstractContextManager[Connection]:
@@ -152,26 +144,11 @@ class LakeFile:
 
         Raises `IntegrityError` where a segment has more rows than its receipt says.
         """
-        if not self._receipts:
-            return
-        self._view()
-        yield from table_digests(
-            self._con, self._receipts, self._scratch, raw=self._has_texts(), is_ordered=True
-        )
+        if self._receipts:
+            yield from table_digests(self._con, self._rows, self._receipts, self._scratch)
 
-    def _has_texts(self) -> bool:
-        query = f"select 1 from {self._source} where _raw is not null limit 1"  # noqa: S608
-        return self._con.execute(query).fetchone() is not None
-
-    def _view(self) -> None:
-        """Show the file as the table that a volume has: every column of any of its segments."""
-        columns = shapes_of(self._receipts)[self._receipts[0].table].column_list()
-        name = quote_name(self._receipts[0].table)
-        firsts = ", ".join(str(receipt.blocks.first) for receipt in self._receipts)
-        self._con.execute(
-            f"create or replace temp view {name} as "  # noqa: S608 - quoted
-            f"select {stored_values(columns)} from {self._source} where _segment in ({firsts})"
-        )
+    def _rows(self, schema: TableSchema) -> str:
+        return rows_sql(schema.table, schema.columns, [self._path])
 
     def check_rows(self) -> None:
         """Raise `IntegrityError` where there are rows that no receipt is about."""
@@ -180,7 +157,7 @@ class LakeFile:
         if there != rows:
             raise IntegrityError(f"{self._path.name} has {there} rows, its segments have {rows}")
 
-    def check_types(self, columns: Sequence[LakeColumn]) -> None:
+    def check_types(self, columns: Sequence[FileColumn]) -> None:
         """Raise `IntegrityError` where a column is absent, or of another type than the table's."""
         relation = self._con.sql(f"select * from {self._source}")  # noqa: S608 - quoted
         old_types = dict(zip(relation.columns, map(str, relation.types), strict=True))
@@ -201,6 +178,6 @@ class LakeFile:
         """The columns that it has, our own among them."""
         return list(self._con.sql(f"select * from {self._source}").columns)  # noqa: S608 - quoted
 
-    def statistics(self, columns: Sequence[LakeColumn]) -> Statistics:
+    def statistics(self, columns: Sequence[FileColumn]) -> Statistics:
         """What the log says of the file."""
         return read_statistics(self._con, self._source, columns)

@@ -48,7 +48,7 @@ class LakeRows:
 
 
 @contextmanager
-def lake_rows(warehouse: Warehouse, receipts: Sequence[Receipt]) -> Iterator[LakeRows]:
+def file_rows(warehouse: Warehouse, receipts: Sequence[Receipt]) -> Iterator[LakeRows]:
     """Open the rows of the segments of these receipts, at least one, ascending."""
     hull = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.last)
     with (

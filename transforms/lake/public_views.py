@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from transforms.duck import quote_name, quote_text
-from transforms.lake.columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
 from transforms.tables.conform import conversion
+from transforms.tables.file_columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
 from transforms.warehouse.catalog_joins import joins_of
 from transforms.warehouse.catalog_views import (

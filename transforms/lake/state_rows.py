@@ -14,8 +14,8 @@ from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import WrittenFile, lake_reader, write_file
 from transforms.scratch import scratch_folder
 from transforms.warehouse.backing import Backing
+from transforms.warehouse.manifest_rows import read_receipts
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.volume_records import read_receipts
 from transforms.warehouse.warehouse import Warehouse
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from transforms.duck import Connection, quote_name
-from transforms.lake.columns import OWN_COLUMNS, LakeColumn
+from transforms.tables.file_columns import OWN_COLUMNS, FileColumn
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -27,7 +27,7 @@ class Statistics:
     text: str
 
 
-def read_statistics(con: Connection, source: str, columns: Sequence[LakeColumn]) -> Statistics:
+def read_statistics(con: Connection, source: str, columns: Sequence[FileColumn]) -> Statistics:
     """Compute the statistics of a relation that has these columns and our own."""
     described = [c for c in (*columns, *OWN_COLUMNS) if c.has_statistics]
     terms = ", ".join(_asked(column) for column in described)
@@ -59,7 +59,7 @@ def fitted(statistics: str, described: Iterable[str]) -> str:
     return json.dumps(content | ends | {"nullCount": nulls}, separators=(",", ":"))
 
 
-def _asked(column: LakeColumn) -> str:
+def _asked(column: FileColumn) -> str:
     name = quote_name(column.name)
     least, greatest = f"min({name})", f"max({name})"
     if column.type == "timestamp":
@@ -68,7 +68,7 @@ def _asked(column: LakeColumn) -> str:
 
 
 def _shown(
-    columns: Sequence[LakeColumn], values: Sequence[Any], milliseconds: Callable[[int], int]
+    columns: Sequence[FileColumn], values: Sequence[Any], milliseconds: Callable[[int], int]
 ) -> dict[str, object]:
     """The values as JSON has them, by column; those that are not there are left out.
 

@@ -14,15 +14,12 @@ from transforms.lookups.key_filters import KeyFilter
 from transforms.lookups.key_pages import PageIndex, PageTable, held_index, index_sections
 from transforms.lookups.lookup_tables import (
     FILTERS,
-    ID_PREFIX,
     IDENTITIES,
     PAGES,
     TIMES,
-    ZONES,
     lookups_of,
 )
-from transforms.lookups.zone_maps import Range, ZoneMap
-from transforms.mapped_files import Mapped, Sections, numbers_section, packed, texts_sections
+from transforms.mapped_files import Mapped, Sections, packed
 
 _FORMAT = 1
 
@@ -44,13 +41,12 @@ class Lookups:
     """A volume's lookups.
 
     `filters` are by table and column, `pages` by kind, `times` by table: the first and the last of
-    its rows, in microseconds since 1970, None where it has none. Orders have pages or zones.
+    its rows, in microseconds since 1970, None where it has none.
     """
 
     filters: Mapping[str, KeyFilter]
     pages: Mapping[PageTable, PageIndex]
-    times: Mapping[str, Range | None]
-    order_zones: ZoneMap | None
+    times: Mapping[str, tuple[int, int] | None]
     identities: Identities
 
     @classmethod
@@ -65,32 +61,27 @@ class Lookups:
                 table: None if times is None else (times[0], times[1])
                 for table, times in file.said["times"].items()
             },
-            order_zones=_held_zones(file) if ZONES in file else None,
             identities=Identities(
                 file.numbers("highs", "Q"), file.numbers("lows", "Q"), file.numbers("written", "q")
             ),
         )
 
-    def rows_of_order(self, order_id: str) -> list[Range]:
-        """The rows of `orders` among which are those of an order."""
-        return [*self.order_zones.ranges(order_id[:ID_PREFIX])] if self.order_zones else []
+
+def file_name(index_sha256: str) -> str:
+    """The name of the mapped file of an index file."""
+    return f"{index_sha256}.{_FORMAT}.lookups"
 
 
-def file_name(volume_sha256: str) -> str:
-    """The name of the mapped file of a volume."""
-    return f"{volume_sha256}.{_FORMAT}.lookups"
-
-
-def packed_lookups(con: Connection, volume: Path) -> bytes:
-    """The mapped file of a volume, which is attached for that to a connection of no other files.
+def packed_lookups(con: Connection, index: Path) -> bytes:
+    """The mapped file of an index file, which is attached to a connection of no other files.
 
     Raises `UnreadableFilesError` where it cannot be read.
     """
     try:
-        with plain_errors(), attached(con, volume, "volume", "(read_only)"):
+        with plain_errors(), attached(con, index, "volume", "(read_only)"):
             return _packed(con)
     except Error as error:
-        raise UnreadableFilesError([volume]) from error
+        raise UnreadableFilesError([index]) from error
 
 
 def _packed(con: Connection) -> bytes:
@@ -103,8 +94,6 @@ def _packed(con: Connection) -> bytes:
     for table in PAGES:
         if table.name in tables:
             sections |= index_sections(con, "volume", table)
-    if ZONES in tables:
-        sections |= _zone_sections(con)
     spans = {key: None if first is None else (first, last) for key, first, last in times}
     return packed({"filters": [*filters], "times": spans}, sections)
 
@@ -129,19 +118,3 @@ def _column_bytes(column: pa.ChunkedArray) -> bytes:
         bytes(memoryview(chunk.buffers()[1])[8 * chunk.offset : 8 * (chunk.offset + len(chunk))])
         for chunk in column.chunks
     )
-
-
-def _zone_sections(con: Connection) -> Sections:
-    query = f"select first, last from volume.strata.{ZONES} order by row_block"  # noqa: S608 - ours
-    zones = ZoneMap.of(con.execute(query).fetchall())
-    return {
-        ZONES: numbers_section("q", (number for run in zones.runs for number in run)),
-        **texts_sections(f"{ZONES}.firsts", zones.firsts),
-        **texts_sections(f"{ZONES}.lasts", zones.lasts),
-    }
-
-
-def _held_zones(file: Mapped) -> ZoneMap:
-    runs = iter(file.numbers(ZONES, "q"))
-    firsts, lasts = file.texts(f"{ZONES}.firsts"), file.texts(f"{ZONES}.lasts")
-    return ZoneMap([*zip(runs, runs, runs, strict=True)], firsts, lasts)

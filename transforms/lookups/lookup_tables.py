@@ -1,6 +1,6 @@
-"""Lookups: small tables beside those of a volume, from which servers answer fastest.
+"""Lookups: the tables of an index file, from which servers answer fastest.
 
-In the schema `strata` of a volume, made from its finished tables and never exported:
+In the schema `strata`, made from the finished data files of a run of segments:
 
 key_filters             which orders, withdrawals, parties and markets the volume may hold
 withdrawals_by_party    of each withdrawal of a party the last row in this volume, in pages
@@ -10,15 +10,15 @@ withdrawal_identities   of the same rows the MD5 of id and party, and the time
 provisions_by_market    the rows of `liquidity_provisions` in pages
 provisions_by_party     the same rows by party
 row_times               the first and the last time of the rows above
-orders_by_id            the rows of `orders` in pages: only where these were sorted as a whole
-orders_zones            where they were not, the zone map of `orders`
+orders_by_id            the rows of `orders` in pages
 
-A volume without them is answered from its tables: slower, and the same.
+A run of segments without them is answered from its data files: slower, and the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from transforms.duck import Connection, quote_name
 from transforms.lookups.key_filters import filter_sql
@@ -30,12 +30,12 @@ from transforms.lookups.row_columns import (
     RowColumns,
     TableColumns,
 )
-from transforms.lookups.zone_maps import zone_map_sql
+from transforms.tables.conform import conversion
+from transforms.tables.registry import Column
 
 FILTERS = "key_filters"
 IDENTITIES = "withdrawal_identities"
 TIMES = "row_times"
-ZONES = "orders_zones"
 BY_PARTY = PageTable("withdrawals_by_party", (("party_id", "text"), ("vega_time", "time")))
 BY_TIME = PageTable("withdrawals_by_time", (("vega_time", "time"),))
 BY_ID = PageTable("withdrawals_by_id", (("id", "prefix"),))
@@ -59,8 +59,6 @@ LISTED_PROVISIONS = f"{LISTED} and market_id is not null"
 IDENTITY = "md5_number(id || ' ' || party_id)"
 """SQL for what tells two withdrawals of parties apart."""
 
-ID_PREFIX = 16
-"""Characters: ids are compared by their beginnings, which take less memory and differ as well."""
 _FILTERED = (
     ("orders", "id"),
     ("withdrawals", "id"),
@@ -79,65 +77,70 @@ PAGES = {
     BY_ID: ("withdrawals", "id, vega_time, party_id"),
     PROVISIONS_BY_MARKET: ("liquidity_provisions", "market_id, vega_time, id, _segment, _row"),
     PROVISIONS_BY_PARTY: ("liquidity_provisions", "party_id, vega_time, id, _segment, _row"),
-    ORDERS: ("orders", ""),
+    ORDERS: ("orders", "id, vega_time, seq_num, _segment, _row"),
 }
 _NEEDED = {
     *_FILTERED,
     *((table, column) for table in _ROWS for column in ("id", "vega_time")),
     ("orders", "version"),
+    ("orders", "seq_num"),
 }
-# Columns that would be taken for the numbers of the rows.
-_HIDING = {("orders", "rowid"), ("withdrawals", "rowid")}
 # What JSON holds exactly; other columns are read as text or as microseconds.
 _PLAIN = {"VARCHAR", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN"}
 
 
-def write_lookups(con: Connection, volume: str, *, is_sorted: bool = False) -> None:
-    """Make the lookups of an attached volume of history, all of whose tables are written.
+@dataclass(frozen=True, slots=True)
+class LookupSource:
+    """A table of which lookups are made: its columns, and SQL for its rows with these."""
 
-    `is_sorted` says that `orders` is sorted by id as a whole. A volume of current state has none,
-    nor one whose segments lack a column that they need, or have one of another kind.
+    table: str
+    columns: Sequence[Column]
+    rows: str
+
+
+def write_lookups(con: Connection, index: str, sources: Mapping[str, LookupSource]) -> bool:
+    """Make the lookups of a run's tables in a new file, which is attached as `index`.
+
+    Returns whether there are any: none where segments lack a column that they need, or have one of
+    another kind.
     """
-    tables = _tables(con, volume)
+    tables = _tables(sources)
     if not tables:
-        return
+        return False
+    con.execute(f"create schema {quote_name(index)}.strata")
     for table in PAGES:
-        if table is not ORDERS or is_sorted:
-            write_pages(con, quote_name(volume), table, _rows_sql(volume, table, tables))
-    for name, query in _queries(con, volume).items():
-        if name != ZONES or not is_sorted:
-            con.execute(f"create table {quote_name(volume)}.strata.{name} as {query}")
+        write_pages(con, quote_name(index), table, _rows_sql(table, tables, sources))
+    for name, query in _queries(con, sources).items():
+        con.execute(f"create table {_in(index, name)} as {query}")
+    return True
 
 
-def prove_lookups(con: Connection, volume: str) -> str:
-    """Make the lookups of an attached volume again; says what of them is wrong, "" if nothing."""
-    names = lookups_of(con, volume)
-    if not names:
-        return ""
-    tables = _tables(con, volume)
+def prove_lookups(con: Connection, index: str, sources: Mapping[str, LookupSource]) -> str:
+    """Make the lookups of an attached index file again; says what is wrong, "" if nothing is."""
+    tables = _tables(sources)
+    if not tables:
+        return "no lookups follow from these tables"
     for table in PAGES:
-        if table.name in names or table is not ORDERS:
-            rows = _rows_sql(volume, table, tables)
-            if not prove_pages(con, quote_name(volume), table, rows):
-                return _wrong(table.name)
-    for name, query in _queries(con, volume).items():
-        if name in names or name != ZONES:
-            # Which rows there are; that they lie in order makes them fast, not right.
-            sums = [
-                con.execute(f"select count(*), bit_xor(hash(_made)) from {rows} _made").fetchall()  # noqa: S608
-                for rows in (_in(volume, name), f"({query})")
-            ]
-            if sums[0] != sums[1]:
-                return _wrong(name)
+        rows = _rows_sql(table, tables, sources)
+        if not prove_pages(con, quote_name(index), table, rows):
+            return _wrong(table.name)
+    for name, query in _queries(con, sources).items():
+        # Which rows there are; that they lie in order makes them fast, not right.
+        sums = [
+            con.execute(f"select count(*), bit_xor(hash(_made)) from {rows} _made").fetchall()  # noqa: S608
+            for rows in (_in(index, name), f"({query})")
+        ]
+        if sums[0] != sums[1]:
+            return _wrong(name)
     return ""
 
 
-def lookups_of(con: Connection, volume: str) -> Collection[str]:
-    """The tables of an attached volume's lookups; none where it has none."""
+def lookups_of(con: Connection, index: str) -> Collection[str]:
+    """The tables of an attached index file; none where it has none."""
     query = (
         "select table_name from duckdb_tables() where database_name = $1 and schema_name = 'strata'"
     )
-    names = {name for (name,) in con.execute(query, [volume]).fetchall()}
+    names = {name for (name,) in con.execute(query, [index]).fetchall()}
     return names if FILTERS in names else ()
 
 
@@ -145,19 +148,18 @@ def _wrong(name: str) -> str:
     return f"the lookup {name} does not follow from its tables"
 
 
-def _in(volume: str, name: str) -> str:
-    return f"{quote_name(volume)}.strata.{name}"
+def _in(index: str, name: str) -> str:
+    return f"{quote_name(index)}.strata.{name}"
 
 
-def _tables(con: Connection, volume: str) -> dict[str, TableColumns]:
+def _tables(sources: Mapping[str, LookupSource]) -> dict[str, TableColumns]:
     """The tables that lookups are made of; none where one of them is not as they need it."""
-    columns = con.execute(
-        "select table_name, column_name, data_type from duckdb_columns() "
-        "where database_name = $1 and schema_name = 'main'",
-        [volume],
-    ).fetchall()
-    types = {(table, name.lower()): kind for table, name, kind in columns}
-    if not types.keys() >= _NEEDED or _HIDING & types.keys():
+    types = {
+        (table, column.name.lower()): conversion(table, column).type
+        for table, source in sources.items()
+        for column in source.columns
+    }
+    if not types.keys() >= _NEEDED:
         return {}
     for table, rows in _ROWS.items():
         if any(types.get((table, name), "VARCHAR") not in _PLAIN for name in rows.plain):
@@ -165,26 +167,27 @@ def _tables(con: Connection, volume: str) -> dict[str, TableColumns]:
     return {
         table: TableColumns.of(names, names)
         for table in _ROWS
-        for names in [[name for of, name, _ in columns if of == table]]
+        for names in [[column.name for column in sources[table].columns]]
     }
 
 
-def _rows_sql(volume: str, table: PageTable, tables: Mapping[str, TableColumns]) -> str:
+def _rows_sql(
+    table: PageTable, tables: Mapping[str, TableColumns], sources: Mapping[str, LookupSource]
+) -> str:
     """SQL for the rows of a page table, as `write_pages` wants them."""
     name, order = PAGES[table]
     keys = ", ".join(
         f"epoch_us({column}) as {column}" if kind == "time" else column
         for column, kind in table.key
     )
-    source = f"{quote_name(volume)}.main.{name}"
+    source = sources[name].rows
     rows = {
         "withdrawals": f"({latest_sql(source)})",
         "liquidity_provisions": f"{source} where {LISTED_PROVISIONS}",
         "orders": f"{source} where id is not null",
     }
-    select = f"select {keys}, {row_sql(_ROWS[name].direct(tables[name]))} from {rows[name]}"  # noqa: S608
-    # The table of orders lies in this order: sorting millions of rows again would be dear.
-    return f"{select} order by {order}" if order else select
+    row = row_sql(_ROWS[name].direct(tables[name]))
+    return f"select {keys}, {row} from {rows[name]} order by {order}"  # noqa: S608
 
 
 def latest_sql(withdrawals: str) -> str:
@@ -192,27 +195,28 @@ def latest_sql(withdrawals: str) -> str:
     return f"select * from {withdrawals} where {LISTED} qualify {LATEST}"  # noqa: S608 - ours
 
 
-def _queries(con: Connection, volume: str) -> dict[str, str]:
+def _queries(con: Connection, sources: Mapping[str, LookupSource]) -> dict[str, str]:
     """The SQL that makes each lookup which has no pages."""
-    main = f"{quote_name(volume)}.main"
+    withdrawals, provisions = (
+        sources[name].rows for name in ("withdrawals", "liquidity_provisions")
+    )
     filters = (
         f"select '{table}.{column}' as key, bits from ({bits})"  # noqa: S608 - our own names
         for table, column in _FILTERED
-        for bits in [filter_sql(con, f"{main}.{table}", column)]
+        for bits in [filter_sql(con, sources[table].rows, column)]
     )
     times = (
         f"select '{table}' as key, min(epoch_us(vega_time)) as first, "  # noqa: S608 - ours
         f"max(epoch_us(vega_time)) as last from {rows}"
         for table, rows in (
-            ("withdrawals", f"({latest_sql(f'{main}.withdrawals')})"),
-            ("liquidity_provisions", f"{main}.liquidity_provisions where {LISTED_PROVISIONS}"),
+            ("withdrawals", f"({latest_sql(withdrawals)})"),
+            ("liquidity_provisions", f"{provisions} where {LISTED_PROVISIONS}"),
         )
     )
     return {
         FILTERS: " union all ".join(filters),
-        IDENTITIES: identities_sql(f"({latest_sql(f'{main}.withdrawals')})"),
+        IDENTITIES: identities_sql(f"({latest_sql(withdrawals)})"),
         TIMES: " union all ".join(times),
-        ZONES: zone_map_sql(f"{main}.orders", f"left(id, {ID_PREFIX})"),
     }
 
 

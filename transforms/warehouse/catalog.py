@@ -17,15 +17,15 @@ from transforms.stores.store import Store
 from transforms.warehouse.document import Document
 from transforms.warehouse.local_files import LocalFiles
 from transforms.warehouse.lost_files import absent_files
-from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.record import (
-    RecordedFiles,
-    RecordedIds,
+from transforms.warehouse.manifest import (
+    SegmentFiles,
+    SegmentIds,
+    manifest_receipts,
     read_files,
     read_ids,
-    read_record,
-    recorded_receipts,
+    read_manifest,
 )
+from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.shapes import Extent, Volume
 
 
@@ -62,8 +62,8 @@ class Catalog:
 
     @cached_property
     def segments(self) -> Mapping[BlockRange, LoadedSegment]:
-        """Every loaded segment, from the records; those of a bucket are fetched once."""
-        segments = (entry for record in self._records() for entry in read_record(record))
+        """Every loaded segment, from the manifests; those of a bucket are fetched once."""
+        segments = (entry for path in self._manifests() for entry in read_manifest(path))
         return {segment.blocks: segment for segment in segments}
 
     @cached_property
@@ -97,20 +97,20 @@ class Catalog:
             or any(loss.touches(blocks) for loss in self.document.losses)
         )
 
-    def ids(self) -> Iterator[RecordedIds]:
-        """The ids of all loaded segments, ascending, a record at a time."""
-        return map(read_ids, self._records())
+    def ids(self) -> Iterator[SegmentIds]:
+        """The ids of all loaded segments, ascending, a manifest at a time."""
+        return map(read_ids, self._manifests())
 
-    def _files(self) -> Iterator[RecordedFiles]:
-        return map(read_files, self._records())
+    def _files(self) -> Iterator[SegmentFiles]:
+        return map(read_files, self._manifests())
 
-    def _records(self) -> list[Path]:
-        records = [volume.record for volume in self._history if volume.record]
-        self.files.bring(records)
-        return [self.files.path(record) for record in records]
+    def _manifests(self) -> list[Path]:
+        manifests = [volume.file for volume in self._history]
+        self.files.bring(manifests)
+        return [self.files.path(manifest) for manifest in manifests]
 
     def holds(self, blocks: BlockRange) -> bool:
-        """Whether exactly this segment is loaded; reads the record of one volume."""
+        """Whether exactly this segment is loaded; reads the manifest of one volume."""
         return any(segment.blocks == blocks for segment in self._sharing(blocks))
 
     def holds_intact(self, blocks: BlockRange) -> bool:
@@ -122,20 +122,19 @@ class Catalog:
         return self.of_volumes(self.volumes_over(blocks)).segments
 
     def segment_at(self, block: int) -> LoadedSegment | None:
-        """The loaded segment that covers a block; reads the record of one volume."""
+        """The loaded segment that covers a block; reads the manifest of one volume."""
         return None if block < 0 else next(self._sharing(BlockRange(block, block)), None)
 
     def _sharing(self, blocks: BlockRange) -> Iterator[LoadedSegment]:
         """The loaded segments that share one of these blocks, ascending."""
         for volume in self.volumes_over(blocks):
-            if volume.record:
-                self.files.bring([volume.record])
-                segments = read_record(self.files.path(volume.record))
-                start = bisect_left(segments, blocks.first, key=_last_block)
-                for segment in segments[start:]:
-                    if segment.blocks.first > blocks.last:
-                        return
-                    yield segment
+            self.files.bring([volume.file])
+            segments = read_manifest(self.files.path(volume.file))
+            start = bisect_left(segments, blocks.first, key=_last_block)
+            for segment in segments[start:]:
+                if segment.blocks.first > blocks.last:
+                    return
+                yield segment
 
     def volumes_over(self, blocks: BlockRange) -> Iterator[Volume]:
         """The volumes of history that hold any of these blocks, ascending."""
@@ -156,12 +155,15 @@ class Catalog:
                 return volume
         raise RangeError(f"the warehouse does not hold the segment {blocks}")
 
-    def volume_path(self, blocks: BlockRange) -> Path:
-        """The file of the volume with a segment's history, on this machine.
+    def data_path(self, blocks: BlockRange, table: str) -> Path | None:
+        """The data file with a segment's rows of a table, on this machine; None without rows.
 
-        Raises `RangeError` where none has it, `MissingFileError` where it is lost.
+        Raises `RangeError` where no volume has the segment, `MissingFileError` where the file is
+        lost.
         """
-        file = self.volume_of(blocks).file
+        file = self.volume_of(blocks).data.get(table)
+        if file is None:
+            return None
         self.files.bring([file])
         return self.files.path(file)
 
@@ -172,17 +174,22 @@ class Catalog:
 
         `where` is SQL over `strata.receipts` with the bound `values`.
         """
-        records = [volume.record for volume in self.volumes_over(blocks) if volume.record]
-        self.files.bring(records)
+        manifests = [volume.file for volume in self.volumes_over(blocks)]
+        self.files.bring(manifests)
         inside = f"first_block >= {blocks.first} and last_block <= {blocks.last}"
-        paths = [self.files.path(record) for record in records]
-        return recorded_receipts(paths, f"{inside} and ({where})", values)
+        paths = [self.files.path(manifest) for manifest in manifests]
+        return manifest_receipts(paths, f"{inside} and ({where})", values)
 
     @cached_property
     def lost(self) -> tuple[Volume, ...]:
-        """The volumes that are not there, or not with all their bytes; see `absent_files`."""
-        absent = absent_files(self.store, (volume.file for volume in self.volumes))
-        return tuple(volume for volume in self.volumes if volume.file in absent)
+        """The volumes with a file that is not there, or not whole; see `absent_files`."""
+        files = [file for volume in self.volumes for file in volume.row_files]
+        absent = absent_files(self.store, files)
+        if not absent:
+            return ()
+        return tuple(
+            volume for volume in self.volumes if not absent.keys().isdisjoint(volume.row_files)
+        )
 
     def intact(self) -> Catalog:
         """The generation without the volumes that are lost."""

@@ -71,7 +71,7 @@ class CatalogFile:
     @classmethod
     def of(cls, backing: Backing) -> CatalogFile:
         """The file of a warehouse."""
-        volumes = backing.store.path("volumes")
+        volumes = backing.store.path("data")
         return cls(backing.cache, volumes.parent if volumes else backing.cache)
 
     def path(self) -> Path:
@@ -192,7 +192,7 @@ def write_catalog(
     takes longer than all that changes from one generation to the next. Not if somebody wrote to it.
     """
     document = catalog.document
-    catalog.files.bring([*document.attachable(), *document.records()])
+    catalog.files.bring(document.readable())
     views = views_of(catalog.history(), catalog.states(), document.captures, catalog.files.path)
     record = ViewsRecord.of(catalog, files, views.fixed)
     if before is not None and _is_copied(before, path, record.views):
@@ -243,7 +243,7 @@ def _format() -> str:
     Where a release changes them, it makes the file of the same generation again.
     """
     here = Path(__file__).parent
-    parts = [*here.glob("catalog_*.py"), here / "record.py"]
+    parts = [*here.glob("catalog_*.py"), here / "manifest.py", here / "data_files.py"]
     parts += (
         path for path in (here.parent / "tables").iterdir() if path.suffix in (".py", ".json")
     )

@@ -1,6 +1,6 @@
 """The catalog's views: `main.<table>` typed and friendly, `exact.<table>` as the text of the CSV.
 
-Views name volume files by absolute path, so that the catalog can be opened from any directory.
+Views name files by absolute path, so that the catalog can be opened from any directory.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from transforms.duck import Connection, quote_files, quote_name, quote_text
 from transforms.objects import StoredFile
 from transforms.tables.dialect import select_list
 from transforms.tables.meanings import table_meaning
+from transforms.tables.registry import fold_case
 from transforms.warehouse.catalog_columns import ViewColumn, exact_columns, typed_columns, utc
 from transforms.warehouse.catalog_joins import joins_of
-from transforms.warehouse.record import receipts_source, segments_source
+from transforms.warehouse.data_files import empty_sql, rows_sql
+from transforms.warehouse.manifest import receipts_source, segments_source
 from transforms.warehouse.shapes import Shape, Volume
 
 PathOf = Callable[[StoredFile], Path]
@@ -66,23 +68,34 @@ class _Table:
     def source(self, path: PathOf, list_of: ListOf) -> str:
         """SQL over the table in all volumes: one reader for each group of equal columns.
 
-        `union_by_name` would open every volume for every view, each time a catalog is written.
+        `union_by_name` would open every file for every view, each time a catalog is written.
         """
-        groups: dict[frozenset[str], list[Path]] = {}
-        # Most volumes of a document share one mapping of columns.
-        shared: dict[int, list[Path]] = {}
+        groups: dict[frozenset[str], tuple[Shape, list[Path]]] = {}
+        readers: list[str] = []
         for volume in self.volumes:
-            columns = volume.shapes[self.name].columns
-            if id(columns) not in shared:
-                shared[id(columns)] = groups.setdefault(frozenset(columns), [])
-            shared[id(columns)].append(path(volume.file))
-        readers = (
-            f"from read_duckdb({list_of(files)}, hive_partitioning = false, "
-            # A volume's own tables in `strata` may be named alike.
-            f"schema_name = 'main', table_name = {quote_text(self.name)})"
-            for files in groups.values()
+            shape = volume.shapes[self.name]
+            if volume.kind == "state":
+                readers.append(self._state(list_of([path(volume.file)])))
+            elif file := volume.data.get(self.name):
+                group = groups.setdefault(frozenset(shape.columns), (shape, []))
+                group[1].append(path(file))
+        readers += (
+            rows_sql(self.name, shape.column_list(), list_of(files))
+            for shape, files in groups.values()
         )
-        return f"({' union all by name '.join(readers)})"
+        if {fold_case(name) for columns in groups for name in columns} < {
+            fold_case(name) for name in self.shape.columns
+        }:  # only segments without rows have them, or only those of a state
+            readers.append(empty_sql(self.name, self.shape.column_list()))
+        return f"({' union all by name '.join(f'from {reader}' for reader in readers)})"
+
+    def _state(self, files: str) -> str:
+        """SQL over the table in a file of current state."""
+        # Its own tables in `strata` may be named alike.
+        return (
+            f"read_duckdb({files}, hive_partitioning = false, "
+            f"schema_name = 'main', table_name = {quote_text(self.name)})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +124,8 @@ def views_of(
     for table in tables:
         source = table.source(path, lists.name)
         fixed += table_views(table.name, source, typed=table.shape, exact=table.shape)
-    if records := [path(volume.record) for volume in history if volume.record]:
-        list_name = lists.name(records)
+    if manifests := [path(volume.file) for volume in history]:
+        list_name = lists.name(manifests)
         fixed.append(f"create view strata.segments as from {segments_source(list_name)}")
         fixed.append(f"create view strata.receipts as from {receipts_source(list_name)}")
     fixed += _unfit_view(tables, path, lists)
@@ -147,7 +160,7 @@ class _Lists:
 
 
 def create_stored_views(con: Connection, history: Sequence[Volume], path: PathOf) -> None:
-    """Create views of the tables of history with the columns that volumes store, and no more."""
+    """Create views of the tables of history with the columns that their CSVs have, and our own."""
     for table in _tables(history, ()):
         source = table.source(path, quote_files)
         con.execute(f"create view main.{quote_name(table.name)} as select * from {source}")  # noqa: S608
@@ -164,7 +177,7 @@ def _view(view: str, columns: Sequence[ViewColumn], source: str) -> str:
 
 
 def table_views(table: str, source: str, *, typed: Shape, exact: Shape) -> Iterator[str]:
-    """What makes a table's two views over `source`, SQL for its rows as volumes have them."""
+    """What makes a table's two views over `source`, SQL for its rows with CSVs' columns."""
     name = quote_name(table)
     for view, columns in (
         (f"main.{name}", typed_columns(table, typed)),

@@ -1,31 +1,33 @@
-"""Compaction: neighbouring volumes become one, so that few files answer a look-up.
+"""Compaction: neighbouring runs of segments become one, so that few files answer a query.
 
-Which do is planned in `merge_plan`. Rows that were loaded, and sorted, in parts are sorted as a
-whole. The merged volume is proven against the receipts before the catalog names it; the old ones
-stay for the grace period, for readers of older generations.
+Which do is planned in `merge_plan`. The merged data files are proven against the receipts before
+the log names them; the old ones stay for the grace period, for readers of older generations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transforms.duck import Connection, attached, quote_name, quote_text, working_connection
+from transforms.block_range import BlockRange
+from transforms.duck import Connection, quote_files, quote_name, working_connection
 from transforms.errors import IntegrityError
-from transforms.lookups.lookup_tables import write_lookups
 from transforms.scratch import scratch_folder
+from transforms.tables.dialect import select_list
+from transforms.tables.file_columns import OWN_TYPES, has_column
+from transforms.tables.registry import TableSchema
 from transforms.warehouse.backing import Backing
+from transforms.warehouse.data_files import file_sql, rows_sql, write_sql
 from transforms.warehouse.document import Document
 from transforms.warehouse.log import Log
-from transforms.warehouse.merge_plan import MOST_PARTIAL, plan_merges, unsorted
-from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.rendering import volume_digests
-from transforms.warehouse.shapes import Shape, Volume
+from transforms.warehouse.manifest_rows import Origin
+from transforms.warehouse.merge_plan import MOST_PARTIAL, plan_merges
+from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.rendering import table_digests
+from transforms.warehouse.shapes import Shape, Volume, shapes_of
 from transforms.warehouse.storing import store_history
-from transforms.warehouse.table_load import sort_sql
-from transforms.warehouse.volume_records import Origin, read_receipts, read_segments, write_records
-from transforms.warehouse.volumes import LoadSettings, attach_options, create_table_sql
+from transforms.warehouse.volumes import LoadSettings, finish_run
 
 
 @dataclass(slots=True)
@@ -43,29 +45,9 @@ def merge(
     May be killed and run again, beside loads and readers. Raises `IntegrityError` where a merged
     volume does not render to the bytes of its receipts; the old volumes then stay as they are.
     """
-    return _rewrite(backing, settings, lambda present: [*plan_merges(present, most_partial)])
-
-
-def compact(
-    backing: Backing, settings: LoadSettings, most_partial: int = MOST_PARTIAL
-) -> CompactionReport:
-    """Merge like `merge`, then write volumes anew whose rows are sorted only in parts."""
-
-    def plan(present: Sequence[Volume]) -> Sequence[Sequence[Volume]]:
-        merges = [*plan_merges(present, most_partial)]
-        return merges or [[volume] for volume in unsorted(present)]
-
-    return _rewrite(backing, settings, plan)
-
-
-def _rewrite(
-    backing: Backing,
-    settings: LoadSettings,
-    plan: Callable[[Sequence[Volume]], Sequence[Sequence[Volume]]],
-) -> CompactionReport:
     report = CompactionReport()
     while document := backing.log.newest():
-        runs = plan(backing.catalog(document).intact().history())
+        runs = [*plan_merges(backing.catalog(document).intact().history(), most_partial)]
         if not runs:
             break
         for volumes in runs:
@@ -98,54 +80,58 @@ def _merge(
     settings: LoadSettings,
 ) -> Volume:
     """Write the merged volume and prove it; returns it as a document will list it."""
-    path = scratch / "merged.duckdb"
-    with (
-        backing.files.hold([volume.file for volume in volumes]),
-        working_connection(
-            scratch, threads=settings.threads, memory_limit=backing.memory_limit
-        ) as con,
-    ):
-        for number, volume in enumerate(volumes):
-            file = quote_text(backing.files.path(volume.file))
-            con.execute(f"attach {file} as old{number} (read_only)")
-        origin = Origin(document.warehouse, document.generation, is_sorted=True)
-        segments, receipts = _write(con, path, origin, volumes)
-    for receipt, digest in volume_digests(path, scratch, backing.memory_limit):
+    catalog = backing.catalog(document).of_volumes(volumes)
+    segments = [*catalog.segments.values()]
+    blocks = BlockRange(volumes[0].blocks.first, volumes[-1].blocks.last)
+    receipts = [*catalog.receipts(blocks)]
+    shapes = shapes_of(receipts)
+    tables = sorted({table for volume in volumes for table in volume.data})
+    data: dict[str, Path] = {}
+    with working_connection(
+        scratch, threads=settings.threads, memory_limit=backing.memory_limit
+    ) as con:
+        for table in tables:
+            mine = [receipt for receipt in receipts if receipt.table == table]
+            data[table] = scratch / f"{table}.parquet"
+            _merge_table(backing, con, data[table], volumes, shapes[table], mine)
+            _prove(con, data[table], mine, scratch)
+        run = finish_run(con, scratch, data, shapes)
+    origin = Origin(document.warehouse, document.generation)
+    return store_history(backing, run, origin, segments, receipts)
+
+
+def _merge_table(
+    backing: Backing,
+    con: Connection,
+    path: Path,
+    volumes: Sequence[Volume],
+    shape: Shape,
+    receipts: Sequence[Receipt],
+) -> None:
+    """Write the rows of a table of neighbouring volumes as one data file."""
+    table = receipts[0].table
+    files = [volume.data[table] for volume in volumes if table in volume.data]
+    columns = select_list(
+        [(quote_name(c.name), c.name) for c in shape.column_list() if has_column(c)]
+    )
+    row_bytes = sum(r.bytes for r in receipts) // max(sum(r.rows for r in receipts), 1)
+    with backing.files.hold(files):
+        paths = [backing.files.path(file) for file in files]
+        rows = " union all by name ".join(f"from {file_sql(quote_files([path]))}" for path in paths)
+        own = ", ".join(OWN_TYPES)
+        query = f"select {columns}, {own} from ({rows})"  # noqa: S608 - quoted
+        con.execute(write_sql(query, path, row_bytes))
+
+
+def _prove(con: Connection, path: Path, receipts: Sequence[Receipt], scratch: Path) -> None:
+    """Raise `IntegrityError` where a merged file does not render to what its receipts say."""
+
+    def source(schema: TableSchema) -> str:
+        return rows_sql(schema.table, schema.columns, [path])
+
+    for receipt, digest in table_digests(con, source, receipts, scratch):
         if digest != receipt.sha256:
             raise IntegrityError(
                 f"merged, table {receipt.table} of segment {receipt.blocks} renders to SHA-256 "
-                f"{digest}, its receipt says {receipt.sha256}: the old volumes stay"
+                f"{digest}, its receipt says {receipt.sha256}: the old files stay"
             )
-    return store_history(backing.store, backing.files, path, origin, segments, receipts)
-
-
-def _write(
-    con: Connection, path: Path, origin: Origin, volumes: Sequence[Volume]
-) -> tuple[list[LoadedSegment], list[Receipt]]:
-    """Write all that the old volumes hold to a new file; returns what it holds."""
-    olds = [f"old{number}.strata" for number in range(len(volumes))]
-    segments = [segment for old in olds for segment in read_segments(con, f"{old}.segments")]
-    receipts = [
-        receipt for old in olds for receipt in read_receipts(con, f"from {old}.receipts", {})
-    ]
-    tables = {table for volume in volumes for table in volume.shapes}
-    with attached(con, path, "volume", attach_options(sum(volume.size for volume in volumes))):
-        write_records(con, "volume", origin, segments, receipts)
-        for table in sorted(tables):
-            _merge_table(con, table, volumes)
-        write_lookups(con, "volume", is_sorted=True)
-    return segments, receipts
-
-
-def _merge_table(con: Connection, table: str, volumes: Sequence[Volume]) -> None:
-    shape = Shape()
-    sources = []
-    for number, volume in enumerate(volumes):
-        if table in volume.shapes:
-            shape.merge(volume.shapes[table])
-            sources.append(f"from old{number}.main.{quote_name(table)}")
-    con.execute(create_table_sql("volume", table, shape.column_list()))
-    con.execute(
-        f"insert into volume.main.{quote_name(table)} by name "  # noqa: S608 - names are quoted
-        f"select * from ({' union all by name '.join(sources)}) {sort_sql(table, shape.columns)}"
-    )

@@ -1,7 +1,7 @@
 """A document of the warehouse's log: one generation, whole.
 
 It names the volumes and what else the warehouse holds. What was loaded, segment by segment, stands
-in the records beside the volumes, so that a document of 75,000 segments stays below a megabyte.
+in the manifests of the volumes, so that a document of 75,000 segments stays below a megabyte.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.quarantine import QuarantinedFile
+from transforms.warehouse.data_files import data_files
 from transforms.warehouse.losses import CAPTURES, Loss, volume_losses
 from transforms.warehouse.shapes import Shape, Volume
 
@@ -82,19 +83,20 @@ class Document:
         """Every file of the warehouse that this generation names."""
         return {file.key for file in self.files()}
 
-    def attachable(self) -> list[StoredFile]:
-        """The DuckDB files among them: volumes and captures."""
+    def readable(self) -> list[StoredFile]:
+        """The files that queries read: of rows, of what is known of them, of captures."""
         captures = [self.captures] if self.captures else []
-        return [*(volume.file for volume in self.volumes), *captures]
+        return [*(file for volume in self.volumes for file in volume.row_files), *captures]
 
-    def records(self) -> list[StoredFile]:
-        """The records of its volumes."""
-        return [volume.record for volume in self.volumes if volume.record]
+    def manifests(self) -> list[StoredFile]:
+        """The manifests of its volumes of history."""
+        return [volume.file for volume in self.volumes if volume.kind == "history"]
 
     def files(self) -> list[StoredFile]:
         """Every file of the warehouse that this generation names."""
         copies = [refused.copy for refused in self.quarantine if refused.copy]
-        return [*self.attachable(), *self.records(), *copies]
+        captures = [self.captures] if self.captures else []
+        return [*(file for volume in self.volumes for file in volume.files), *captures, *copies]
 
     def quarantined(self, refused: Iterable[QuarantinedFile], released: Iterable[str]) -> Document:
         """The same with some files refused, and some, by key, no longer."""
@@ -264,8 +266,8 @@ def _volume_row(volume: Volume, tables: _TableSets) -> dict[str, object]:
         "version": volume.version,
         "tables": number,
         "raw": raw,
-        "record": _file_row(volume.record),
-        "sorted": volume.is_sorted,
+        "data": {table: [file.sha256, file.size] for table, file in volume.data.items()},
+        "index": _file_row(volume.index),
         "times": volume.times,
     }
 
@@ -278,9 +280,10 @@ def _volume(row: Mapping[str, Any], plain: Sequence[dict[str, Shape]]) -> Volume
             table: Shape(shape.columns, set(raw.get(table, ()))) for table, shape in shapes.items()
         }
     file, blocks = _present_file(row["file"]), BlockRange(*row["blocks"])
-    record = _file(row["record"])
+    data = data_files(blocks, row["data"])
     times = (row["times"][0], row["times"][1]) if row["times"] else None
-    return Volume(row["kind"], file, blocks, row["version"], shapes, record, row["sorted"], times)
+    index = _file(row["index"])
+    return Volume(row["kind"], file, blocks, row["version"], shapes, data, index, times)
 
 
 def _file_row(file: StoredFile | None) -> list[object] | None:

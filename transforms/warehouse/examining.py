@@ -40,21 +40,20 @@ class Examination:
         self._described: dict[str, FoundVolume | str] = {}
 
     def kept(self, document: Document, findings: list[RepairFinding]) -> Document:
-        """The document without what is not there or damaged; volumes then lack their record."""
+        """The document without what is not there or damaged; volumes then lack their index file."""
         bad = {file for file, problem in self._named(document) if problem}
         volumes = []
         for volume in document.volumes:
-            if volume.file in bad:
-                remedy = "no longer named: load its segments again, unless others hold them"
-                findings.append(RepairFinding(volume.key, self._problems[volume.file], remedy))
+            lost = [file for file in volume.row_files if file in bad]
+            remedy = "no longer named: load its segments again, unless others hold them"
+            findings += (RepairFinding(item.key, self._problems[item], remedy) for item in lost)
+            if lost:
                 continue
-            if volume.record in bad:
-                remedy = "made again from its volume"
-                findings.append(
-                    RepairFinding(volume.record.key, self._problems[volume.record], remedy)
-                )
-            record = None if volume.record in bad else volume.record
-            volumes.append(replace(volume, record=record))
+            if volume.index in bad:
+                remedy = "made again from its data files"
+                problem = self._problems[volume.index]
+                findings.append(RepairFinding(volume.index.key, problem, remedy))
+            volumes.append(replace(volume, index=None) if volume.index in bad else volume)
         captures = document.captures
         if captures in bad:
             remedy = "no longer named: load the spam captures again"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from transforms.duck import Connection, file_connection
 from transforms.lookups import held_lookups
 from transforms.lookups.held_lookups import Lookups, packed_lookups
 from transforms.mapped_files import MappedFolder
+from transforms.objects import StoredFile
 from transforms.warehouse import segment_lists
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.segment_lists import SegmentList, packed_segments
-from transforms.warehouse.shapes import Volume
 
 FOLDER = "lookups"
 WRITTEN_AGAIN = "withdrawals-written-again"
@@ -39,50 +39,48 @@ class HeldFiles:
         self._lookups, self._segments = {}, {}
         return True
 
-    def lookups(self, catalog: Catalog) -> Mapping[str, Lookups | None]:
-        """The lookups of each volume of history, which is local, by its key.
+    def lookups(self, catalog: Catalog, keys: Container[str]) -> Mapping[str, Lookups | None]:
+        """The lookups of each volume among these keys, whose index file is local, by its key.
 
-        Raises `UnreadableFilesError` for a volume that cannot be read.
+        Raises `UnreadableFilesError` for an index file that cannot be read.
         """
         with ExitStack() as closing:
             con: list[Connection] = []
 
-            def make(volume: Volume) -> bytes:
+            def make(index: StoredFile) -> bytes:
                 if not con:
                     con.append(closing.enter_context(file_connection()))
-                return packed_lookups(con[0], catalog.files.path(volume.file))
+                return packed_lookups(con[0], catalog.files.path(index))
 
             lookups: dict[str, Lookups | None] = {}
             for volume in catalog.history():
+                if volume.index is None or volume.key not in keys:
+                    continue
                 if volume.key in self._lookups:
                     lookups[volume.key] = self._lookups[volume.key]
                 else:
-                    name = held_lookups.file_name(volume.file.sha256)
-                    file = self.folder.get(name, lambda volume=volume: make(volume))  # type: ignore[misc]
+                    name = held_lookups.file_name(volume.index.sha256)
+                    file = self.folder.get(name, lambda index=volume.index: make(index))  # type: ignore[misc]
                     lookups[volume.key] = Lookups.of(file)
         self._lookups = lookups
         return lookups
 
     def segments(self, catalog: Catalog) -> Mapping[str, SegmentList]:
-        """The segments of each volume of history, whose records are local, by its key.
+        """The segments of each volume of history, whose manifests are local, by its key.
 
-        Raises `FileNotFoundError` or `IntegrityError` for a record that cannot be read.
+        Raises `FileNotFoundError` or `IntegrityError` for a manifest that cannot be read.
         """
         lists: dict[str, SegmentList] = {}
         for volume in catalog.history():
-            record = volume.record
-            if record is not None:
-                segment_list = self._segments.get(record.key)
-                if segment_list is None:
-                    path = catalog.files.path(record)
-                    name = segment_lists.file_name(record.sha256)
-                    file = self.folder.get(name, lambda path=path: packed_segments(path))  # type: ignore[misc]
-                    segment_list = SegmentList.of(file)
-                lists[record.key] = segment_list
+            segment_list = self._segments.get(volume.key)
+            if segment_list is None:
+                path = catalog.files.path(volume.file)
+                name = segment_lists.file_name(volume.file.sha256)
+                file = self.folder.get(name, lambda path=path: packed_segments(path))  # type: ignore[misc]
+                segment_list = SegmentList.of(file)
+            lists[volume.key] = segment_list
         self._segments = lists
-        return {
-            volume.key: lists[volume.record.key] for volume in catalog.history() if volume.record
-        }
+        return lists
 
     def tidy(self, catalog: Catalog) -> None:
         """Remove the files of volumes that a generation, which is the newest, does not name."""
@@ -90,8 +88,8 @@ class HeldFiles:
             name
             for volume in catalog.history()
             for name in (
-                held_lookups.file_name(volume.file.sha256),
-                segment_lists.file_name(volume.record.sha256) if volume.record else "",
+                held_lookups.file_name(volume.index.sha256) if volume.index else "",
+                segment_lists.file_name(volume.file.sha256),
             )
         )
         if not self._names <= names or not self._names:

@@ -15,8 +15,8 @@ from transforms.block_range import BlockRange
 from transforms.duck import file_connection, quote_files
 from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.manifest import receipts_source
 from transforms.warehouse.receipts import Receipt, parse_columns
-from transforms.warehouse.record import receipts_source
 
 _RECEIPTS = (
     "select chain_id, schema_version, first_block, last_block, columns, rows, bytes, sha256 "
@@ -39,24 +39,27 @@ class Holdings(Protocol):
         """All segments, ascending: what a message needs to say which range would be right."""
         ...
 
-    def volume(self, blocks: BlockRange) -> Path:
-        """The volume file with a segment's history. Raises `RangeError` where none has it."""
+    def rows(self, table: str, blocks: BlockRange) -> Path | None:
+        """The data file with a segment's rows of a table; None where it has none.
+
+        Raises `RangeError` where the segment is not loaded.
+        """
         ...
 
 
 class CatalogHoldings:
-    """One generation of a warehouse, read from its records."""
+    """One generation of a warehouse, read from its manifests."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     def receipts(self, table: str, blocks: BlockRange) -> list[Receipt]:
         """See `Holdings.receipts`."""
-        records = [volume.record for volume in self._catalog.volumes_over(blocks) if volume.record]
-        if not records:
+        manifests = [volume.file for volume in self._catalog.volumes_over(blocks)]
+        if not manifests:
             return []
-        self._catalog.files.bring(records)
-        paths = [self._catalog.files.path(record) for record in records]
+        self._catalog.files.bring(manifests)
+        paths = [self._catalog.files.path(manifest) for manifest in manifests]
         source = receipts_source(quote_files(paths))
         with file_connection() as con:
             result = con.execute(receipts_sql(source), [table, blocks.first, blocks.last])
@@ -66,9 +69,9 @@ class CatalogHoldings:
         """See `Holdings.segments`."""
         return [segment.name for segment in self._catalog.segments.values()]
 
-    def volume(self, blocks: BlockRange) -> Path:
-        """See `Holdings.volume`."""
-        return self._catalog.volume_path(blocks)
+    def rows(self, table: str, blocks: BlockRange) -> Path | None:
+        """See `Holdings.rows`."""
+        return self._catalog.data_path(blocks, table)
 
 
 def receipts_sql(source: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 from transforms.machine_errors import MemoryLimitError
+from transforms.scratch import scratch_folder
 from transforms.segments.id_chain import contradiction
 from transforms.segments.inventory import Refusal, SegmentFile
 from transforms.segments.prepare import PreparedSegment, prepare, prepare_state
@@ -24,16 +25,17 @@ from transforms.warehouse.addition import Addition
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.document import Document
+from transforms.warehouse.manifest_rows import Origin
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.shapes import Volume
-from transforms.warehouse.storing import store_file, store_history, store_volume
+from transforms.warehouse.storing import store_file, store_history, store_new
 from transforms.warehouse.table_load import PartSink
-from transforms.warehouse.volume_records import Origin
 from transforms.warehouse.volumes import (
     LoadSettings,
     Progress,
-    build_volume,
     loaded_segment,
+    write_history,
+    write_state,
 )
 
 _log = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ _log = logging.getLogger(__name__)
 class LoadReport:
     """What a load did: a receipt per table and segment, a refusal per segment that failed.
 
-    `volumes` are the keys of the files that were added to the warehouse.
+    `volumes` are the keys of the manifests that were added to the warehouse.
     """
 
     receipts: list[Receipt] = field(default_factory=list)
@@ -187,23 +189,20 @@ class Loader:
         self, newest: Catalog, group: Sequence[PreparedSegment]
     ) -> tuple[list[Receipt], Volume]:
         backing = self._backing
-        unfinished = self._scratch / "volume.duckdb"
-        unfinished.unlink(missing_ok=True)
-        origin = _origin(newest)
-        with _GroupProgress.of(group, self._progress) as progress:
-            receipts = build_volume(
-                unfinished,
-                origin,
+        with (
+            scratch_folder(self._scratch) as scratch,
+            _GroupProgress.of(group, self._progress) as progress,
+        ):
+            run, receipts = write_history(
+                scratch,
                 group,
                 self._sink,
                 self._settings,
                 progress.add,
                 memory_limit=backing.memory_limit,
             )
-        segments = [loaded_segment(segment, receipts) for segment in group]
-        return receipts, store_history(
-            backing.store, backing.files, unfinished, origin, segments, receipts
-        )
+            segments = [loaded_segment(segment, receipts) for segment in group]
+            return receipts, store_history(backing, run, _origin(newest), segments, receipts)
 
     def _build_state(self, newest: Catalog, segment: PreparedSegment) -> Volume | None:
         prepared = prepare_state(segment, segment.zip_path.parent / "state")
@@ -212,16 +211,15 @@ class Loader:
         unfinished = self._scratch / "state.duckdb"
         unfinished.unlink(missing_ok=True)
         backing = self._backing
-        receipts = build_volume(
+        receipts = write_state(
             unfinished,
             _origin(newest),
-            [prepared],
-            None,
+            prepared,
             self._settings,
             memory_limit=backing.memory_limit,
         )
-        file = store_volume(backing.store, backing.files, "state", segment.blocks, unfinished)
-        return Volume.of(file, receipts)
+        file = store_new(backing.store, backing.files, "state", segment.blocks, unfinished)
+        return Volume.state(file, receipts)
 
     def _commit(self, addition: Addition, group: Sequence[PreparedSegment]) -> Catalog:
         keys = [segment.file.info.key for segment in group]

@@ -31,9 +31,9 @@ CACHES = Path("~/.cache/strata")
 MOST_CACHE_BYTES = 100 * 2**30
 """How many bytes of copies a cache holds unless a setting says otherwise."""
 
-_FOLDERS = ("volumes", "state", "records", "spam")
+_FOLDERS = ("manifests", "data", "index", "state", "spam")
 _REMEDIES = {
-    "records": "run strata repair, which makes it again",
+    "index": "run strata repair, which makes it again",
     "spam": "run strata repair, then strata captures",
 }
 _DOWNLOADS = 4
@@ -193,12 +193,16 @@ class LocalFiles:
 
     def _listed(self) -> Iterator[tuple[int, str, int]]:
         """The copies: when each was last used, its key, its size."""
-        for folder in _FOLDERS:
+        folders = [*_FOLDERS]
+        while folders:
+            folder = folders.pop()
             with suppress(FileNotFoundError), os.scandir(self._cache / folder) as entries:
                 for entry in entries:
                     if entry.is_file(follow_symlinks=False):
                         stats = entry.stat()
                         yield stats.st_atime_ns, f"{folder}/{entry.name}", stats.st_size
+                    elif entry.is_dir(follow_symlinks=False):
+                        folders.append(f"{folder}/{entry.name}")
 
     def _download(self, lacking: list[StoredFile], progress: Callable[[int], None]) -> None:
         sweep_scratch(self._scratch)

@@ -74,7 +74,7 @@ def log_findings(
 
 def _nothing(backing: Backing) -> Finding:
     place = backing.store.describe()
-    folders = ("volumes", "state")
+    folders = ("manifests", "state")
     if any(True for folder in folders for _ in listed_volumes(backing.store, folder)):
         what = "there are volumes and no log that names them"
         return Finding(Problem.MISSING, backing.store.describe("log"), what, REPAIR)

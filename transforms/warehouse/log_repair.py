@@ -1,7 +1,7 @@
 """Repairing a warehouse: what its log and its files say, held against each other, made one again.
 
-Everything is done by creating a document, after the records that it names. No file is removed but
-what other programs wrote on this machine.
+Everything is done by creating a document, after the index files that it names. No file is
+removed but what other programs wrote on this machine.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from enum import StrEnum
 
 from transforms.errors import BusyError
 from transforms.warehouse.backing import Backing
-from transforms.warehouse.describing import Advance, with_record
+from transforms.warehouse.describing import Advance
 from transforms.warehouse.document import Document, following, new_warehouse
 from transforms.warehouse.examining import Examination, RepairFinding
 from transforms.warehouse.foreign_writes import remove_foreign_writes
 from transforms.warehouse.log import document_key
 from transforms.warehouse.log_state import LogState, read_state
 from transforms.warehouse.older_log import lacking, later_volumes, listed_volumes, older_log
-from transforms.warehouse.rebuilding import beyond, chosen_volumes, rebuild
-from transforms.warehouse.shapes import Volume
+from transforms.warehouse.rebuilding import beyond, chosen_volumes, indexed, rebuild
 
 _ATTEMPTS = 10
 
@@ -152,7 +151,7 @@ class _Attempt:
         """Make a document where there is none that could be read."""
         store = self._backing.store
         volumes = [
-            info for folder in ("volumes", "state") for info in listed_volumes(store, folder)
+            info for folder in ("manifests", "state") for info in listed_volumes(store, folder)
         ]
         self.report.volumes = len(volumes)
         if not volumes and not state.numbers:
@@ -195,18 +194,15 @@ class _Attempt:
         if state.gap and state.sound and not self._backing.log.bridge(state.sound, state.gap):
             return False
         chain_id = remainder.chain_id or (entries[0].chain_id if entries else "")
-        target = replace(remainder, chain_id=chain_id).with_volumes(map(self._recorded, volumes))
+        target = replace(remainder, chain_id=chain_id).with_volumes(
+            [indexed(self._backing, volume) for volume in volumes]
+        )
         if target == base and not state.damaged and not is_forced:
             return True
         parent = state.parent if base is state.sound and number == base.generation + 1 else ""
         document = following(replace(base, generation=number - 1), parent, target, ())
         created = self._backing.log.create(document)
         return created is not None and self._wrote(created, state)
-
-    def _recorded(self, volume: Volume) -> Volume:
-        if volume.kind == "state" or volume.record is not None:
-            return volume
-        return with_record(self._backing, volume)
 
     def _wrote(self, document: Document, state: LogState) -> bool:
         """A document is there; who knows the one before a gap must notice it."""

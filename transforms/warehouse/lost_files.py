@@ -15,7 +15,8 @@ DAMAGED = "is damaged: it has other bytes than when it was written"
 
 # By folder, in the order in which they are run.
 _COMMANDS = {
-    "volumes": "strata load",
+    "manifests": "strata load",
+    "data": "strata load",
     "state": "strata load",
     "spam": "strata captures",
 }

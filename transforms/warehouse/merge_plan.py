@@ -71,9 +71,6 @@ class MergeLimits:
 VOLUMES = MergeLimits(MAX_VOLUME_BYTES, 4)
 """Those of volumes."""
 
-# What is smaller was loaded, and sorted, at once.
-_UNSORTED_BYTES = 16 * 2**20
-
 
 class Sized(Protocol):
     """What planning has to know of a volume: its blocks and its bytes on disk."""
@@ -87,16 +84,7 @@ class Sized(Protocol):
         """Bytes on disk."""
 
 
-class Sortable(Sized, Protocol):
-    """What has to be known of a volume to tell whether it is worth sorting anew."""
-
-    @property
-    def is_sorted(self) -> bool:
-        """Whether its rows were sorted all at once, as those of a merged volume are."""
-
-
 _Volume = TypeVar("_Volume", bound=Sized)
-_Sortable = TypeVar("_Sortable", bound=Sortable)
 
 
 def plan_merges(
@@ -111,15 +99,6 @@ def plan_merges(
     """
     for run in _partial_runs(volumes, limits):
         yield from _merges(run, most_partial, limits)
-
-
-def unsorted(volumes: Iterable[_Sortable]) -> Iterator[_Sortable]:
-    """The volumes whose rows stand sorted in parts only: those loaded in parts and never merged.
-
-    To rewrite them costs each loaded byte at most once, beside what merging costs, and only the
-    bytes of volumes that were never merged; a merge that comes first makes it unnecessary.
-    """
-    return (volume for volume in volumes if volume.size > _UNSORTED_BYTES and not volume.is_sorted)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -11,13 +10,11 @@ from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.stores.store import Store
 from transforms.warehouse.backing import Backing
-from transforms.warehouse.describing import describe_volume, volume_blocks
+from transforms.warehouse.describing import volume_blocks
 from transforms.warehouse.document import Document
-from transforms.warehouse.record import read_about
+from transforms.warehouse.manifest import read_about
+from transforms.warehouse.manifest_rows import Origin
 from transforms.warehouse.shapes import Volume
-from transforms.warehouse.volume_records import Origin
-
-_RECORD = re.compile(r"records/.*\.([0-9a-f]{64})\.parquet")
 
 
 def check_not_older(backing: Backing, document: Document | None) -> None:
@@ -66,7 +63,7 @@ def later_volumes(backing: Backing, document: Document, generation: int) -> dict
 def lacking(store: Store, keys: set[str], volumes: list[Volume]) -> Iterator[ObjectInfo]:
     """Volumes of history that are not named and have blocks which the held volumes lack."""
     runs = list(contiguous_runs(volume.blocks for volume in volumes))
-    for info in listed_volumes(store, "volumes"):
+    for info in listed_volumes(store, "manifests"):
         blocks = volume_blocks(info.key)
         if info.key not in keys and blocks and not _covers(runs, blocks):
             yield info
@@ -88,19 +85,9 @@ def _covers(runs: list[BlockRange], blocks: BlockRange) -> bool:
 
 
 def _origin(backing: Backing, info: ObjectInfo) -> Origin | None:
-    """What the volume's record, or else the volume itself, says; None where neither can."""
-    blocks = volume_blocks(info.key)
-    assert blocks is not None
-    for record in backing.store.list(f"records/{blocks.key}."):
-        match = _RECORD.fullmatch(record.key)
-        if match is None:
-            continue
-        with suppress(IntegrityError, FileNotFoundError):
-            file = StoredFile(record.key, record.size, match[1])
-            backing.files.bring([file])
-            about = read_about(backing.files.path(file))
-            if about.volume.key == info.key:
-                return about.origin
+    """What a manifest says; None where it cannot be read."""
     with suppress(IntegrityError, FileNotFoundError):
-        return describe_volume(backing, info, lambda _: None).origin
+        file = StoredFile(info.key, info.size, info.key.split(".")[-2])
+        backing.files.bring([file])
+        return read_about(backing.files.path(file)).origin
     return None

@@ -20,12 +20,12 @@ from transforms.warehouse.describing import (
     FoundVolume,
     describe_volume,
     logged_progress,
-    with_record,
+    with_index,
 )
 from transforms.warehouse.document import Document, following
+from transforms.warehouse.manifest_rows import Origin
 from transforms.warehouse.older_log import listed, listed_volumes
 from transforms.warehouse.shapes import Volume
-from transforms.warehouse.volume_records import Origin
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def rebuild(backing: Backing, start: Document, at_least: int = 0) -> Document | 
     `IntegrityError` where volumes contradict each other.
     """
     store = backing.store
-    infos = [info for folder in ("volumes", "state") for info in listed_volumes(store, folder)]
+    infos = [info for folder in ("manifests", "state") for info in listed_volumes(store, folder)]
     if not infos or (not at_least and backing.log.numbers()):
         return None  # or a load has just begun: its first document is there before its volumes
     place = store.describe()
@@ -57,10 +57,7 @@ def rebuild(backing: Backing, start: Document, at_least: int = 0) -> Document | 
     total = sum(info.size for info in infos)
     entries = _sound(backing, infos, logged_progress("rebuilding", total))
     check_agreement(entries, place)
-    volumes = [
-        with_record(backing, volume) if volume.kind == "history" else volume
-        for volume in chosen_volumes([], entries)
-    ]
+    volumes = [indexed(backing, volume) for volume in chosen_volumes([], entries)]
     if not volumes:
         return None
     origins = [entry.origin for entry in entries]
@@ -77,6 +74,13 @@ def rebuild(backing: Backing, start: Document, at_least: int = 0) -> Document | 
             *(place, document.generation, len(volumes)),
         )
     return created
+
+
+def indexed(backing: Backing, volume: Volume) -> Volume:
+    """A volume with its index file, which is made where it lacks one."""
+    if volume.kind == "state" or volume.index is not None:
+        return volume
+    return with_index(backing, volume)
 
 
 def chosen_volumes(named_volumes: Sequence[Volume], entries: Sequence[FoundVolume]) -> list[Volume]:

@@ -1,10 +1,10 @@
-"""Rendering tables of a volume as CSV bytes: spec 2.8.1-5, the NULL string an option (2.8.3)."""
+"""Rendering rows as CSV bytes: spec 2.8.1-5, the NULL string an option (2.8.3)."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -13,17 +13,22 @@ from typing import BinaryIO
 import duckdb
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, naming_large, quote_name, read_only_connection
-from transforms.errors import ConfigError, IntegrityError, RangeError
-from transforms.lookups.lookup_tables import prove_lookups
+from transforms.duck import Connection, naming_large, working_connection
+from transforms.errors import ConfigError, IntegrityError
 from transforms.memory import MEMORY_LIMIT
 from transforms.tables.dialect import copy_sql
+from transforms.tables.registry import TableSchema
+from transforms.warehouse.data_files import rows_sql
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.table_load import render_sql
-from transforms.warehouse.volume_records import read_receipts
+
+Source = Callable[[TableSchema], str]
+"""From a table and its columns to SQL for rows with these."""
 
 _CHUNK = 1 << 20
-REMEDY = "the volume is damaged, run strata repair and load its segments again"
+REMEDY = "the file is damaged, run strata repair and load its segments again"
+# CSV bytes that are rendered at once, into a file of the scratch.
+_PORTION_BYTES = 128 * 10**6
 _FORBIDDEN_IN_NULL = ',"\r\n'
 
 
@@ -38,33 +43,24 @@ class RenderedTable:
 
 @contextmanager
 def rendered_table(
-    volume: Path,
+    data: Path | None,
     scratch: Path,
-    blocks: BlockRange,
-    table: str,
+    receipt: Receipt,
     *,
     null: str = "",
     memory_limit: str = MEMORY_LIMIT,
 ) -> Iterator[RenderedTable]:
-    """Render one table of one segment of a volume, as it was dumped, or with another NULL string.
+    """Render one table of one segment as it was dumped, or with another NULL string.
 
-    Raises `RangeError` where the segment has no such table, `ConfigError` for a NULL string that
-    could be a value, `IntegrityError` where other bytes come than were proven, `MemoryLimitError`
-    where one row takes more than `memory_limit`.
+    `data` is the data file that has its rows (None: there are none). Raises `ConfigError` for a
+    NULL string that could be a value, `IntegrityError` where other bytes come than were proven,
+    `MemoryLimitError` where one row takes more than `memory_limit`.
     """
     check_null(null)
-    with _readable(volume, scratch, memory_limit) as con:
-        receipts = read_receipts(
-            con,
-            f"from strata.receipts where first_block = {blocks.first} "
-            f"and last_block = {blocks.last} and table_name = $table",
-            {"table": table},
-        )
-        if not receipts:
-            raise RangeError(f"segment {blocks} has no table {table}")
-        receipt = receipts[0]
-        rendered = scratch / "table.csv"
-        header = _copy(con, receipts, rendered, null)
+    rendered = scratch / "table.csv"
+    with data_reader(scratch, memory_limit) as con, readable(str(data)):
+        source = rows_sql(receipt.table, receipt.schema.columns, [data] if data else [])
+        header = _copy(con, source, [receipt], rendered, null)
     with rendered.open("rb") as stream:
         body = _stream(stream)
         yield RenderedTable(
@@ -81,84 +77,85 @@ def check_null(null: str) -> None:
         )
 
 
-def volume_digests(volume: Path, scratch: Path, memory_limit: str) -> Iterator[tuple[Receipt, str]]:
-    """Render all tables of all segments in a volume; yields each receipt with the CSV's SHA-256.
-
-    Raises `IntegrityError` where the volume cannot be read, holds more than its receipts say, or
-    has lookups that do not follow from its tables.
-    """
-    with _readable(volume, scratch, memory_limit) as con:
-        receipts = read_receipts(con, "from strata.receipts order by table_name, first_block", {})
-        yield from table_digests(con, receipts, scratch)
-        if wrong := prove_lookups(con, "current"):
-            raise IntegrityError(f"{volume}: {wrong}: {REMEDY}")
-
-
-def table_digests(
-    con: Connection,
-    receipts: Sequence[Receipt],
-    scratch: Path,
-    *,
-    raw: bool | None = None,
-    is_ordered: bool = False,
-) -> Iterator[tuple[Receipt, str]]:
-    """Render tables of the volume in use; yields each receipt with the SHA-256 of what comes.
-
-    The receipts ascend by table, then by block. `raw` says whether any row has texts in `_raw`
-    (None: as the receipts say), `is_ordered` that all rows lie in the order of their CSVs. Raises
-    `IntegrityError` where a table has more rows than the receipts say.
-    """
-    for _, group in groupby(receipts, key=lambda receipt: receipt.schema):
-        alike = list(group)
-        rendered = scratch / "table.csv"
-        header = _copy(con, alike, rendered, "", raw=raw, is_ordered=is_ordered)
-        with rendered.open("rb") as stream:
-            for receipt in alike:
-                digest = hashlib.sha256(header)
-                rest = receipt.bytes - len(header)
-                while rest > 0 and (chunk := stream.read(min(_CHUNK, rest))):
-                    digest.update(chunk)
-                    rest -= len(chunk)
-                yield receipt, digest.hexdigest()
-            if stream.read(1):
-                raise IntegrityError(
-                    f"table {alike[-1].table} renders more rows than were loaded: {REMEDY}"
-                )
+def data_reader(scratch: Path, memory_limit: str) -> AbstractContextManager[Connection]:
+    """Open an in-memory DuckDB of one thread to render data files."""
+    return working_connection(scratch, memory_limit=memory_limit)
 
 
 @contextmanager
-def _readable(volume: Path, scratch: Path, memory_limit: str) -> Iterator[Connection]:
-    """Open a volume; that its bytes cannot be read is an `IntegrityError`."""
+def readable(what: str) -> Iterator[None]:
+    """Say of a file that its bytes cannot be read: an `IntegrityError`."""
     try:
-        with read_only_connection(
-            volume, threads=1, scratch=scratch, memory_limit=memory_limit
-        ) as con:
-            yield con
-    except duckdb.Error as error:
+        yield
+    except (duckdb.IOException, duckdb.InvalidInputException, duckdb.BinderException) as error:
         reason = str(error).splitlines()[0]
-        raise IntegrityError(f"{volume} cannot be read ({reason}): {REMEDY}") from error
+        raise IntegrityError(f"{what} cannot be read ({reason}): {REMEDY}") from error
+
+
+def table_digests(
+    con: Connection, source: Source, receipts: Sequence[Receipt], scratch: Path
+) -> Iterator[tuple[Receipt, str]]:
+    """Render tables; yields each receipt with the SHA-256 of what comes.
+
+    The receipts ascend by table, then by block; `source` is what gives a table's rows with some
+    columns. Raises `IntegrityError` where a table has more rows than the receipts say.
+    """
+    for schema, group in groupby(receipts, key=lambda receipt: receipt.schema):
+        for alike in _portions(group):
+            rendered = scratch / "table.csv"
+            header = _copy(con, source(schema), alike, rendered, "")
+            with rendered.open("rb") as stream:
+                for receipt in alike:
+                    yield receipt, _digest(receipt, header, stream)
+                if stream.read(1):
+                    raise IntegrityError(
+                        f"table {schema.table} renders more rows than were loaded: {REMEDY}"
+                    )
+
+
+def _portions(receipts: Iterable[Receipt]) -> Iterator[list[Receipt]]:
+    """Consecutive receipts, as many as are rendered at once."""
+    portion: list[Receipt] = []
+    size = 0
+    for receipt in receipts:
+        if portion and size + receipt.bytes > _PORTION_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(receipt)
+        size += receipt.bytes
+    if portion:
+        yield portion
+
+
+def _digest(receipt: Receipt, header: bytes, stream: BinaryIO) -> str:
+    """The SHA-256 of a header and of as many bytes of a stream as the receipt says."""
+    digest = hashlib.sha256(header)
+    rest = receipt.bytes - len(header)
+    while rest > 0 and (chunk := stream.read(min(_CHUNK, rest))):
+        digest.update(chunk)
+        rest -= len(chunk)
+    return digest.hexdigest()
 
 
 def _copy(
-    con: Connection,
-    receipts: Sequence[Receipt],
-    path: Path,
-    null: str,
-    *,
-    raw: bool | None = None,
-    is_ordered: bool = False,
+    con: Connection, source: str, receipts: Sequence[Receipt], path: Path, null: str
 ) -> bytes:
     """Write the bodies of consecutive segments of one schema to a file; returns their header."""
     schema = receipts[0].schema
     starts = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.first)
-    if raw is None:
-        raw = any(receipt.raw_cells for receipt in receipts)
-    query = render_sql(quote_name(schema.table), schema, starts, raw=raw, is_ordered=is_ordered)
+    raw = _has_texts(con, source, starts)
+    query = render_sql(source, schema, starts, raw=raw)
     segments = " to ".join(dict.fromkeys(str(end.blocks) for end in (receipts[0], receipts[-1])))
     with naming_large(f"table {schema.table} of segments {segments}", path.parent):
         con.execute(copy_sql(query, path, header=False, null=null))
     names = (f'"{name}"' if name == null else name for name in schema.names)
     return (",".join(names) + "\n").encode()
+
+
+def _has_texts(con: Connection, source: str, starts: BlockRange) -> bool:
+    """Whether any row of these segments keeps a text."""
+    where = f"_segment between {starts.first} and {starts.last} and _raw is not null"
+    return con.execute(f"select 1 from {source} where {where} limit 1").fetchone() is not None  # noqa: S608
 
 
 def _stream(stream: BinaryIO) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""The segments of a volume as servers hold them: columns in a mapped file, made from its record.
+"""The segments of a volume as servers hold them: columns in a mapped file, made from its manifest.
 
 A history has 75,000 segments: as objects they take 100 MB and more than a second to make.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transforms.block_range import BlockRange
 from transforms.mapped_files import Mapped, numbers_section, packed, texts_sections
-from transforms.warehouse.record import parse_record
+from transforms.warehouse.manifest import parse_manifest
 
 _FORMAT = 1
 
@@ -63,14 +63,14 @@ def in_order(lists: Iterable[SegmentList]) -> list[SegmentList]:
     return result
 
 
-def file_name(record_sha256: str) -> str:
-    """The name of the mapped file for a record; another release's is another one."""
-    return f"{record_sha256}.{_FORMAT}.segments"
+def file_name(manifest_sha256: str) -> str:
+    """The name of the mapped file for a manifest; another release's is another one."""
+    return f"{manifest_sha256}.{_FORMAT}.segments"
 
 
-def packed_segments(record: Path) -> bytes:
-    """The mapped file of a record. Raises `FileNotFoundError`, or `IntegrityError` if damaged."""
-    segments = parse_record(record)
+def packed_segments(manifest: Path) -> bytes:
+    """The mapped file of a manifest. Raises `FileNotFoundError`, or `IntegrityError` if damaged."""
+    segments = parse_manifest(manifest)
     return packed(
         None,
         {

@@ -1,8 +1,8 @@
-"""What a document lists of a volume: its file, its blocks, the shapes of its tables."""
+"""What a document lists of a volume: its files, its blocks, the shapes of its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from transforms.block_range import BlockRange
@@ -72,12 +72,13 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One volume as a document lists it.
+    """One volume as a document lists it: a run of segments, or the current state after one.
 
     `kind` is `history` or `state`; `blocks` are those of its segments; `version` is the newest
-    schema version inside. `record` is the file with what was loaded, which only history has.
-    `is_sorted` says that its rows were sorted all at once, not as they were loaded. `times` are
-    those of its blocks, where that is known.
+    schema version inside. `file` is the manifest of history, and the DuckDB file of a state.
+    `data` are the data files of history, by table: a table without rows has none. `index` is what
+    servers look rows up in, which can be made again. `times` are those of its blocks, where that is
+    known.
     """
 
     kind: str
@@ -85,35 +86,34 @@ class Volume:
     blocks: BlockRange
     version: int
     shapes: Mapping[str, Shape]
-    record: StoredFile | None = None
-    is_sorted: bool = False
+    data: Mapping[str, StoredFile] = field(default_factory=dict)
+    index: StoredFile | None = None
     times: Times | None = None
 
     @classmethod
-    def of(
-        cls,
-        file: StoredFile,
-        receipts: Iterable[Receipt],
-        record: StoredFile | None = None,
-        *,
-        is_sorted: bool = False,
-        times: Times | None = None,
-    ) -> Volume:
-        """Describe a volume by its receipts: one of history where it has a record."""
-        receipt_list = list(receipts)
-        first = min(receipt.blocks.first for receipt in receipt_list)
-        last = max(receipt.blocks.last for receipt in receipt_list)
-        version = max(receipt.segment.version for receipt in receipt_list)
-        kind = "state" if record is None else "history"
-        blocks = BlockRange(first, last)
-        return cls(kind, file, blocks, version, shapes_of(receipt_list), record, is_sorted, times)
+    def state(cls, file: StoredFile, receipts: Sequence[Receipt]) -> Volume:
+        """Describe a current state by its receipts, which are of one segment."""
+        segment = receipts[0].segment
+        return cls("state", file, segment.blocks, segment.version, shapes_of(receipts))
 
     @property
     def key(self) -> str:
-        """Where it lies in the warehouse."""
+        """Where its manifest, or the file of a state, lies in the warehouse."""
         return self.file.key
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
-        return self.file.size
+        """The bytes of its rows."""
+        if self.kind == "state":
+            return self.file.size
+        return sum(file.size for file in self.data.values())
+
+    @property
+    def row_files(self) -> list[StoredFile]:
+        """The files without which rows, or what is known of them, are lost."""
+        return [self.file, *self.data.values()]
+
+    @property
+    def files(self) -> list[StoredFile]:
+        """All its files."""
+        return [*self.row_files, *([self.index] if self.index else [])]

@@ -1,4 +1,4 @@
-"""The tables of history as volumes store them: for checks, which need no views for people."""
+"""The tables of history with the columns of their CSVs: for checks, which need no other views."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transforms.warehouse.catalog_views import create_stored_views
 
 @contextmanager
 def stored_tables(backing: Backing, catalog: Catalog, blocks: BlockRange) -> Iterator[Connection]:
-    """Open `main.<table>` over the volumes that hold any of these blocks, as they are stored.
+    """Open `main.<table>` over the volumes that hold any of these blocks.
 
     Costs what these volumes cost, and a hundredth of a second: views with comments for all tables
     take nearly one. What does not fit in memory is spilled. Raises `FileNotFoundError` where a
@@ -26,7 +26,7 @@ def stored_tables(backing: Backing, catalog: Catalog, blocks: BlockRange) -> Ite
     check_open_files(len(volumes))
     with (
         naming_open_files(len(volumes)),
-        backing.files.hold([volume.file for volume in volumes]),
+        backing.files.hold([file for volume in volumes for file in volume.data.values()]),
         scratch_folder(backing.scratch) as scratch,
         working_connection(scratch, memory_limit=backing.memory_limit) as con,
     ):

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.duck import read_only_connection
 from transforms.errors import ConflictError
 from transforms.objects import StoredFile
+from transforms.scratch import scratch_folder
 from transforms.stores.store import Store, content_sha256, content_size
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.data_files import FOLDER as DATA
 from transforms.warehouse.local_files import LocalFiles
+from transforms.warehouse.manifest import About, write_manifest
+from transforms.warehouse.manifest_rows import Origin
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.record import About, write_record
-from transforms.warehouse.shapes import Volume
-from transforms.warehouse.volume_records import Origin, read_times
+from transforms.warehouse.shapes import Volume, shapes_of
+from transforms.warehouse.volumes import RunFiles
 
 _TYPES = {
     ".duckdb": "application/vnd.duckdb",
@@ -23,7 +26,7 @@ _TYPES = {
 }
 
 
-def store_volume(
+def store_new(
     store: Store, files: LocalFiles, folder: str, blocks: BlockRange, path: Path
 ) -> StoredFile:
     """Put a file of `blocks` into a folder of the warehouse, under the name of its bytes.
@@ -41,22 +44,27 @@ def store_volume(
 
 
 def store_history(
-    store: Store,
-    files: LocalFiles,
-    path: Path,
+    backing: Backing,
+    run: RunFiles,
     origin: Origin,
     segments: Sequence[LoadedSegment],
     receipts: Sequence[Receipt],
 ) -> Volume:
-    """Put a volume of history, and its record, which is written beside `path`; describe it."""
+    """Put the files of a run of segments, the manifest last, which is written here; describe it."""
+    store, files = backing.store, backing.files
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
-    with read_only_connection(path, threads=1) as con:
-        times = read_times(con)
-    volume = store_volume(store, files, "volumes", blocks, path)
-    record = path.with_suffix(".parquet")
-    write_record(record, About(volume, origin), segments, receipts)
-    described = store_volume(store, files, "records", blocks, record)
-    return Volume.of(volume, receipts, described, is_sorted=origin.is_sorted, times=times)
+    data = {
+        table: store_new(store, files, f"{DATA}/{table}", blocks, path)
+        for table, path in run.data.items()
+    }
+    index = store_new(store, files, "index", blocks, run.index) if run.index else None
+    with scratch_folder(backing.scratch) as scratch:
+        path = scratch / "manifest.parquet"
+        write_manifest(path, About(origin, data, index, run.times), segments, receipts)
+        manifest = store_new(store, files, "manifests", blocks, path)
+    version = max(segment.name.version for segment in segments)
+    shapes = shapes_of(receipts)
+    return Volume("history", manifest, blocks, version, shapes, data, index, run.times)
 
 
 def store_again(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
@@ -75,7 +83,7 @@ def store_again(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
 
 
 def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
-    """Put a file that hashes to `sha256` at `key`; see `store_volume`."""
+    """Put a file that hashes to `sha256` at `key`; see `store_new`."""
     file = StoredFile(key, content_size(path), sha256)
     store.put_if_absent(
         key, path, content_type=_TYPES[path.suffix], sha256=sha256, immutable=True, take=True

@@ -23,11 +23,10 @@ GRACE_SECONDS = 24 * 3600.0
 ORPHAN_SECONDS = 7 * 24 * 3600.0
 """How old a file that no generation ever named is before it is deleted: longer than any run."""
 
-FOLDERS = ("volumes", "state", "records", "spam", "quarantine")
-_BLOCKS = re.compile(r"(?:volumes|state|records)/(\d+)-(\d+)\.")
-_OURS = re.compile(
-    r"(?:volumes|state|records)/\d+-\d+\.(?:[0-9a-f]{64}|[0-9a-f]{16}(?:\.sorted)?)\.(?:duckdb|parquet)"
-)
+FOLDERS = ("manifests", "data", "index", "state", "spam", "quarantine")
+_RUNS = r"(?:manifests|index|state|data/[a-z][a-z0-9_]*)"
+_BLOCKS = re.compile(_RUNS + r"/(\d+)-(\d+)\.")
+_OURS = re.compile(_RUNS + r"/\d+-\d+\.[0-9a-f]{64}\.(?:duckdb|parquet)")
 _OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip")
 
 

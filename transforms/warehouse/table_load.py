@@ -1,4 +1,4 @@
-"""One table of consecutive segments into a volume: typed, sorted for look-ups, and proven.
+"""One table of consecutive segments into a data file: typed, in source order, and proven.
 
 The cheap way comes first: type, keep the text of cells that no type reads, render the whole,
 compare. Only where that differs is every cell tested, and those that do not render back to their
@@ -8,32 +8,30 @@ text keep it too (DESIGN: typed, and still exact).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Protocol
 
 import duckdb
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, quote_name
+from transforms.duck import Connection
 from transforms.errors import SegmentError
 from transforms.segments.segment_name import SegmentName
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import rendered, typed_rows
 from transforms.tables.dialect import copy_sql, read_sql, select_list
-from transforms.tables.registry import HISTORY_TABLES, TableSchema
+from transforms.tables.file_columns import file_rows, has_column
+from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
+from transforms.warehouse.data_files import rows_sql, write_sql
 from transforms.warehouse.proof import ProofError, bare_return, prove_end, proven_body
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.segment_checks import check_keys_and_heights
 
-SORT_KEYS = {
-    "orders": ("id", "vega_time", "seq_num"),
-    "withdrawals": ("party_id", "id", "vega_time"),
-    "liquidity_provisions": ("market_id", "party_id", "id", "vega_time"),
-}
-"""What the read API looks rows up by; the other tables stay in their source's order."""
-
+# CSV bytes that are rendered at once, into a file of the scratch.
+_PORTION_BYTES = 128 * 10**6
 _MAX_MESSAGE = 300
 
 
@@ -56,34 +54,94 @@ class PartSink(Protocol):
         ...
 
 
-class TableLoader:
-    """Loads one table's files of one schema into an attached volume.
+class Target(Protocol):
+    """Where the typed rows of a table go."""
 
-    `con` has the volume attached as `volume`; unfinished files go below `scratch`; `sink` takes the
-    proven CSV (None: nobody wants it).
+    def write(self, groups: Sequence[tuple[Sequence[Column], str]], row_bytes: int) -> str:
+        """The statement that writes rows: queries in order, each with the CSV's columns it gives.
+
+        What was there is replaced. A row has about `row_bytes`.
+        """
+        ...
+
+    def source(self, columns: Sequence[Column]) -> str:
+        """SQL for what was written, as a relation with these columns and our own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileTarget:
+    """A new data file."""
+
+    table: str
+    path: Path
+
+    def write(self, groups: Sequence[tuple[Sequence[Column], str]], row_bytes: int) -> str:
+        """See `Target.write`."""
+        queries = (file_rows(self.table, columns, f"({query})") for columns, query in groups)
+        return write_sql(_joined(queries), self.path, row_bytes)
+
+    def source(self, columns: Sequence[Column]) -> str:
+        """See `Target.source`."""
+        return rows_sql(self.table, columns, [self.path])
+
+
+@dataclass(frozen=True, slots=True)
+class TableTarget:
+    """A table of an attached DuckDB file; `name` is SQL."""
+
+    name: str
+
+    def write(self, groups: Sequence[tuple[Sequence[Column], str]], row_bytes: int) -> str:  # noqa: ARG002
+        """See `Target.write`."""
+        return f"create or replace table {self.name} as {_joined(query for _, query in groups)}"
+
+    def source(self, columns: Sequence[Column]) -> str:  # noqa: ARG002
+        """See `Target.source`."""
+        return self.name
+
+
+def _joined(queries: Iterable[str]) -> str:
+    """SQL for the rows of queries one after the other, by the names of their columns."""
+    return " union all by name ".join(f"({query})" for query in queries)
+
+
+class TableLoader:
+    """Loads one table's files into a target.
+
+    Unfinished files go below `scratch`; `sink` takes the proven CSV (None: nobody wants it);
+    `progress` is told CSV bytes that are proven, less than 0 where they are to be done again.
     """
 
     def __init__(
-        self, con: Connection, volume: str, scratch: Path, sink: PartSink | None, table: str
+        self,
+        con: Connection,
+        target: Target,
+        scratch: Path,
+        sink: PartSink | None,
+        table: str,
+        progress: Callable[[int], None] = lambda _bytes: None,
     ) -> None:
         self._con = con
-        self._target = f"{quote_name(volume)}.main.{quote_name(table)}"
+        self._target = target
         self._scratch = scratch
         self._sink = sink
         self._table = table
+        self._progress = progress
 
     def load(self, files: Sequence[TableFile]) -> list[Receipt]:
-        """Load files that share one schema, ascending by block; returns a receipt per file.
+        """Load files, ascending by block; returns a receipt per file.
 
         Raises `SegmentError` (with its segment) where a file cannot be read exactly, or its rows
         are not fit to be published.
         """
         started = time.perf_counter()
-        try:
-            raw = self._insert_proven(files, exact=False)
-        except ProofError:
-            self._forget(files)
-            raw = self._insert_proven(files, exact=True)
+        groups = [[*alike] for _, alike in groupby(files, key=lambda file: file.schema)]
+        exact: set[int] = set()
+        raw = None
+        while raw is None:
+            self._write(groups, exact)
+            raw = self._proven(groups, exact)
         seconds = time.perf_counter() - started
         total = sum(file.bytes for file in files)
         receipts = [
@@ -99,23 +157,33 @@ class TableLoader:
             for file, cells in zip(files, raw, strict=True)
         ]
         if self._table in HISTORY_TABLES:
-            check_keys_and_heights(self._con, self._target, receipts)
+            for schema, alike in groupby(receipts, key=lambda receipt: receipt.schema):
+                source = self._target.source(schema.columns)
+                check_keys_and_heights(self._con, source, [*alike])
         return receipts
 
-    def _insert_proven(self, files: Sequence[TableFile], *, exact: bool) -> list[dict[str, int]]:
-        """Load and prove files; returns of each how many cells of which columns are in `_raw`."""
-        self._insert(files, exact=exact)
-        numbered = self._con.execute(
-            "select _segment, count(*), min(_row), max(_row), count(_raw) "  # noqa: S608 - quoted
-            f"from {self._target} where {_between(_starts(files))} group by 1"
-        ).fetchall()
-        raw = self._count_raw(files) if any(row[-1] for row in numbered) else [{} for _ in files]
-        self._prove(files, raw=any(raw))
-        _check_rows(files, {first: tuple(numbers) for first, *numbers, _ in numbered})
-        return raw
+    def _write(self, groups: Sequence[Sequence[TableFile]], exact: Collection[int]) -> None:
+        """Read and type the rows of all files and write them, in one statement.
 
-    def _insert(self, files: Sequence[TableFile], *, exact: bool) -> None:
-        """Read, type and sort the files' rows into the volume, in one statement."""
+        Where that fails the file at fault is named.
+        """
+        queries = [
+            (files[0].schema.columns, self._typed(files, exact=number in exact))
+            for number, files in enumerate(groups)
+        ]
+        files = [file for group in groups for file in group]
+        row_bytes = sum(file.bytes for file in files) // max(sum(file.rows for file in files), 1)
+        try:
+            self._con.execute(self._target.write(queries, row_bytes))
+        except duckdb.InvalidInputException as error:
+            if len(files) > 1:
+                for file in files:
+                    self._check_readable(file)
+                raise
+            raise _unreadable(files[0], error) from error
+
+    def _typed(self, files: Sequence[TableFile], *, exact: bool) -> str:
+        """SQL for the typed rows of files of one schema, with their segments and places."""
         schema = files[0].schema
         firsts = [file.segment.blocks.first for file in files]
         starts = [0, *accumulate(file.rows for file in files)][:-1]
@@ -123,44 +191,77 @@ class TableLoader:
             (f"({firsts}::bigint[])[file_index::bigint + 1]", "_segment"),
             (f"row_number() over () - ({starts}::bigint[])[file_index::bigint + 1]", "_row"),
         ]
-        order = sort_sql(self._table, schema.names)
+        rows = read_sql(
+            [file.path for file in files], schema.names, max(file.longest_row for file in files)
+        )
+        return typed_rows(self._table, schema.columns, rows, own, exact=exact)
 
-        def statement(rows: str) -> str:
-            typed = typed_rows(self._table, schema.columns, rows, own, exact=exact)
-            return f"insert into {self._target} by name {typed} {order}"
-
-        self._read(files, statement)
-
-    def _read(self, files: Sequence[TableFile], statement: Callable[[str], str]) -> None:
-        """Run a statement over the files' text rows; where that fails, name the file at fault."""
-        paths = [file.path for file in files]
-        longest = max(file.longest_row for file in files)
+    def _check_readable(self, file: TableFile) -> None:
+        """Raise `SegmentError` where a file by itself cannot be read."""
+        rows = read_sql([file.path], file.schema.names, file.longest_row)
         try:
-            self._con.execute(statement(read_sql(paths, files[0].schema.names, longest)))
+            self._con.execute(f"select count(*) from {rows}")  # noqa: S608 - quoted
         except duckdb.InvalidInputException as error:
-            if len(files) == 1:
-                raise _unreadable(files[0], error) from error
-            for file in files:
-                self._read([file], lambda rows: f"select count(*) from {rows}")  # noqa: S608
-            raise
+            raise _unreadable(file, error) from error
 
-    def _forget(self, files: Sequence[TableFile]) -> None:
-        self._con.execute(f"delete from {self._target} where {_between(_starts(files))}")  # noqa: S608
+    def _proven(
+        self, groups: Sequence[Sequence[TableFile]], exact: set[int]
+    ) -> list[dict[str, int]] | None:
+        """Prove what was written; of each file, how many cells of which columns are in `_raw`.
 
-    def _count_raw(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
-        counts: dict[int, dict[str, int]] = {file.segment.blocks.first: {} for file in files}
-        names = f"select _segment, unnest(map_keys(_raw)) as name from {self._target}"  # noqa: S608
-        rows = self._con.execute(
-            f"select _segment, name, count(*) from ({names} where {_between(_starts(files))} "  # noqa: S608
-            "and _raw is not null) group by all order by all"
+        None where a group, which is added to `exact`, is to be written again with that care.
+        """
+        raw: list[dict[str, int]] = []
+        told = 0
+        for number, files in enumerate(groups):
+            for some in _portions(files):
+                try:
+                    raw += self._prove(some)
+                except ProofError:
+                    if number in exact:
+                        raise
+                    exact.add(number)
+                    self._progress(-told)
+                    return None
+                size = sum(file.bytes for file in some)
+                told += size
+                self._progress(size)
+        return raw
+
+    def _prove(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
+        """Render files' rows back and hold them against the sources; see `_proven`."""
+        schema = files[0].schema
+        source = self._target.source(schema.columns)
+        between = f"_segment between {files[0].segment.blocks.first} and {_start(files[-1])}"
+        numbered = self._con.execute(
+            "select _segment, count(*), min(_row), max(_row), count(_raw) "  # noqa: S608 - quoted
+            f"from {source} where {between} group by 1"
         ).fetchall()
-        for first, name, count in rows:
-            counts[first][name] = count
+        has_texts = any(row[-1] for row in numbered)
+        raw = self._count_raw(files, f"{source} where {between}") if has_texts else None
+        self._compare(files, raw=raw is not None)
+        _check_rows(files, {first: tuple(numbers) for first, *numbers, _ in numbered})
+        return raw or [{} for _ in files]
+
+    def _count_raw(self, files: Sequence[TableFile], rows: str) -> list[dict[str, int]]:
+        counts: dict[int, dict[str, int]] = {_start(file): {} for file in files}
+        names = f"select _segment, unnest(map_keys(_raw)) as name from {rows}"  # noqa: S608
+        listed = self._con.execute(
+            f"select _segment, name, count(*) from ({names} and _raw is not null) "  # noqa: S608
+            "group by all order by all"
+        ).fetchall()
+        # Texts of columns that a data file has not are no cells that a type could not hold.
+        columns = {column.name: column for column in files[0].schema.columns}
+        for first, name, count in listed:
+            if has_column(columns[name]):
+                counts[first][name] = count
         return [*counts.values()]
 
-    def _prove(self, files: Sequence[TableFile], *, raw: bool) -> None:
-        """Render the files' rows back from the volume and hold them against the sources."""
-        query = render_sql(self._target, files[0].schema, _starts(files), raw=raw)
+    def _compare(self, files: Sequence[TableFile], *, raw: bool) -> None:
+        """Render the files' rows as text and hold them against the sources, byte for byte."""
+        schema = files[0].schema
+        starts = BlockRange(_start(files[0]), _start(files[-1]))
+        query = render_sql(self._target.source(schema.columns), schema, starts, raw=raw)
         path = self._scratch / f"{self._table}.rendered"
         self._con.execute(copy_sql(query, path, header=False))
         with path.open("rb") as stream:
@@ -176,10 +277,22 @@ class TableLoader:
         path.unlink()
 
 
-def sort_sql(table: str, columns: Collection[str]) -> str:
-    """The `order by` of a table with these columns: of rows with one key the newest comes last."""
-    key = [name for name in SORT_KEYS.get(table, ()) if name in columns]
-    return f"order by {', '.join(map(quote_name, [*key, '_segment', '_row']))}" if key else ""
+def _portions(files: Sequence[TableFile]) -> Iterator[list[TableFile]]:
+    """Consecutive files, as many as are rendered at once."""
+    portion: list[TableFile] = []
+    size = 0
+    for file in files:
+        if portion and size + file.bytes > _PORTION_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(file)
+        size += file.bytes
+    yield portion
+
+
+def _start(file: TableFile) -> int:
+    """The first block of a file's segment."""
+    return file.segment.blocks.first
 
 
 def _check_rows(files: Sequence[TableFile], numberings: Mapping[int, tuple[int, ...]]) -> None:
@@ -197,28 +310,15 @@ def _check_rows(files: Sequence[TableFile], numberings: Mapping[int, tuple[int, 
             )
 
 
-def _starts(files: Sequence[TableFile]) -> BlockRange:
-    """From the first block of the first of consecutive files to that of the last."""
-    return BlockRange(files[0].segment.blocks.first, files[-1].segment.blocks.first)
+def render_sql(source: str, schema: TableSchema, starts: BlockRange, *, raw: bool) -> str:
+    """SQL for a table's CSV text of segments whose first block is in `starts`.
 
-
-def _between(starts: BlockRange) -> str:
-    """SQL for the rows of the segments that begin there."""
-    return f"_segment between {starts.first} and {starts.last}"
-
-
-def render_sql(
-    source: str, schema: TableSchema, starts: BlockRange, *, raw: bool, is_ordered: bool = False
-) -> str:
-    """SQL for a table's CSV text, in source order, of segments whose first block is in `starts`.
-
-    `is_ordered` says that the rows lie in that order already.
+    `source` is SQL for its rows, which lie in the order of the CSVs.
     """
     values = [(rendered(schema.table, column, raw=raw), column.name) for column in schema.columns]
-    order = "order by _segment, _row" if schema.table in SORT_KEYS and not is_ordered else ""
     return (
         f"select {select_list(values)} from {source} "  # noqa: S608 - names are quoted
-        f"where {_between(starts)} {order}"
+        f"where _segment between {starts.first} and {starts.last}"
     )
 
 

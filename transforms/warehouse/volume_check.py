@@ -1,4 +1,4 @@
-"""Reading a volume to its last column, and rendering what its receipts say it must give.
+"""Reading a file of current state, or of captures, to its last column, and rendering its tables.
 
 One table that cannot be read does not keep the others from being read.
 """
@@ -14,15 +14,14 @@ from typing import TypeVar
 
 import duckdb
 
-from transforms.block_range import BlockRange
 from transforms.duck import Connection, naming_large, quote_name, read_only_connection
 from transforms.errors import BusyError, IntegrityError, StrataError
-from transforms.lookups.lookup_tables import prove_lookups
+from transforms.tables.registry import TableSchema
 from transforms.verifying.findings import unreadable
 from transforms.verifying.verification import Scope
-from transforms.warehouse.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifest_rows import read_receipts
+from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import table_digests
-from transforms.warehouse.volume_records import read_receipts, read_segments
 
 _Result = TypeVar("_Result")
 
@@ -32,13 +31,12 @@ _NONSENSE = (IntegrityError, StrataError, ValueError, TypeError, LookupError)
 
 @dataclass(frozen=True, slots=True)
 class TableCheck:
-    """A table after it was read: the segments that were rendered, and what is wrong, if anything.
+    """A table after it was read: what is wrong with it, if anything.
 
     `table` has its schema before it, unless it is one that was loaded.
     """
 
     table: str
-    rendered: Sequence[BlockRange] = ()
     problem: str = ""
 
 
@@ -59,10 +57,6 @@ class VolumeCheck:
         self._open = None
         self._stack.close()
 
-    def segments(self) -> list[LoadedSegment]:
-        """What it says it holds; empty where that cannot be read."""
-        return self._said("strata.segments", lambda con: read_segments(con, "strata.segments"))
-
     def receipts(self) -> list[Receipt]:
         """Its receipts, by table, then by block; empty where they cannot be read."""
         query = "from strata.receipts order by table_name, first_block"
@@ -82,17 +76,13 @@ class VolumeCheck:
             elif scope.has_table(table):
                 mine = [item for item in by_table.get(table, ()) if scope.reaches(item.blocks)]
                 yield self._table(table, mine)
-        if scope.is_whole and (problem := self._problem(_prove_lookups)):
-            yield TableCheck("its lookups", problem=problem)
 
     def _table(self, table: str, receipts: Sequence[Receipt]) -> TableCheck:
-        rendered: list[BlockRange] = []
         others: list[str] = []
 
         def read(con: Connection) -> str:
             _scan(con, "main", table)
-            for receipt, digest in table_digests(con, receipts, self._scratch):
-                rendered.append(receipt.blocks)
+            for receipt, digest in table_digests(con, _source, receipts, self._scratch):
                 if digest != receipt.sha256:
                     others.append(
                         f"{table} of segment {receipt.blocks} renders to SHA-256 {digest}, not "
@@ -104,7 +94,7 @@ class VolumeCheck:
         if others:
             more = f" (and {len(others) - 1} more of its segments)" if len(others) > 1 else ""
             problem = "; ".join(filter(None, (f"{others[0]}{more}", problem)))
-        return TableCheck(table, rendered, problem)
+        return TableCheck(table, problem)
 
     def _said(self, what: str, read: Callable[[Connection], list[_Result]]) -> list[_Result]:
         rows: list[_Result] = []
@@ -151,12 +141,12 @@ def _listed(con: Connection) -> list[tuple[str, str]]:
     return [(str(schema), str(table)) for schema, table in con.execute(query).fetchall()]
 
 
+def _source(schema: TableSchema) -> str:
+    return f"main.{quote_name(schema.table)}"
+
+
 def _scan(con: Connection, schema: str, table: str) -> str:
     """Read every value of a table; DuckDB proves each block that it reads by its checksum."""
     name = f"{quote_name(schema)}.{quote_name(table)}"
     con.execute(f"select bit_xor(hash(read)) from {name} as read").fetchall()  # noqa: S608
     return ""
-
-
-def _prove_lookups(con: Connection) -> str:
-    return prove_lookups(con, "current")

@@ -1,37 +1,33 @@
-"""Volumes: immutable DuckDB files that hold the typed tables of a run of consecutive segments.
+"""Writing the files of consecutive segments: those of their history, and of a current state.
 
-A volume has one table per CSV table (its columns, then `_segment`: the first block of the row's
-segment, `_row`: the row's place in its CSV from 1, `_raw`: texts that no type holds) and the schema
-`strata` with `segments`, `receipts` and `origin`, so that a volume alone says what it is.
+Of history each table becomes a data file, and what servers look up by key an index file. A current
+state is one DuckDB file with a table per CSV table and the schema `strata` (`segments`, `receipts`
+and `origin`), so that it says by itself what it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
-from transforms.duck import STORAGE, attached, quote_name, working_connection
+from transforms.duck import STORAGE, Connection, attached, quote_name, working_connection
 from transforms.duck_errors import ABOUT_DATA, reason
 from transforms.errors import SegmentError
-from transforms.lookups.lookup_tables import write_lookups
+from transforms.lookups.lookup_tables import LookupSource, write_lookups
 from transforms.memory import MEMORY_LIMIT
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
-from transforms.tables.conform import conversion
-from transforms.tables.registry import HISTORY_TABLES, Column, fold_case
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.data_files import rows_sql
+from transforms.warehouse.manifest_rows import Origin, read_times, write_records
 from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.table_load import PartSink, TableLoader
-from transforms.warehouse.volume_records import Origin, write_records
+from transforms.warehouse.shapes import Shape, Times, shapes_of
+from transforms.warehouse.table_load import FileTarget, PartSink, TableLoader, TableTarget
 
-# Below this, DuckDB's default block of 256 KiB would make a volume of small tables mostly padding.
-_SMALL_VOLUME_BYTES = 16 * 2**20
-# CSV bytes that are typed, sorted and proven at once: twice as much spills and is slower.
-_GROUP_BYTES = 128 * 10**6
-# CSV bytes after which rows that wait in memory to be compressed go into the file.
-_CHECKPOINT_BYTES = 2 * _GROUP_BYTES
+# Below this, DuckDB's default block of 256 KiB would make a file of small tables mostly padding.
+_SMALL_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,48 +46,120 @@ Progress = Callable[[int], None]
 """Called with the bytes that were just done; less than 0 where they are to be done again."""
 
 
-def build_volume(
-    path: Path,
-    origin: Origin,
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """The finished files of a run of segments: data files by table, the index file if it has one.
+
+    `times` are the first and the last time of its blocks, in microseconds since 1970, UTC.
+    """
+
+    data: Mapping[str, Path]
+    index: Path | None
+    times: Times | None
+
+
+def write_history(
+    scratch: Path,
     segments: Sequence[PreparedSegment],
-    sink: PartSink | None,
+    sink: PartSink,
     settings: LoadSettings,
     progress: Progress = lambda _bytes: None,
     *,
     memory_limit: str = MEMORY_LIMIT,
-) -> list[Receipt]:
-    """Write the tables of consecutive segments to a new DuckDB file, proven; returns the receipts.
+) -> tuple[RunFiles, list[Receipt]]:
+    """Write the history of consecutive segments as new files below `scratch`, proven.
 
     `sink` takes the CSV of the 15 history tables, `progress` CSV bytes that are proven. Raises
-    `SegmentError`, naming the segment at fault where that is known; the unfinished file is then
-    garbage. Temporary files lie beside `path`.
+    `SegmentError`, naming the segment at fault where that is known.
     """
-    options = attach_options(sum(segment.bytes for segment in segments))
     receipts: list[Receipt] = []
-    waiting = 0
+    data: dict[str, Path] = {}
     with (
         _data_errors(segments),
-        working_connection(path.parent, threads=settings.threads, memory_limit=memory_limit) as con,
-        attached(con, path, "volume", options),
+        working_connection(scratch, threads=settings.threads, memory_limit=memory_limit) as con,
     ):
-        for table in sorted({table for segment in segments for table in segment.tables}):
-            files = [seg.tables[table] for seg in segments if table in seg.tables]
-            columns = (column for file in files for column in file.schema.columns)
-            con.execute(create_table_sql("volume", table, columns))
+        for table, files in _tables(segments):
+            target = FileTarget(table, scratch / f"{table}.parquet")
             table_sink = sink if table in HISTORY_TABLES else None
-            loader = TableLoader(con, "volume", path.parent, table_sink, table)
-            for group in _alike(files):
-                receipts.extend(loader.load(group))
-                size = sum(file.bytes for file in group)
-                progress(size)
-                waiting += size
-                if waiting > _CHECKPOINT_BYTES:
-                    con.execute("checkpoint volume")
-                    waiting = 0
-        records = [loaded_segment(segment, receipts) for segment in segments]
-        write_records(con, "volume", origin, records, receipts)
-        write_lookups(con, "volume")
+            loader = TableLoader(con, target, scratch, table_sink, table, progress)
+            receipts += loader.load(files)
+            if any(file.rows for file in files):
+                data[table] = target.path
+            else:
+                target.path.unlink()
+        return finish_run(con, scratch, data, shapes_of(receipts)), receipts
+
+
+def finish_run(
+    con: Connection, scratch: Path, data: Mapping[str, Path], shapes: Mapping[str, Shape]
+) -> RunFiles:
+    """Describe the data files of a run of segments, and write their index file."""
+    times = None
+    if "blocks" in data and "vega_time" in shapes["blocks"].columns:
+        blocks = shapes["blocks"].column_list()
+        times = read_times(con, rows_sql("blocks", blocks, [data["blocks"]]))
+    return RunFiles(data, write_index(con, scratch, data, shapes), times)
+
+
+def write_index(
+    con: Connection, scratch: Path, data: Mapping[str, Path], shapes: Mapping[str, Shape]
+) -> Path | None:
+    """Write the index file of a run's data files; None where its tables allow none."""
+    path = scratch / "index.duckdb"
+    path.unlink(missing_ok=True)
+    sources = lookup_sources(data, shapes)
+    with attached(con, path, "new_index", attach_options(sum(map(_size, data.values())))):
+        is_written = write_lookups(con, "new_index", sources)
+    if not is_written:
+        path.unlink()
+    return path if is_written else None
+
+
+def lookup_sources(
+    data: Mapping[str, Path], shapes: Mapping[str, Shape]
+) -> dict[str, LookupSource]:
+    """The tables of a run of segments, as its index file is made of them."""
+    sources = {}
+    for table, shape in shapes.items():
+        columns = shape.column_list()
+        files = [data[table]] if table in data else []
+        sources[table] = LookupSource(table, columns, rows_sql(table, columns, files))
+    return sources
+
+
+def write_state(
+    path: Path,
+    origin: Origin,
+    segment: PreparedSegment,
+    settings: LoadSettings,
+    *,
+    memory_limit: str = MEMORY_LIMIT,
+) -> list[Receipt]:
+    """Write the current state after a segment to a new DuckDB file, proven; returns the receipts.
+
+    Raises `SegmentError`; the unfinished file is then garbage. Temporary files lie beside `path`.
+    """
+    receipts: list[Receipt] = []
+    with (
+        _data_errors([segment]),
+        working_connection(path.parent, threads=settings.threads, memory_limit=memory_limit) as con,
+        attached(con, path, "state", attach_options(segment.bytes)),
+    ):
+        for table, files in _tables([segment]):
+            target = TableTarget(f"state.main.{quote_name(table)}")
+            receipts += TableLoader(con, target, path.parent, None, table).load(files)
+        write_records(con, "state", origin, [loaded_segment(segment, receipts)], receipts)
     return receipts
+
+
+def _tables(segments: Sequence[PreparedSegment]) -> Iterator[tuple[str, list[TableFile]]]:
+    """The tables of segments with their files, ascending."""
+    for table in sorted({table for segment in segments for table in segment.tables}):
+        yield table, [seg.tables[table] for seg in segments if table in seg.tables]
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
 
 
 @contextmanager
@@ -108,37 +176,10 @@ def _data_errors(segments: Sequence[PreparedSegment]) -> Iterator[None]:
 
 
 def attach_options(size: int) -> str:
-    """The options of `attach` for a new volume of about `size` bytes."""
-    blocks = ", block_size 16384" if size < _SMALL_VOLUME_BYTES else ""
+    """The options of `attach` for a new file over rows of about `size` bytes."""
+    blocks = ", block_size 16384" if size < _SMALL_BYTES else ""
     # Nobody goes on with the unfinished file of a process that died: there is nothing to recover.
     return f"({STORAGE}, recovery_mode no_wal_writes{blocks})"
-
-
-def _alike(files: Iterable[TableFile]) -> Iterator[list[TableFile]]:
-    """Consecutive files of one schema, as many as DuckDB sorts without spilling."""
-    for _, same in groupby(files, key=lambda file: file.schema):
-        group: list[TableFile] = []
-        size = 0
-        for file in same:
-            if group and size + file.bytes > _GROUP_BYTES:
-                yield group
-                group, size = [], 0
-            group.append(file)
-            size += file.bytes
-        yield group
-
-
-def create_table_sql(volume: str, table: str, columns: Iterable[Column]) -> str:
-    """SQL that creates a volume's table: the CSV's columns by their first types, then our own."""
-    # DuckDB folds case: a name that later segments write otherwise is one column.
-    columns_by_name = {fold_case(column.name): column for column in reversed([*columns])}
-    listed = [
-        f"{quote_name(column.name)} {conversion(table, column).type}"
-        for column in reversed(columns_by_name.values())
-    ]
-    own = ["_segment bigint", "_row bigint", "_raw map(varchar, varchar)"]
-    target = f"{quote_name(volume)}.main.{quote_name(table)}"
-    return f"create table {target} ({', '.join([*listed, *own])})"
 
 
 def loaded_segment(segment: PreparedSegment, receipts: Iterable[Receipt]) -> LoadedSegment:

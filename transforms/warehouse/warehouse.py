@@ -1,9 +1,10 @@
 """The warehouse: a log of generations, the volumes that they name, and what it can do.
 
 In its store, a folder or a bucket:
-log/             the documents, one a generation      volumes/, state/   immutable DuckDB files
-records/         what was loaded into each volume     spam/              spam captures
-quarantine/      copies of refused files
+log/             the documents, one a generation      state/          current states in DuckDB
+manifests/       what was loaded, by runs             spam/           spam captures
+data/<table>/    the rows, in Parquet                 quarantine/     copies of refused files
+index/           what servers look rows up in
 
 In this machine's folder for it, which for a folder is the folder itself unless another is named:
 current.duckdb   what an analyst opens                scratch/           unfinished files
@@ -22,7 +23,7 @@ import duckdb
 from transforms.block_range import BlockRange
 from transforms.duck import Connection, read_only_connection
 from transforms.duck_files import remove_spills
-from transforms.errors import BusyError, ConfigError, IntegrityError
+from transforms.errors import BusyError, ConfigError, IntegrityError, RangeError
 from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
 from transforms.open_files import check_open_files, naming_open_files
@@ -38,7 +39,7 @@ from transforms.warehouse.backing import Backing
 from transforms.warehouse.capture_file import captures_path, load_captures
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
-from transforms.warehouse.compaction import CompactionReport, compact, merge
+from transforms.warehouse.compaction import CompactionReport, merge
 from transforms.warehouse.document import Document, new_warehouse
 from transforms.warehouse.loader import Loader, LoadReport
 from transforms.warehouse.merge_plan import MOST_PARTIAL
@@ -84,7 +85,7 @@ class Warehouse:
     @property
     def in_folder(self) -> bool:
         """Whether its store is a folder, so that its files are files of this machine."""
-        return self._backing.store.path("volumes") is not None
+        return self._backing.store.path("data") is not None
 
     @property
     def current(self) -> Path:
@@ -276,7 +277,7 @@ class Warehouse:
                 path = stack.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
                 write_catalog(path, catalog, self._catalog_file.files)
             stack.enter_context(naming_open_files(len(catalog.volumes)))
-            stack.enter_context(self._backing.files.hold(catalog.document.attachable()))
+            stack.enter_context(self._backing.files.hold(catalog.document.readable()))
             yield path
 
     @contextmanager
@@ -292,21 +293,23 @@ class Warehouse:
         """Open the tables of history as they are stored over these blocks; see `stored_tables`."""
         return stored_tables(self._backing, self.loaded_catalog().intact(), blocks)
 
-    def volume_path(self, blocks: BlockRange) -> Path:
-        """The volume file that holds a segment's history. Raises `RangeError` where none does."""
-        return self.loaded_catalog().volume_path(blocks)
-
     @contextmanager
     def render(self, blocks: BlockRange, table: str, *, null: str = "") -> Iterator[RenderedTable]:
-        """Render one table of one segment as CSV (spec 2.8.1-5); see `rendered_table`."""
-        volume = self.volume_path(blocks)
+        """Render one table of one segment as CSV (spec 2.8.1-5); see `rendered_table`.
+
+        Raises `RangeError` where the segment is not loaded, or has no such table.
+        """
+        catalog = self.loaded_catalog()
+        data = catalog.data_path(blocks, table)
+        receipts = [*catalog.receipts(blocks, "table_name = $table", {"table": table})]
+        if not receipts:
+            raise RangeError(f"segment {blocks} has no table {table}")
         with (
             scratch_folder(self._backing.scratch) as scratch,
             rendered_table(
-                volume,
+                data,
                 scratch,
-                blocks,
-                table,
+                receipts[0],
                 null=null,
                 memory_limit=self._backing.memory_limit,
             ) as rendered,
@@ -320,7 +323,7 @@ class Warehouse:
     def compact(self, most_partial: int = MOST_PARTIAL) -> CompactionReport:
         """Merge neighbouring volumes until few are left; see `plan_merges`."""
         check_not_older(self._backing, self.document())
-        report = compact(self._backing, self._settings, most_partial)
+        report = merge(self._backing, self._settings, most_partial)
         self.show()
         self.sweep()
         return report

@@ -33,12 +33,14 @@ from transforms.warehouse.file_check import NOT_READ, NOT_THERE, file_findings
 from transforms.warehouse.holding import Holding
 from transforms.warehouse.log_check import log_findings, orphan_findings, read_log, view_findings
 from transforms.warehouse.losses import LostRowsError
+from transforms.warehouse.lost_files import MISSING, absent_files
+from transforms.warehouse.manifest import manifest_receipts
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.record import recorded_receipts
+from transforms.warehouse.run_check import RunCheck
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.volume_check import VolumeCheck
 
-_ORDER = attrgetter("blocks", "table")
+_ORDER = attrgetter("table", "blocks")
 _MOST_NAMED = 5
 
 
@@ -68,30 +70,28 @@ class WarehouseCheck:
             yield Finding(Problem.MISSING, place, f"it {lost.what}", lost.remedy)
         for volume in document.history():
             if self._verification.scope.reaches(volume.blocks):
-                yield from self._record(volume)
+                yield from self._manifest(volume)
         yield from self._other_files(document)
         if self._verification.scope.is_whole:
             yield from view_findings(self._backing)
             yield from orphan_findings(self._backing, document)
         yield from self._volumes(document)
 
-    def _record(self, volume: Volume) -> Iterator[Finding]:
-        """Hash the record of a volume, and believe it only then."""
+    def _manifest(self, volume: Volume) -> Iterator[Finding]:
+        """Hash the manifest of a run of segments, and believe it only then."""
         if settle := self._verification.settle_seconds:
             info = self._backing.store.head(volume.key)
             if info is not None and self._begun - info.modified < settle:
                 self.holding.unsettled.append(volume.blocks)
-        if volume.record is None:
-            return
-        findings = list(self._file(volume.record, REPAIR))
+        findings = list(self._file(volume.file, REPAIR_AND_LOAD))
         yield from findings
         if not findings:
-            self._backing.files.bring([volume.record])
+            self._backing.files.bring([volume.file])
             try:
-                self.holding.add_record(volume, self._backing.files.path(volume.record))
+                self.holding.add(volume, self._backing.files.path(volume.file))
             except IntegrityError as error:
-                place = self._backing.store.describe(volume.record.key)
-                yield Finding(Problem.DAMAGED, place, str(error), REPAIR)
+                place = self._backing.store.describe(volume.key)
+                yield Finding(Problem.DAMAGED, place, str(error), REPAIR_AND_LOAD)
 
     def _other_files(self, document: Document) -> Iterator[Finding]:
         if not self._verification.scope.is_whole:
@@ -137,12 +137,30 @@ class WarehouseCheck:
         for volume in volumes:
             if verification.is_over():
                 return
-            if log := log_beside(self._backing.files.path(volume.file)):
-                yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
-            elif volume.key in chosen:
-                yield from self._volume(volume)
-            else:
+            yield from self._foreign_logs(volume)
+            if volume.key not in chosen:
                 yield from self._present(volume)
+            elif volume.kind == "history":
+                yield from self._run(volume)
+            else:
+                yield from self._state(volume)
+
+    def _foreign_logs(self, volume: Volume) -> Iterator[Finding]:
+        """Logs of DuckDB beside the files of a volume, which some other program wrote."""
+        for file in (volume.index, volume.file if volume.kind == "state" else None):
+            if file and (log := log_beside(self._backing.files.path(file))):
+                yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
+
+    def _run(self, volume: Volume) -> Iterator[Finding]:
+        """A run of segments, by its manifest where that is sound."""
+        receipts = None
+        if self.holding.of_volume(volume):
+            path = self._backing.files.path(volume.file)
+            receipts = sorted(manifest_receipts([path]), key=_ORDER)
+        findings = list(RunCheck(self._backing, self._verification, volume, receipts).findings())
+        yield from findings
+        self._verification.counts.read(Kind.VOLUMES)
+        self._verification.report(Kind.VOLUMES)
 
     def _expect(self, volume: Volume, *, is_chosen: bool) -> None:
         counts, is_read = self._verification.counts, not self._verification.is_quick
@@ -158,28 +176,28 @@ class WarehouseCheck:
         return {blocks for blocks in self.holding.of_volume(volume) if scope.reaches(blocks)}
 
     def _present(self, volume: Volume) -> Iterator[Finding]:
-        """A volume that a sample leaves out is there, at least, with all its bytes."""
-        info = self._backing.store.head(volume.key)
-        place = self._backing.store.describe(volume.key)
-        if info is None:
-            yield Finding(Problem.MISSING, place, NOT_THERE, REPAIR_AND_LOAD)
-        elif info.size != volume.size:
-            what = f"it has {info.size} bytes, not {volume.size} as when it was written"
-            yield Finding(Problem.DAMAGED, place, what, REPAIR_AND_LOAD)
+        """The files of a volume that a sample leaves out are there, at least, with all bytes."""
+        for file, problem in absent_files(self._backing.store, volume.row_files).items():
+            place = self._backing.store.describe(file.key)
+            if problem == MISSING:
+                yield Finding(Problem.MISSING, place, NOT_THERE, REPAIR_AND_LOAD)
+            else:
+                what = f"it {problem} as when it was written"
+                yield Finding(Problem.DAMAGED, place, what, REPAIR_AND_LOAD)
 
-    def _volume(self, volume: Volume) -> Iterator[Finding]:
+    def _state(self, volume: Volume) -> Iterator[Finding]:
+        """A current state, which is read whole."""
         verification, counts = self._verification, self._verification.counts
         place = self._backing.store.describe(volume.key)
         info = self._backing.store.head(volume.key)
         state = info.version if info else ""
-        recorded = f"{volume.file.sha256} {volume.record.sha256 if volume.record else ''}"
+        recorded = volume.file.sha256
         is_earlier = verification.proven.find(place, state, recorded) is not None
         if is_earlier:
             findings = []
             counts.read(
                 Kind.TABLES, sum(map(verification.scope.has_table, volume.shapes)), is_earlier=True
             )
-            counts.read(Kind.SEGMENTS, len(self._segments(volume)), is_earlier=True)
         else:
             findings = list(
                 file_findings(self._backing, volume.file, REPAIR_AND_LOAD, lambda _: None)
@@ -221,46 +239,18 @@ class WarehouseCheck:
             remedy = Remedy((*away, *REPAIR_AND_LOAD.commands), REPAIR_AND_LOAD.note)
             for problem in problems:
                 yield Finding(Problem.DAMAGED, place, problem, remedy)
-        if volume.kind == "history" and receipts:
-            yield from self._agreement(volume, receipts)
 
     def _read(
         self, volume: Volume, check: VolumeCheck, receipts: Sequence[Receipt]
     ) -> Iterator[str]:
         """Read all tables of a volume; yields what is wrong."""
         counts, scope = self._verification.counts, self._verification.scope
-        rendered: set[BlockRange] = set()
         for table in check.tables(receipts, scope):
-            rendered.update(table.rendered)
             if table.table in volume.shapes:
                 counts.read(Kind.TABLES)
                 self._verification.report(Kind.TABLES)
             if table.problem:
                 yield f"{table.table}: {table.problem}"
-        if volume.kind == "history":
-            if not self._segments(volume) and rendered:  # it has no sound record
-                counts.expect(Kind.SEGMENTS, len(rendered))
-            segments = self._segments(volume) or rendered
-            bare = segments - {
-                receipt.blocks for receipt in receipts if scope.has_table(receipt.table)
-            }
-            counts.read(Kind.SEGMENTS, len(segments & rendered) + len(bare if receipts else ()))
-
-    def _agreement(self, volume: Volume, receipts: Sequence[Receipt]) -> Iterator[Finding]:
-        """Hold a volume's receipts against its record, or take them in where that is not sound."""
-        if not self.holding.of_volume(volume):
-            self.holding.add_receipts(receipts)
-        elif volume.record is not None:
-            path = self._backing.files.path(volume.record)
-            if list(recorded_receipts([path])) != sorted(receipts, key=_ORDER):
-                place = self._backing.store.describe(volume.record.key)
-                what = "its receipts are not those of its volume"
-                yield Finding(
-                    Problem.DISAGREEMENT,
-                    place,
-                    what,
-                    Remedy((*move_away(place).commands, *REPAIR.commands)),
-                )
 
 
 def _shortened(problems: Sequence[str]) -> list[str]:

@@ -7,8 +7,8 @@ import json
 from exporters.lake.delta import DeltaLog
 from exporters.lake.table_version import AddedFile, TableVersion
 from transforms.block_range import BlockRange
-from transforms.lake.columns import OWN_COLUMNS
 from transforms.stores.store import Store
+from transforms.tables.file_columns import OWN_COLUMNS
 
 KEY = "net-1/lake/orders"
 

@@ -36,7 +36,7 @@ from tests.exporters.lake.filters_kit import (
 from tests.exporters.lake.lake_kit import LakeSite, lake_site
 from tests.lake_readers import shortest_double
 from tests.segments_kit import build_segment, table_rows
-from transforms.lake.parquet_rows import lake_rows
+from transforms.lake.parquet_rows import file_rows
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 
 _SEGMENTS, _ROWS = 12, 8
@@ -159,7 +159,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
     made.load()
     scratch = made.site.scratch()
     for blocks in made.site.loaded_catalog().blocks:
-        with lake_rows(
+        with file_rows(
             made.site.warehouse, history_receipts(made.site.warehouse, [blocks])
         ) as rows:
             publisher = LakePublisher(Lake(made.site.archive(made.chain)), rows, [blocks], scratch)

@@ -14,9 +14,9 @@ from tests.exporters.lake.log_kit import KEY, commit, named, names, new_log, new
 from tests.fault_proxy import LOSE_THE_ANSWER, RESET
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from transforms.errors import ConfigError, IntegrityError
-from transforms.lake.columns import OWN_COLUMNS
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
+from transforms.tables.file_columns import OWN_COLUMNS
 
 COMMITS = 13
 """Enough for a checkpoint (at 10), and some commits after it."""

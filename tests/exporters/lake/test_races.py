@@ -16,7 +16,7 @@ import pytest
 from exporters.lake.tables import LakeTable
 from tests.exporters.lake.race_worker import lake_at, publish
 from tests.weed_kit import shared_server
-from transforms.lake.columns import OWN_COLUMNS
+from transforms.tables.file_columns import OWN_COLUMNS
 
 WRITERS = 4
 FEW, MANY = 8, 100

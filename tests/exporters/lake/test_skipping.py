@@ -12,12 +12,12 @@ from pyarrow.dataset import Dataset, field
 
 from exporters.lake.delta import DeltaLog
 from exporters.lake.table_version import AddedFile
-from transforms.lake.columns import OWN_COLUMNS, LakeColumn, lake_columns, lake_rows
 from transforms.lake.statistics import read_statistics
 from transforms.stores.folder_store import FolderStore
+from transforms.tables.file_columns import OWN_COLUMNS, FileColumn, file_columns, file_rows
 from transforms.tables.registry import Column
 
-_NUMBER = LakeColumn("number", "long", has_statistics=True)
+_NUMBER = FileColumn("number", "long", has_statistics=True)
 _TIME = Column("time", "timestamp with time zone")
 
 
@@ -29,7 +29,7 @@ class Written:
         self._folder = folder
         self._log = DeltaLog(FolderStore(folder.parent), folder.name, folder.name)
 
-    def add(self, columns: list[LakeColumn], rows: str) -> None:
+    def add(self, columns: list[FileColumn], rows: str) -> None:
         """Add a file with the rows of a query, and the columns that the table lacks."""
         snapshot = self._log.create([*columns, *OWN_COLUMNS])
         lacking = [column for column in columns if column.name not in snapshot.columns]
@@ -54,7 +54,7 @@ _NEW = "select 5 as _segment, 1 as _row, range as number from range(3)"
 @pytest.mark.parametrize("old_first", [True, False])
 def test_rows_that_lack_a_column_are_found(tmp_path: Path, old_first: bool) -> None:
     table = Written(tmp_path / "table")
-    files: list[tuple[list[LakeColumn], str]] = [([], _OLD), ([_NUMBER], _NEW)]
+    files: list[tuple[list[FileColumn], str]] = [([], _OLD), ([_NUMBER], _NEW)]
     for columns, rows in files if old_first else reversed(files):
         table.add(columns, rows)
     dataset = table.dataset()
@@ -74,7 +74,7 @@ def test_files_are_skipped_by_a_column_that_only_files_without_rows_lack(tmp_pat
 
 
 def test_times_up_to_the_last_that_engines_read_are_found(tmp_path: Path) -> None:
-    (column,) = lake_columns("orders", [_TIME])
+    (column,) = file_columns("orders", [_TIME])
     times = ["9999-12-31 23:59:59.998999", "9999-12-31 23:59:59.999", "9999-12-31 23:59:59.999999"]
     cells = ", ".join(f"(timestamptz '{time}+00')" for time in times)
     held = (
@@ -82,7 +82,7 @@ def test_times_up_to_the_last_that_engines_read_are_found(tmp_path: Path) -> Non
         f"null::map(varchar, varchar) as _raw from (values {cells}) as held(time))"
     )
     table = Written(tmp_path / "table")
-    table.add([column], lake_rows("orders", [_TIME], held))
+    table.add([column], file_rows("orders", [_TIME], held))
     dataset = table.dataset()
     far = datetime(9999, 12, 31, 23, 59, 59, 998_999, tzinfo=UTC)
     assert dataset.count_rows(filter=field("time") >= far) == 2

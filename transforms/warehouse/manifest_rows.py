@@ -1,4 +1,4 @@
-"""What a volume says of itself: its tables `strata.segments`, `receipts` and `origin`."""
+"""The rows of segments and receipts, as manifests and files of current state have them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from transforms.duck import Connection, quote_name, quote_text
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.receipts import LoadedSegment, Receipt, dump_columns, parse_columns
+from transforms.warehouse.shapes import Times
 
 SEGMENTS = pa.schema(
     [
@@ -51,14 +52,10 @@ RECEIPTS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which warehouse a volume was made for, and upon which generation of it.
-
-    `is_sorted` says that its rows were sorted all at once, not as they were loaded.
-    """
+    """Which warehouse files were made for, and upon which generation of it."""
 
     warehouse: str
     generation: int
-    is_sorted: bool = False
 
 
 def write_records(
@@ -80,25 +77,23 @@ def write_records(
         con.unregister("records")
     con.execute(
         f"create table {schema}.origin as select {quote_text(origin.warehouse)} as warehouse, "
-        f"{origin.generation}::bigint as generation, {origin.is_sorted} as sorted"
+        f"{origin.generation}::bigint as generation"
     )
 
 
 def read_origin(con: Connection) -> Origin:
-    """Where a volume in use comes from."""
-    ((warehouse, generation, is_sorted),) = con.execute(
-        "select warehouse, generation, sorted from strata.origin"
+    """Where a file in use comes from."""
+    ((warehouse, generation),) = con.execute(
+        "select warehouse, generation from strata.origin"
     ).fetchall()
-    return Origin(warehouse, generation, is_sorted)
+    return Origin(warehouse, generation)
 
 
-def read_times(con: Connection) -> tuple[int, int] | None:
-    """The first and last time of the blocks in the file in use, in microseconds since 1970, UTC."""
-    if not con.execute("select 1 from duckdb_tables() where table_name = 'blocks'").fetchall():
-        return None
+def read_times(con: Connection, blocks: str) -> Times | None:
+    """The first and last time of blocks; `blocks` is SQL for their rows."""
     ((first, last),) = con.execute(
-        "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) from blocks "
-        "where isfinite(vega_time)"
+        "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - quoted
+        f"from {blocks} where isfinite(vega_time)"
     ).fetchall()
     return None if first is None else (first, last)
 

@@ -1,8 +1,8 @@
-"""The columns of a lake table: how each column of a CSV lies in Parquet, and back.
+"""The columns of a data file: how each column of a CSV lies in Parquet.
 
-The lake has the types that Delta tables and the engines that read them share. What they cannot hold
-stands as text in the row's `_raw` map, beside the texts that a volume keeps there, so that nothing
-is lost (spec 2.8): times that are infinite or outside the years 1 to 9999, of which the last
+It has the types that Delta tables and the engines that read them share. What they cannot hold
+stands as text in the row's `_raw` map, beside the texts that no type of DuckDB holds, so that
+nothing is lost (spec 2.8): times that are infinite or outside the years 1 to 9999, of which the last
 millisecond is left out, and every cell of a
 column whose name Delta does not allow.
 """
@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from transforms.duck import quote_name, quote_text
+from transforms.duck import quote_name
 from transforms.tables.conform import conversion, raw_map, rendered
 from transforms.tables.dialect import select_list
 from transforms.tables.registry import Column
@@ -48,8 +48,8 @@ _SKIPPED_BY = frozenset({"short", "integer", "long", "timestamp"})
 
 
 @dataclass(frozen=True, slots=True)
-class LakeColumn:
-    """A column of a lake table: its name, its Delta type, whether the log has its least value.
+class FileColumn:
+    """A column of a data file: its name, its Delta type, whether the log has its least value.
 
     Statistics are for columns by which whole files can be skipped; never for decimals and floats,
     which readers of Delta's logs compare inexactly, nor for long texts.
@@ -61,9 +61,9 @@ class LakeColumn:
 
 
 OWN_COLUMNS = (
-    LakeColumn("_segment", "long", has_statistics=True),
-    LakeColumn("_row", "long", has_statistics=True),
-    LakeColumn("_raw", TEXTS),
+    FileColumn("_segment", "long", has_statistics=True),
+    FileColumn("_row", "long", has_statistics=True),
+    FileColumn("_raw", TEXTS),
 )
 """Beside a CSV's columns: its segment's first block, the row's place from 1, texts by column."""
 
@@ -76,24 +76,24 @@ def duck_type(kind: str) -> str:
     return _DUCK_TYPES.get(kind, kind.upper())
 
 
-def lake_columns(table: str, columns: Sequence[Column]) -> tuple[LakeColumn, ...]:
-    """Those of a CSV's columns that a lake table has, in order."""
-    return tuple(_lake_column(table, column) for column in columns if has_column(column))
+def file_columns(table: str, columns: Sequence[Column]) -> tuple[FileColumn, ...]:
+    """Those of a CSV's columns that a data file has, in order."""
+    return tuple(_file_column(table, column) for column in columns if has_column(column))
 
 
 def has_column(column: Column) -> bool:
-    """Whether a lake has a column for it: of others, whose names Delta refuses, it has texts."""
+    """Whether a data file has a column for it: of others, whose names Delta refuses, it has texts."""
     return _NAME.fullmatch(column.name) is not None
 
 
-def _lake_column(table: str, column: Column) -> LakeColumn:
+def _file_column(table: str, column: Column) -> FileColumn:
     kind = _TYPES[conversion(table, column).type]
     skipped_by = kind in _SKIPPED_BY or column.type == "bytea"
-    return LakeColumn(column.name, kind, skipped_by)
+    return FileColumn(column.name, kind, skipped_by)
 
 
-def lake_rows(table: str, columns: Sequence[Column], rows: str) -> str:
-    """SQL from a volume's rows (a relation) to what lies in Parquet."""
+def file_rows(table: str, columns: Sequence[Column], rows: str) -> str:
+    """SQL from typed rows (a relation) to those of a data file."""
     values = [(_value(table, column), column.name) for column in columns if has_column(column)]
     cells = [cell for column in columns for cell in _texts(table, column)]
     # Few rows have such cells; the two maps are joined only for those.
@@ -126,15 +126,3 @@ def _texts(table: str, column: Column) -> Iterator[tuple[str, str, str]]:
     elif conversion(table, column).type == "TIMESTAMPTZ":
         text = rendered(table, column, raw=False)
         yield column.name, text, f"{name} is not null and not ({_is_readable(name)})"
-
-
-def stored_values(columns: Sequence[Column]) -> str:
-    """SQL's select list from a file of the lake to a table as a volume has it, to render it."""
-    values = [
-        (
-            quote_name(column.name) if has_column(column) else f"_raw[{quote_text(column.name)}]",
-            column.name,
-        )
-        for column in columns
-    ]
-    return select_list([*values, *((own.name, own.name) for own in OWN_COLUMNS)])

@@ -1,0 +1,86 @@
+"""Data files: the rows of a table over a run of segments as Parquet, in the order of the CSVs.
+
+Columns are those of `transforms.tables.file_columns`. What other code reads of a file looks like
+the CSV's own columns with DuckDB's types, then `_segment`, `_row` and `_raw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+from transforms.block_range import BlockRange
+from transforms.duck import quote_files, quote_name, quote_text
+from transforms.objects import StoredFile
+from transforms.tables.conform import conversion
+from transforms.tables.dialect import select_list
+from transforms.tables.file_columns import OWN_TYPES, has_column
+from transforms.tables.registry import Column
+
+FOLDER = "data"
+
+# Version 2 as DuckDB writes it packs integers in runs of 256, in which Rust's Parquet library, and
+# so Daft, delta-rs and DataFusion, cannot skip rows (apache/arrow-rs, issue 11018).
+# Higher levels of zstd take longer, and what they save of such columns is within a hundredth.
+_OPTIONS = "format parquet, parquet_version v1, compression zstd, compression_level 1"
+# A row group is in memory until it is whole: rows of jsonb can have megabytes each.
+_GROUP_BYTES = 64 * 2**20
+_VECTOR_ROWS, _MOST_ROWS = 2048, 122_880
+
+
+def data_key(table: str, blocks: BlockRange, sha256: str) -> str:
+    """Where a data file lies in a warehouse."""
+    return f"{FOLDER}/{table}/{blocks.key}.{sha256}.parquet"
+
+
+def data_files(
+    blocks: BlockRange, rows: Mapping[str, Sequence[str | int]]
+) -> dict[str, StoredFile]:
+    """Data files by table, from the hashes and sizes that a document or a manifest lists."""
+    return {
+        table: StoredFile(data_key(table, blocks, str(sha256)), int(size), str(sha256))
+        for table, (sha256, size) in rows.items()
+    }
+
+
+def write_sql(query: str, path: Path, row_bytes: int) -> str:
+    """SQL that writes a query of columns of files as a data file; a row has about `row_bytes`."""
+    rows = _GROUP_BYTES // max(row_bytes, 1) // _VECTOR_ROWS * _VECTOR_ROWS
+    group = min(max(rows, _VECTOR_ROWS), _MOST_ROWS)
+    # Each file is one of its kind: a sweep that removes an old one never takes a new one with it.
+    unique = f"kv_metadata {{strata: '{uuid4().hex}'}}"
+    return f"copy ({query}) to {quote_text(path)} ({_OPTIONS}, row_group_size {group}, {unique})"
+
+
+def file_sql(files: str) -> str:
+    """SQL for data files of equal columns as they lie there; `files` is SQL for their list."""
+    return f"read_parquet({files}, hive_partitioning = false)"
+
+
+def rows_sql(table: str, columns: Iterable[Column], files: Sequence[Path] | str) -> str:
+    """SQL for the rows of data files as a relation with these columns of their CSVs.
+
+    `files` are files that all have the columns, or SQL for the list of them; none have no rows.
+    """
+    if not files:
+        return empty_sql(table, columns)
+    source = file_sql(files if isinstance(files, str) else quote_files(files))
+    values = [(_value(table, column), column.name) for column in columns]
+    own = [(name, name) for name in OWN_TYPES]
+    return f"(select {select_list([*values, *own])} from {source})"  # noqa: S608 - quoted
+
+
+def empty_sql(table: str, columns: Iterable[Column]) -> str:
+    """SQL for no rows with these columns of a CSV."""
+    kinds = {column.name: conversion(table, column).type for column in columns} | OWN_TYPES
+    values = select_list([(f"null::{kind}", name) for name, kind in kinds.items()])
+    return f"(select {values} where false)"
+
+
+def _value(table: str, column: Column) -> str:
+    """SQL for a column of a CSV: JSON is text in the file, odd names are texts in `_raw`."""
+    if not has_column(column):
+        return f"_raw[{quote_text(column.name)}]"
+    name = quote_name(column.name)
+    return f"{name}::json" if conversion(table, column).type == "JSON" else name
