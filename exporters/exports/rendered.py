@@ -75,7 +75,7 @@ def render_part(
     *,
     null: str = "",
 ) -> None:
-    """Keep one table of one segment in `stage`, rendered from its data file; see `rendered_table`."""
+    """Keep one table of one segment in `stage`, rendered from its rows; see `rendered_table`."""
     with (
         scratch_folder(scratch) as folder,
         rendered_table(data, folder, receipt, null=null, memory_limit=memory_limit) as text,

@@ -2,9 +2,8 @@
 
 It has the types that Delta tables and the engines that read them share. What they cannot hold
 stands as text in the row's `_raw` map, beside the texts that no type of DuckDB holds, so that
-nothing is lost (spec 2.8): times that are infinite or outside the years 1 to 9999, of which the last
-millisecond is left out, and every cell of a
-column whose name Delta does not allow.
+nothing is lost (spec 2.8): times that are infinite or outside the years 1 to 9999, of which the
+last millisecond is left out, and every cell of a column whose name Delta does not allow.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def file_columns(table: str, columns: Sequence[Column]) -> tuple[FileColumn, ...
 
 
 def has_column(column: Column) -> bool:
-    """Whether a data file has a column for it: of others, whose names Delta refuses, it has texts."""
+    """Whether a data file has a column for it; of a name that Delta refuses it has texts."""
     return _NAME.fullmatch(column.name) is not None
 
 
