@@ -10,26 +10,27 @@ hashes: the read API asks none of them, and such a warehouse can be neither expo
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from pathlib import Path
 
 from exporters.zips.staging import PartStage
 from tests.benchmarks.market import BLOCKS, CHAIN, ORDERS, VERSIONS, party_sql, write_history
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, attached, quote_name, quote_text, working_connection
-from transforms.lookups.lookup_tables import write_lookups
+from transforms.duck import quote_files, working_connection
 from transforms.scratch import scratch_folder
 from transforms.segments.cid import CidHasher
 from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.data_files import file_sql, write_sql
+from transforms.warehouse.manifest import manifest_receipts, read_manifest
+from transforms.warehouse.manifest_rows import Origin
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.storing import store_history
-from transforms.warehouse.table_load import SORT_KEYS
-from transforms.warehouse.volume_records import Origin, read_receipts, read_segments, write_records
-from transforms.warehouse.volumes import attach_options, create_table_sql
+from transforms.warehouse.volumes import RunFiles, finish_run
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -59,9 +60,9 @@ def make_clones(folder: Path, segments: int, each: int = VOLUME_SEGMENTS) -> Non
     clones: list[Volume] = []
     for start in range(0, segments, each):
         with scratch_folder(backing.scratch) as scratch:
-            path = scratch / "volume.duckdb"
-            held = _write(path, backing.files.path(base.file), origin, base, start, segments)
-            clones.append(store_history(backing.store, backing.files, path, origin, *held))
+            run = _write(backing, scratch, base, start, segments)
+            about = _moved_rows(backing, base, start)
+            clones.append(store_history(backing, run, origin, *about))
     backing.log.commit(lambda newest: newest.with_volumes([*newest.states(), *clones]))
     warehouse.show()
     warehouse.sweep(grace_seconds=0)
@@ -79,40 +80,41 @@ def _load(warehouse: Warehouse, folder: Path, segments: int) -> Volume:
     return volume
 
 
-def _write(
-    path: Path, base_file: Path, origin: Origin, base: Volume, start: int, segments: int
+def _moved_rows(
+    backing: Backing, base: Volume, start: int
 ) -> tuple[list[LoadedSegment], list[Receipt]]:
-    """Write a volume as large as `base`, the first segment of which is number `start` of all."""
-    with working_connection(path.parent) as con:
-        con.execute(f"attach {quote_text(base_file)} as base (read_only)")
-        held = [_moved(one, start) for one in read_segments(con, "base.strata.segments")]
-        found = read_receipts(con, "from base.strata.receipts", {})
-        receipts = [replace(one, segment=_moved_name(one.segment, start)) for one in found]
-        with attached(con, path, "volume", attach_options(base.size)):
-            for table in sorted(base.shapes):
-                _write_table(con, table, base, start, segments * WITHDRAWALS)
-            write_records(con, "volume", origin, held, receipts)
-            write_lookups(con, "volume")
-    return held, receipts
+    """What is known of a run like `base`, the first segment of which is number `start` of all."""
+    manifest = backing.files.path(base.file)
+    segments = [_moved(one, start) for one in read_manifest(manifest)]
+    receipts = manifest_receipts([manifest])
+    return segments, [replace(one, segment=_moved_name(one.segment, start)) for one in receipts]
 
 
-def _write_table(con: Connection, table: str, base: Volume, start: int, withdrawals: int) -> None:
-    shape = base.shapes[table]
-    con.execute(create_table_sql("volume", table, shape.column_list()))
-    changed = {"_segment": f"_segment + {start * BLOCKS}"}
-    changed |= {
-        name: f"{name} + to_seconds({start * BLOCKS})"
-        for name in ("vega_time", "created_at", "updated_at", "created_timestamp")
-        if name in shape.columns
-    }
-    changed |= dict(_values(table, start, withdrawals))
-    values = ", ".join(f"{sql} as {name}" for name, sql in changed.items())
-    key = SORT_KEYS.get(table, ("_segment", "_row"))
-    con.execute(
-        f"insert into volume.main.{quote_name(table)} by name "
-        f"select * replace ({values}) from base.main.{quote_name(table)} "
-        f"where {_KEPT.get(table, 'true')} order by {', '.join(key)}"
-    )
+def _write(backing: Backing, scratch: Path, base: Volume, start: int, segments: int) -> RunFiles:
+    """Write a run as large as `base`, the first segment of which is number `start` of all."""
+    data: dict[str, Path] = {}
+    with working_connection(scratch) as con:
+        for table, file in base.data.items():
+            data[table] = scratch / f"{table}.parquet"
+            shape = base.shapes[table]
+            columns = {column.name for column in shape.column_list()}
+            changed = dict(_changes(table, columns, start, segments * WITHDRAWALS))
+            values = ", ".join(f"{sql} as {name}" for name, sql in changed.items())
+            source = file_sql(quote_files([backing.files.path(file)]))
+            query = f"select * replace ({values}) from {source} where {_KEPT.get(table, 'true')}"
+            con.execute(write_sql(query, data[table], 1000))
+        return finish_run(con, scratch, data, base.shapes)
+
+
+def _changes(
+    table: str, columns: Set[str], start: int, withdrawals: int
+) -> Iterator[tuple[str, str]]:
+    """What differs from the first hundred segments: blocks, times, and what the market has."""
+    yield "_segment", f"_segment + {start * BLOCKS}"
+    for name in ("vega_time", "created_at", "updated_at", "created_timestamp"):
+        if name in columns:
+            yield name, f"{name} + to_seconds({start * BLOCKS})"
+    yield from _values(table, start, withdrawals)
 
 
 def _values(table: str, start: int, withdrawals: int) -> Iterator[tuple[str, str]]:

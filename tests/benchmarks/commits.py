@@ -19,15 +19,16 @@ from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_table
+from transforms.warehouse.data_files import data_key
 from transforms.warehouse.document import Document
 from transforms.warehouse.log import Log, document_key
 from transforms.warehouse.shapes import Shape, Volume
 
-CASES = ((750, 100), (2_000, 1))
+CASES = ((100, 750), (2_000, 1))
 """Volumes and segments of each: a compacted history of 75,000, and one that never was."""
 REPEATS = 9
 LIMIT_SECONDS = 0.3
-LIMIT_BYTES = 10**6
+LIMIT_BYTES = 4 * 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,13 @@ def volumes(count: int, segments: int) -> Iterator[Volume]:
         }
         if number % 2:
             shapes["orders"].raw.add("price")
-        file, record = _file("volumes", blocks, "duckdb"), _file("records", blocks, "parquet")
-        yield Volume("history", file, blocks, VERSION, shapes, record)
+        manifest, index = _file("manifests", blocks, "parquet"), _file("index", blocks, "duckdb")
+        data = {
+            table: StoredFile(data_key(table, blocks, sha256), 10**9, sha256)
+            for table in shapes
+            for sha256 in [hashlib.sha256(f"{table} {blocks}".encode()).hexdigest()]
+        }
+        yield Volume("history", manifest, blocks, VERSION, shapes, data, index)
 
 
 def _file(folder: str, blocks: BlockRange, suffix: str) -> StoredFile:

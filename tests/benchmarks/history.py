@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import duckdb
-
 from exporters.archive.entries import Csv, Entry, SegmentSource, entry_json, schemas_json
 from exporters.archive.json_text import written
 from exporters.archive.shards import SHARD_BLOCKS, shard_path
@@ -25,16 +23,15 @@ from exporters.zips.runs import Run
 from exporters.zips.sources import LocalSource
 from tests.archive_kit import resealed
 from transforms.block_range import BlockRange
-from transforms.duck import attached, working_connection
-from transforms.objects import ObjectInfo, StoredFile
+from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
-from transforms.warehouse.receipts import LoadedSegment, Receipt, dump_columns
-from transforms.warehouse.record import About, write_record
-from transforms.warehouse.shapes import Shape, Volume
-from transforms.warehouse.volume_records import Origin
-from transforms.warehouse.volumes import create_table_sql
+from transforms.warehouse.manifest_rows import Origin
+from transforms.warehouse.receipts import LoadedSegment, Receipt
+from transforms.warehouse.shapes import Volume
+from transforms.warehouse.storing import store_history
+from transforms.warehouse.volumes import RunFiles
 from transforms.warehouse.warehouse_address import open_warehouse
 
 CHAIN = "bench-chain-0001"
@@ -101,65 +98,19 @@ def _make_warehouse(root: Path, segments: int, schemas: dict[str, TableSchema]) 
 
 
 def _volumes(root: Path, segments: int, schemas: dict[str, TableSchema]) -> Iterator[Volume]:
-    (root / "volumes").mkdir(parents=True)
-    shapes = {
-        table: Shape({column.name: column.type for column in schema.columns})
-        for table, schema in schemas.items()
-    }
+    backing = open_warehouse(root).backing
+    origin = Origin(backing.log.begin().warehouse, 1)
     for start in range(0, segments, VOLUME_SEGMENTS):
-        stop = min(start + VOLUME_SEGMENTS, segments)
-        blocks = BlockRange(blocks_of(start).first, blocks_of(stop - 1).last)
-        file = f"volumes/{blocks.key}.{start:016x}.duckdb"
-        with (
-            working_connection(root) as con,
-            attached(con, root / file, "volume", "(block_size 16384)"),
-        ):
-            for table, schema in schemas.items():
-                con.execute(create_table_sql("volume", table, schema.columns))
-            _write_receipts(con, start, stop, schemas)
-        yield _described(root, file, blocks, shapes, range(start, stop), schemas)
-
-
-def _described(
-    root: Path,
-    key: str,
-    blocks: BlockRange,
-    shapes: dict[str, Shape],
-    numbers: range,
-    schemas: dict[str, TableSchema],
-) -> Volume:
-    """A volume as a document lists it, with its record, which is written."""
-    names = [SegmentName(CHAIN, VERSION, blocks_of(number)) for number in numbers]
-    held = [
-        LoadedSegment(name, ObjectInfo(name.file_name, 1, "1"), _SHA256, "", "", 15 * ROWS, 1)
-        for name in names
-    ]
-    receipts = [
-        Receipt(name, schema, ROWS, 1, _SHA256) for name in names for schema in schemas.values()
-    ]
-    record = root / f"records/{blocks.key}.parquet"
-    record.parent.mkdir(exist_ok=True)
-    file = StoredFile(key, (root / key).stat().st_size, content_sha256(root / key))
-    write_record(record, About(file, Origin("0" * 32, 1, is_sorted=True)), held, receipts)
-    described = StoredFile(f"records/{record.name}", record.stat().st_size, content_sha256(record))
-    return Volume("history", file, blocks, VERSION, shapes, described, is_sorted=True)
-
-
-def _write_receipts(
-    con: duckdb.DuckDBPyConnection, start: int, stop: int, schemas: dict[str, TableSchema]
-) -> None:
-    con.execute("create schema volume.strata")
-    columns = {table: dump_columns(schema) for table, schema in schemas.items()}
-    con.execute(
-        "create table volume.strata.receipts as "
-        f"select '{CHAIN}' as chain_id, {VERSION}::integer as schema_version, "
-        f"n * {BLOCKS} + 1 as first_block, (n + 1) * {BLOCKS} as last_block, "
-        "t.key as table_name, t.value as columns, "
-        f"{ROWS}::bigint as rows, 1::bigint as bytes, '{_SHA256}' as sha256, '{{}}' as raw_cells "
-        f"from range({start}, {stop}) s(n), "
-        f"unnest(map_entries(cast($${json.dumps(columns)}$$ as json)::map(varchar, varchar))) u(t)"
-        " order by first_block, table_name"
-    )
+        numbers = range(start, min(start + VOLUME_SEGMENTS, segments))
+        names = [SegmentName(CHAIN, VERSION, blocks_of(number)) for number in numbers]
+        loaded = [
+            LoadedSegment(name, ObjectInfo(name.file_name, 1, "1"), _SHA256, "", "", 15 * ROWS, 1)
+            for name in names
+        ]
+        receipts = [
+            Receipt(name, schema, ROWS, 1, _SHA256) for name in names for schema in schemas.values()
+        ]
+        yield store_history(backing, RunFiles({}, None, None), origin, loaded, receipts)
 
 
 def _make_archive(root: Path, segments: int, schemas: dict[str, TableSchema]) -> None:

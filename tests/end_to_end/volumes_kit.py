@@ -9,16 +9,14 @@ from pathlib import Path
 
 from tests.segments_kit import KIT_CHAIN
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, attached, working_connection
 from transforms.objects import ObjectInfo
-from transforms.scratch import scratch_folder
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import known_table
+from transforms.warehouse.manifest_rows import Origin
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.storing import store_history
-from transforms.warehouse.volume_records import Origin, write_records
-from transforms.warehouse.volumes import create_table_sql
+from transforms.warehouse.volumes import RunFiles
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -29,32 +27,22 @@ def many_volumes(root: Path, count: int) -> Warehouse:
     """A warehouse with the blocks from 1 to `count`, each a segment and a volume of its own."""
     warehouse = open_warehouse(root)
     warehouse.begin()
-    with (
-        scratch_folder(warehouse.backing.scratch) as scratch,
-        working_connection(scratch) as con,
-    ):
-        volumes = list(_volumes(warehouse, con, scratch, count))
+    volumes = list(_volumes(warehouse, count))
     warehouse.backing.log.commit(
         lambda newest: replace(newest, chain_id=KIT_CHAIN).with_volumes(volumes)
     )
     return warehouse
 
 
-def _volumes(warehouse: Warehouse, con: Connection, scratch: Path, count: int) -> Iterator[Volume]:
+def _volumes(warehouse: Warehouse, count: int) -> Iterator[Volume]:
     known, document = known_table(TABLE, 1), warehouse.begin()
     assert known is not None
     schema, header = known.schema, known.schema.header
     empty = (0, len(header), hashlib.sha256(header).hexdigest())
-    origin = Origin(document.warehouse, document.generation, is_sorted=True)
+    origin = Origin(document.warehouse, document.generation)
     for height in range(1, count + 1):
         name = SegmentName(KIT_CHAIN, 1, BlockRange(height, height))
         source = ObjectInfo(name.file_name, 1, "1")
         segments = [LoadedSegment(name, source, "0" * 64, "", "", 0, 1)]
         receipts = [Receipt(name, schema, *empty)]
-        path = scratch / "volume.duckdb"
-        with attached(con, path, "volume", "(block_size 16384)"):
-            con.execute(create_table_sql("volume", TABLE, schema.columns))
-            write_records(con, "volume", origin, segments, receipts)
-        yield store_history(
-            warehouse.backing.store, warehouse.backing.files, path, origin, segments, receipts
-        )
+        yield store_history(warehouse.backing, RunFiles({}, None, None), origin, segments, receipts)

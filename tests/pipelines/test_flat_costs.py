@@ -25,7 +25,7 @@ from tests.pipelines.kit import blocks, make_segment, site_settings
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse import record
 from transforms.warehouse.log import Log
-from transforms.warehouse.volume_records import parse_segments
+from transforms.warehouse.manifest_rows import parse_segments
 
 FEW, MANY = 2, 5
 _CALLS = ("head", "read", "list", "put_if_absent", "put_if_match", "fetch", "delete")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import duckdb
+
 from tests.segments_kit import build_segment, entry_bytes
 from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
@@ -15,8 +17,10 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema, known_table, known_tables
+from transforms.warehouse.data_files import data_key
 from transforms.warehouse.document import Document
 from transforms.warehouse.loader import LoadReport
+from transforms.warehouse.shapes import Volume
 from transforms.warehouse.table_load import PartSink
 from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
@@ -88,14 +92,37 @@ def load_folder(
     return warehouse.load(source, survey.pending, sink or MemorySink())
 
 
+def change_rows(path: Path, change: str) -> None:
+    """Change the rows of a data file by SQL about the table `rows`."""
+    with duckdb.connect() as con:
+        con.execute(f"create table rows as from read_parquet('{path}')")
+        con.execute(change)
+        con.execute(f"copy rows to '{path}' (format parquet)")
+
+
 def relist(warehouse: Warehouse) -> None:
-    """Let the log name the volumes as they are now, after a test has written to them."""
+    """Let the log name the files of volumes as they are now, after a test has written to them."""
+
+    def renamed(volume: Volume, table: str, file: StoredFile) -> StoredFile:
+        path = warehouse.cache / file.key
+        sha256 = content_sha256(path)
+        key = data_key(table, volume.blocks, sha256)
+        path.rename(warehouse.cache / key)
+        return StoredFile(key, (warehouse.cache / key).stat().st_size, sha256)
+
+    def again(file: StoredFile) -> StoredFile:
+        path = warehouse.cache / file.key
+        return StoredFile(file.key, path.stat().st_size, content_sha256(path))
 
     def changed(newest: Document) -> Document:
         return newest.with_volumes(
-            replace(volume, file=StoredFile(volume.key, path.stat().st_size, content_sha256(path)))
+            replace(
+                volume,
+                file=again(volume.file),
+                index=volume.index and again(volume.index),
+                data={table: renamed(volume, table, file) for table, file in volume.data.items()},
+            )
             for volume in newest.volumes
-            for path in (warehouse.cache / volume.key,)
         )
 
     warehouse.backing.log.commit(changed)

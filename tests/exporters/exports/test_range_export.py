@@ -342,9 +342,12 @@ def test_a_warehouse_gives_of_any_blocks_what_its_receipts_say(built: Site) -> N
                 if receipt.blocks.overlaps(blocks)
             ]
     assert [name.blocks for name in holdings.segments()] == [FIRST, SECOND, THIRD]
-    assert holdings.volume(SECOND) == built.warehouse.volume_path(SECOND)
+    path = built.warehouse.loaded_catalog().data_path(SECOND, "blocks")
+    assert path is not None
+    assert holdings.rows("blocks", SECOND) == path
+    assert holdings.rows("nothing", SECOND) is None
     with pytest.raises(RangeError, match="does not hold the segment 51-60"):
-        holdings.volume(BlockRange(51, 60))
+        holdings.rows("blocks", BlockRange(51, 60))
 
 
 def test_the_entries_of_one_table_are_those_of_the_whole_shard(built: Site) -> None:

@@ -303,9 +303,10 @@ FILES: dict[str, Callable[[Place], Path]] = {
     "the copy of the revisions": _archived("revisions.copy.json"),
     "the list of chains": lambda place: place.archive / "chains.json",
     "the page of chains": lambda place: place.archive / "index.html",
-    "a volume": _named(lambda document: document.history()[0].file),
+    "a manifest": _named(lambda document: document.history()[0].file),
+    "a data file": _named(lambda document: document.history()[0].data["blocks"]),
+    "an index file": _named(lambda document: document.history()[0].index),
     "a state": _named(lambda document: document.states()[0].file),
-    "a record": _named(lambda document: document.records()[0]),
     "the captures": _named(lambda document: document.captures),
     "a refused file": _named(lambda document: document.quarantine[0].copy),
     "the newest document": _newest_document,
@@ -386,7 +387,7 @@ def test_strange_files_are_seen_and_can_be_moved_away(place: Place) -> None:
     names = (
         *("archive/notes.txt", "archive/old-chain/index.json", f"archive/{KIT_CHAIN}/x/y.zip"),
         f"archive/{KIT_CHAIN}/orders/copy of orders.zip",
-        *("warehouse/volumes/copy.duckdb", "warehouse/log/1.json.bak", "warehouse/records/x"),
+        *("warehouse/index/copy.duckdb", "warehouse/log/1.json.bak", "warehouse/data/x"),
     )
     strange = [place.archive.parent / name for name in names]
     for path in strange:

@@ -18,7 +18,6 @@ from tests.transforms.warehouse_kit import blocks_of, exact_tables
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables
-from transforms.warehouse import merge_plan
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -99,30 +98,14 @@ def test_merging_gives_the_volume_that_one_load_would_have_given(
     other.load(source, other.survey(source).pending, PartStage(tmp_path / "p", durable=False))
 
     for opened in (warehouse, other):
-        assert [key.partition(".")[0] for key in history(opened)] == ["volumes/" + WHOLE]
+        assert [key.partition(".")[0] for key in history(opened)] == ["manifests/" + WHOLE]
     one, another = (opened.loaded_catalog().history()[0] for opened in (warehouse, other))
     assert (one.blocks, one.version, one.shapes) == (
         another.blocks,
         another.version,
         another.shapes,
     )
-    assert (one.is_sorted, another.is_sorted) == (True, False)
     assert warehouse.receipts() == other.receipts()
-
-
-def test_what_is_not_merged_is_sorted_as_a_whole_once(
-    loaded: tuple[Warehouse, list[Path]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warehouse, segments = loaded
-    monkeypatch.setattr(merge_plan, "_UNSORTED_BYTES", 0)
-    old = history(warehouse)
-
-    report = warehouse.compact()
-
-    assert [made_of for _, made_of in report.merged] == [(file,) for file in old]
-    assert [volume.is_sorted for volume in warehouse.loaded_catalog().history()] == [True] * 5
-    assert all(exact_tables(warehouse, segments[0]).values())
-    assert warehouse.compact().merged == []
 
 
 def test_a_reader_of_the_old_generation_goes_on_reading(
@@ -165,11 +148,11 @@ def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 setattr(compaction, sys.argv[2], die)
-compaction.compact(open_warehouse(sys.argv[1]).backing, LoadSettings(), 1)
+compaction.merge(open_warehouse(sys.argv[1]).backing, LoadSettings(), 1)
 """
 
 
-@pytest.mark.parametrize("step", ["_merge", "store_history", "_replace", "volume_digests"])
+@pytest.mark.parametrize("step", ["_merge", "store_history", "_replace", "table_digests"])
 def test_a_killed_compaction_changes_nothing_and_the_next_one_ends_it(
     loaded: tuple[Warehouse, list[Path]], step: str
 ) -> None:

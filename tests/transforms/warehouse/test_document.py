@@ -16,6 +16,7 @@ from transforms.objects import ObjectInfo, StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile
+from transforms.warehouse.data_files import data_files
 from transforms.warehouse.document import (
     Document,
     Dropped,
@@ -35,16 +36,25 @@ _times = st.integers(0, 4 * 10**15).map(lambda microseconds: microseconds / 10**
 _files = st.builds(StoredFile, _names, _numbers, _hashes)
 _blocks = st.tuples(_numbers, _numbers).map(lambda pair: BlockRange(min(pair), max(pair)))
 _shapes = st.builds(Shape, st.dictionaries(_plain, _plain, max_size=4), st.sets(_plain, max_size=2))
-_volumes = st.builds(
-    Volume,
-    st.sampled_from(("history", "state")),
-    _files,
-    _blocks,
-    st.integers(0, 2**31),
-    st.dictionaries(_plain, _shapes, max_size=3),
-    st.none() | _files,
-    st.booleans(),
-)
+_tables = st.text(string.ascii_lowercase, min_size=1, max_size=8)
+_data = st.dictionaries(_tables, st.tuples(_hashes, _numbers), max_size=3)
+
+
+@st.composite
+def _volumes(draw: st.DrawFn) -> Volume:
+    blocks = draw(_blocks)
+    return Volume(
+        draw(st.sampled_from(("history", "state"))),
+        draw(_files),
+        blocks,
+        draw(st.integers(0, 2**31)),
+        draw(st.dictionaries(_plain, _shapes, max_size=3)),
+        data_files(blocks, draw(_data)),
+        draw(st.none() | _files),
+        draw(st.none() | st.tuples(_numbers, _numbers)),
+    )
+
+
 _refused = st.builds(
     QuarantinedFile,
     st.builds(Refusal, st.builds(ObjectInfo, _names, _numbers, _names), _names),
@@ -64,7 +74,7 @@ _documents = st.builds(
     st.just("") | _hashes,
     _times,
     _names,
-    _tuples(_volumes),
+    _tuples(_volumes()),
     st.none() | _files,
     _tuples(_refused),
     _tuples(st.builds(Dropped, _names, _numbers, _times)),
@@ -82,9 +92,11 @@ def test_what_is_written_is_read_back(document: Document) -> None:
 
 
 def _example() -> Document:
-    file = StoredFile("volumes/1-10.duckdb", 5, "0" * 64)
+    file = StoredFile("manifests/1-10.parquet", 5, "0" * 64)
     shapes = {"orders": Shape({"id": "bytea", "price": "hugeint"}, {"price"})}
-    volume = Volume("history", file, BlockRange(1, 10), 1, shapes, file)
+    blocks = BlockRange(1, 10)
+    data = data_files(blocks, {"orders": ["1" * 64, 7]})
+    volume = Volume("history", file, blocks, 1, shapes, data, file)
     refused = QuarantinedFile(Refusal(ObjectInfo("x.zip", 1, "v"), "it is bad"), file)
     base = Document("w" * 32, 3, "c" * 32, "", 1e9, "chain", (volume,), file, (refused,))
     return following(base, "p" * 64, base.with_volumes([]), ())
@@ -125,17 +137,17 @@ def test_the_next_document_is_read_back_too(base: Document, wanted: Document) ->
 
 
 def test_what_a_generation_no_longer_names_is_dropped_until_it_is_forgotten() -> None:
-    volume = StoredFile("volumes/a", 1, ""), StoredFile("records/a", 1, "")
-    named = Volume("history", volume[0], BlockRange(1, 2), 1, {}, volume[1])
+    files = StoredFile("manifests/a", 1, ""), StoredFile("index/a", 1, "")
+    named = Volume("history", files[0], BlockRange(1, 2), 1, {}, {}, files[1])
     first = following(Document("w"), "", Document("w", volumes=(named,)), ())
     second = following(first, "", first.with_volumes([]), ())
     assert [(one.key, one.generation) for one in second.dropped] == [
-        ("records/a", 2),
-        ("volumes/a", 2),
+        ("index/a", 2),
+        ("manifests/a", 2),
     ]
-    third = following(second, "", second, ["records/a"])
+    third = following(second, "", second, ["index/a"])
     assert [(one.key, one.generation, one.time) for one in third.dropped] == [
-        ("volumes/a", 2, second.time)
+        ("manifests/a", 2, second.time)
     ]
     again = following(third, "", third.with_volumes([named]), ())
     assert again.dropped == ()

@@ -19,7 +19,7 @@ def _load(tmp_path: Path, last: int) -> Catalog:
 
 def _hold(held: HeldFiles, catalog: Catalog) -> list[tuple[int, int]]:
     """The blocks of all segments, as they are held."""
-    held.lookups(catalog)
+    held.lookups(catalog, {volume.key for volume in catalog.history()})
     found = held.segments(catalog)
     held.tidy(catalog)
     return [(one.first, one.last) for held in found.values() for one in held.blocks()]
@@ -36,8 +36,8 @@ def test_one_more_volume_is_all_that_is_read_for_a_new_generation(tmp_path: Path
     assert _hold(held, catalog) == [(1, 10)]
     before = _files(tmp_path)
     assert len(before) == 2
-    # Neither the volume before nor its record, nor what was made of them, is opened again.
-    for folder in ("volumes", "records", FOLDER):
+    # Neither the volume before nor its manifest, nor what was made of them, is opened again.
+    for folder in ("index", "manifests", FOLDER):
         for path in (tmp_path / "warehouse" / folder).iterdir():
             path.rename(tmp_path / path.name)
 

@@ -34,7 +34,7 @@ from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables, primary_key
 from transforms.warehouse import loader
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.volumes import LoadSettings, build_volume
+from transforms.warehouse.volumes import LoadSettings, RunFiles, write_history
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -109,13 +109,13 @@ def test_the_progress_of_a_segment_that_fails_is_told_once(tmp_path: Path) -> No
 
 
 def test_joined_segments_are_one_volume_and_a_gap_parts_them(held: Held) -> None:
-    volumes = _files(held.warehouse, "volumes")
+    volumes = _files(held.warehouse, "manifests")
     assert [name.partition(".")[0] for name in volumes] == [
         "000000001-000000020",
         "000000021-000000030",
     ]
     assert [volume for report in held.reports for volume in report.volumes] == [
-        f"volumes/{name}" for name in volumes
+        f"manifests/{name}" for name in volumes
     ]
 
 
@@ -350,10 +350,10 @@ def test_a_column_of_a_later_schema_is_null_before_it(held: Held) -> None:
     assert query(held.warehouse, counted) == [(1, 0, 3), (11, 0, 2), (21, 2, 2)]
 
 
-def test_a_generation_names_its_volumes_by_absolute_path(held: Held) -> None:
+def test_a_generation_names_its_files_by_absolute_path(held: Held) -> None:
     lists = "select macro_definition from duckdb_functions() where schema_name = 'strata'"
     named = str(query(held.warehouse, lists))
-    assert f"{held.warehouse.cache}/volumes/000000001-000000020." in named
+    assert f"{held.warehouse.cache}/data/orders/000000001-000000020." in named
 
 
 def test_a_warehouse_may_lie_at_any_path(tmp_path: Path) -> None:
@@ -453,11 +453,11 @@ def test_bad_segments_of_a_batch_do_not_cost_many_tries_of_the_others(
         history_segment(tmp_path / "s", first=first, last=first + 1, tables=wrong)
     tries: list[int] = []
 
-    def counting(*args: Any, **options: Any) -> list[Receipt]:
-        tries.append(len(args[2]))
-        return build_volume(*args, **options)
+    def counting(*args: Any, **options: Any) -> tuple[RunFiles, list[Receipt]]:
+        tries.append(len(args[1]))
+        return write_history(*args, **options)
 
-    monkeypatch.setattr(loader, "build_volume", counting)
+    monkeypatch.setattr(loader, "write_history", counting)
     report = load_folder(tmp_path / "w", tmp_path / "s")
     assert len(report.failures) == len(bad)
     assert len({known.blocks for known in report.receipts}) == 12 - len(bad)

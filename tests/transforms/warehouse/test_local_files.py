@@ -68,7 +68,7 @@ def put(store: Store, key: str, data: bytes) -> StoredFile:
 
 
 def some_files(store: Store, count: int, size: int = 1000) -> list[StoredFile]:
-    return [put(store, f"volumes/{n}.duckdb", bytes([n]) * size) for n in range(count)]
+    return [put(store, f"index/{n}.duckdb", bytes([n]) * size) for n in range(count)]
 
 
 def copies(cache: Path) -> list[str]:
@@ -129,30 +129,30 @@ def _holding(
 
 def test_the_files_of_a_folder_are_its_own_and_nothing_is_copied(tmp_path: Path) -> None:
     cache, store = tmp_path / "cache", FolderStore(tmp_path / "store")
-    file = put(store, "volumes/x.duckdb", b"bytes")
+    file = put(store, "index/x.duckdb", b"bytes")
     local = LocalFiles(store, cache, most_bytes=0)
     told: list[int] = []
     local.bring([file, file], told.append)
     assert told == [5]
-    assert local.path(file) == tmp_path / "store/volumes/x.duckdb"
+    assert local.path(file) == tmp_path / "store/index/x.duckdb"
     built = tmp_path / "built"
     built.write_bytes(b"bytes")
     local.adopt(file, built)
     with local.hold([file]):
         assert local.evict() == 0
     assert local.evict() == 0
-    assert files_below(tmp_path) == ["built", "store/volumes/x.duckdb"]
+    assert files_below(tmp_path) == ["built", "store/index/x.duckdb"]
 
 
 def test_a_file_that_a_folder_lacks_is_missing(tmp_path: Path) -> None:
     local = LocalFiles(FolderStore(tmp_path / "store"), tmp_path / "cache")
-    with pytest.raises(FileNotFoundError, match=r"store/volumes/x\.duckdb"):
-        local.bring([StoredFile("volumes/x.duckdb", 1, "")])
+    with pytest.raises(FileNotFoundError, match=r"store/index/x\.duckdb"):
+        local.bring([StoredFile("index/x.duckdb", 1, "")])
 
 
 def test_a_file_that_was_cut_off_in_a_folder_is_found_out(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    file = put(store, "volumes/x.duckdb", b"bytes")
+    file = put(store, "index/x.duckdb", b"bytes")
     (tmp_path / file.key).write_bytes(b"byt")
     with pytest.raises(
         IntegrityError, match=r"has 3 bytes and the .* names 5: it is damaged, run strata repair"
@@ -161,7 +161,7 @@ def test_a_file_that_was_cut_off_in_a_folder_is_found_out(tmp_path: Path) -> Non
 
 
 def test_objects_are_downloaded_once(server: BucketServer, store: S3Store, tmp_path: Path) -> None:
-    files = [*some_files(store, 9), put(store, "records/empty.parquet", b"")]
+    files = [*some_files(store, 9), put(store, "manifests/empty.parquet", b"")]
     local = LocalFiles(store, tmp_path)
     told: list[int] = []
     server.door.requests.clear()
@@ -194,7 +194,7 @@ def test_large_objects_come_in_pieces(
 def test_a_bit_that_flips_on_the_way_is_found_out(
     server: BucketServer, store: S3Store, tmp_path: Path
 ) -> None:
-    file = put(store, "volumes/x.duckdb", b"bytes")
+    file = put(store, "index/x.duckdb", b"bytes")
     flipped = hashlib.sha256(b"byues").hexdigest()
     server.door.faults.append(("GET", "flip a bit"))
     with pytest.raises(IntegrityError, match=rf"s3://.*x\.duckdb .*{flipped}.* read it again"):
@@ -205,7 +205,7 @@ def test_a_bit_that_flips_on_the_way_is_found_out(
 
 
 def test_an_object_of_another_size_is_not_taken(store: S3Store, tmp_path: Path) -> None:
-    file = put(store, "volumes/x.duckdb", b"bytes")
+    file = put(store, "index/x.duckdb", b"bytes")
     other = StoredFile(file.key, 4, file.sha256)
     with pytest.raises(IntegrityError, match=r"gave 5 bytes .* names 4 bytes"):
         LocalFiles(store, tmp_path).bring([other])
@@ -215,14 +215,14 @@ def test_an_object_of_another_size_is_not_taken(store: S3Store, tmp_path: Path) 
 def test_a_lost_connection_is_no_missing_file_and_a_missing_file_is_one(
     server: BucketServer, store: S3Store, tmp_path: Path
 ) -> None:
-    file = put(store, "volumes/x.duckdb", bytes(100_000))
+    file = put(store, "index/x.duckdb", bytes(100_000))
     local = LocalFiles(store, tmp_path)
     for fault in ("cut the body", "lose the answer", "503 SlowDown"):
         server.door.faults.append(("GET", fault))
         with pytest.raises(ConnectionError, match="s3://"):
             local.bring([file])
     with pytest.raises(FileNotFoundError, match=r"s3://.*y\.duckdb"):
-        local.bring([StoredFile("volumes/y.duckdb", 1, "")])
+        local.bring([StoredFile("index/y.duckdb", 1, "")])
     assert copies(tmp_path) == []
 
 
@@ -230,7 +230,7 @@ def test_what_arrived_before_a_failure_stays(
     server: BucketServer, store: S3Store, tmp_path: Path
 ) -> None:
     files = some_files(store, 40)
-    missing = StoredFile("volumes/missing.duckdb", 1, "")
+    missing = StoredFile("index/missing.duckdb", 1, "")
     local = LocalFiles(store, tmp_path)
     with pytest.raises(FileNotFoundError, match="missing"):
         local.bring([*files[:20], missing, *files[20:]])
@@ -245,8 +245,8 @@ def test_a_failure_ends_the_other_downloads(
     server: BucketServer, store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transforms.warehouse.local_files.CHUNK_BYTES", 1)
-    large = put(store, "volumes/large.duckdb", bytes(500))
-    missing = [StoredFile(f"volumes/{number}.duckdb", 1, "") for number in range(500)]
+    large = put(store, "index/large.duckdb", bytes(500))
+    missing = [StoredFile(f"index/{number}.duckdb", 1, "") for number in range(500)]
     server.door.requests.clear()
     with pytest.raises(FileNotFoundError):
         LocalFiles(store, tmp_path).bring([large, *missing])
@@ -275,11 +275,11 @@ def test_a_copy_of_another_size_is_fetched_again_and_a_damaged_one_when_it_is_re
 def test_a_download_that_finds_no_room_names_its_place_and_leaves_nothing(
     store: S3Store, tmp_path: Path
 ) -> None:
-    file = put(store, "volumes/x.duckdb", bytes(5000))
+    file = put(store, "index/x.duckdb", bytes(5000))
     local = LocalFiles(store, tmp_path)
     with (
         no_file_above(1000),
-        pytest.raises(OSError, match=rf"too large: '{tmp_path}/volumes/x\.duckdb'"),
+        pytest.raises(OSError, match=rf"too large: '{tmp_path}/index/x\.duckdb'"),
     ):
         local.bring([file])
     assert copies(tmp_path) == []
@@ -294,7 +294,7 @@ def test_a_download_that_finds_no_room_names_its_place_and_leaves_nothing(
     assert copies(tmp_path) == [file.key]
 
 
-@pytest.mark.parametrize("key", ["seen.json", "volumes/../seen.json", "/volumes/x", "log/1.json"])
+@pytest.mark.parametrize("key", ["seen.json", "index/../seen.json", "/index/x", "log/1.json"])
 def test_no_key_leads_out_of_the_folders_of_the_copies(
     store: S3Store, tmp_path: Path, key: str
 ) -> None:
@@ -308,7 +308,7 @@ def test_no_key_leads_out_of_the_folders_of_the_copies(
 def test_two_processes_bring_the_same_file_at_once(
     server: BucketServer, store: S3Store, tmp_path: Path
 ) -> None:
-    file = put(store, "volumes/x.duckdb", bytes(CHUNK_BYTES) + b"end")
+    file = put(store, "index/x.duckdb", bytes(CHUNK_BYTES) + b"end")
     both = Barrier(2, timeout=60)
     server.door.on_request = lambda request: both.wait()
     processes = [_Process(server, store, tmp_path, "hold", file) for _ in range(2)]
@@ -322,7 +322,7 @@ def test_two_processes_bring_the_same_file_at_once(
 def test_a_process_killed_in_the_middle_of_a_download_leaves_nothing_half(
     server: BucketServer, store: S3Store, tmp_path: Path
 ) -> None:
-    file = put(store, "volumes/x.duckdb", bytes(CHUNK_BYTES) + b"end")
+    file = put(store, "index/x.duckdb", bytes(CHUNK_BYTES) + b"end")
     for _ in range(2):
         server.door.requests.clear()
         asked, gone = Event(), Event()
@@ -351,7 +351,7 @@ def test_a_process_killed_in_the_middle_of_a_download_leaves_nothing_half(
 def test_what_was_built_here_is_not_downloaded(
     server: BucketServer, store: S3Store, tmp_path: Path
 ) -> None:
-    file = put(store, "volumes/x.duckdb", b"bytes")
+    file = put(store, "index/x.duckdb", b"bytes")
     built = tmp_path / "built"
     built.write_bytes(b"bytes")
     local = LocalFiles(store, tmp_path)
@@ -465,19 +465,19 @@ def test_only_copies_are_removed(store: S3Store, tmp_path: Path) -> None:
     files = [put(store, f"{kind}/x", b"x") for kind in ("volumes", "state", "records", "spam")]
     local.bring(files)
     outside.write_bytes(b"outside")
-    (cache / "volumes/link").symlink_to(outside)
+    (cache / "index/link").symlink_to(outside)
     for name in ("seen.json", "parts/x", "proofs.sqlite"):
         (cache / name).parent.mkdir(exist_ok=True)
         (cache / name).write_bytes(b"mine")
     assert local.evict() == 4
-    assert copies(cache) == ["parts/x", "proofs.sqlite", "seen.json", "volumes/link"]
+    assert copies(cache) == ["parts/x", "proofs.sqlite", "seen.json", "index/link"]
     assert outside.read_bytes() == b"outside"
 
 
 def test_the_folder_of_a_warehouse_is_no_cache(store: S3Store, tmp_path: Path) -> None:
     own = FolderStore(tmp_path)
     put(own, "log/00000000000000000001.json", b"{}")
-    file = put(own, "volumes/x.duckdb", b"bytes")
+    file = put(own, "index/x.duckdb", b"bytes")
     with pytest.raises(ConfigError, match="name another folder for the cache"):
         LocalFiles(store, tmp_path, most_bytes=0).evict()
     assert (tmp_path / file.key).exists()

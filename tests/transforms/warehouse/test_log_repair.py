@@ -25,19 +25,18 @@ from tests.transforms.warehouse_kit import (
 from transforms.errors import IntegrityError
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.stores.store import content_sha256
 from transforms.verifying.verification import Verification
 from transforms.warehouse.document import Document, following
 from transforms.warehouse.examining import RepairFinding
 from transforms.warehouse.log import document_key
 from transforms.warehouse.log_repair import RepairChoice, RepairReport, repair
-from transforms.warehouse.record import read_record
+from transforms.warehouse.manifest import read_manifest
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PROJECT = Path(__file__).parents[3]
 _REMEDIES = ("strata repair --take-volumes", "strata repair --trust-log")
-_PROVEN: set[tuple[str, str]] = set()
+_PROVEN: set[str] = set()
 """The SHA-256 of volumes whose tables a test has read, and of their records."""
 
 
@@ -82,16 +81,15 @@ def _repair(
 
 
 def _verify(folder: Path) -> list[str]:
-    """What verifying finds. Tables are read once of each pair of a volume and its record.
+    """What verifying finds. Tables are read once of each manifest, which names their files.
 
-    That is enough, as `repair` has just hashed both: other copies of them are the same bytes.
+    That is enough, as `repair` has just hashed these: other copies of them are the same bytes.
     """
-    volumes = _document(folder).volumes
-    pairs = {(one.file.sha256, one.record.sha256 if one.record else "") for one in volumes}
-    is_proven = pairs <= _PROVEN
+    hashes = {volume.file.sha256 for volume in _document(folder).volumes}
+    is_proven = hashes <= _PROVEN
     verification = Verification(is_quick=is_proven)
     findings = [finding.what for finding in open_warehouse(folder / "w").verify(verification)]
-    _PROVEN.update(pairs)
+    _PROVEN.update(hashes)
     return findings
 
 
@@ -245,33 +243,34 @@ def test_a_missing_state_is_replaced_by_an_older_one(sound: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, _flip, _cut])
-def test_records_are_made_again_from_their_volumes(
+def test_index_files_are_made_again_from_data_files(
     sound: Path, harm: Callable[[Path], None]
 ) -> None:
     before = _document(sound)
-    record = before.history()[1].record
-    assert record is not None
-    harm(sound / "w" / record.key)
-    assert [one.remedy for one in _repair(sound).findings] == ["made again from its volume"]
-    assert content_sha256(sound / "w" / record.key) == record.sha256
-    assert _document(sound) == before
+    index = before.history()[1].index
+    assert index is not None
+    harm(sound / "w" / index.key)
+    assert [one.remedy for one in _repair(sound).findings] == ["made again from its data files"]
+    after = _document(sound)
+    again = after.history()[1].index
+    assert again is not None
+    assert again != index
+    assert replace(after.history()[1], index=index) == before.history()[1]
     _check_sound(sound)
 
 
-def test_a_damaged_record_is_not_believed(sound: Path) -> None:
-    record = _document(sound).history()[1].record
-    assert record is not None
-    path = sound / "w" / record.key
+def test_a_damaged_manifest_is_not_believed(sound: Path) -> None:
+    path = sound / "w" / _document(sound).history()[1].key
     whole = path.read_bytes()
     said = set()
     for place in range(4, len(whole), 97):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        read_record.cache_clear()
+        read_manifest.cache_clear()
         try:
-            read_record(path)
+            read_manifest(path)
         except IntegrityError as error:
             said.add(str(error))
-    assert said == {f"{path} is damaged: run strata repair, which makes it again from its volume"}
+    assert said == {f"{path} is damaged: run strata repair and load its segments again"}
     _repair(sound)
     assert path.read_bytes() == whole
 
@@ -583,7 +582,7 @@ def test_a_bucket_is_repaired_like_a_folder(
     bucket = server.bucket()
     before = _document(sound)
     _put_back(sound)
-    damaged, lacking = before.history()[0], before.history()[1].record
+    damaged, lacking = before.history()[0].data["blocks"], before.history()[1].index
     assert lacking is not None
     with caplog.at_level(logging.WARNING):
         warehouse = _uploaded(sound, server, bucket)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -32,7 +31,6 @@ from transforms.warehouse.merge_plan import (
     MOST_AT_ONCE,
     MOST_PARTIAL,
     plan_merges,
-    unsorted,
 )
 
 MB = 10**6
@@ -173,20 +171,6 @@ def test_small_volumes_between_large_ones_between_larger_ones_become_few() -> No
     assert len(NESTED) == 899
     assert len(history.volumes) <= MOST_PARTIAL
     assert history.amplification < 1
-
-
-@dataclass(frozen=True)
-class Loaded(Sizes):
-    is_sorted: bool
-
-
-def test_what_was_sorted_in_parts_is_to_be_sorted_anew() -> None:
-    """What is loaded with 16 MiB or less was sorted at once, whatever is said of it."""
-    blocks, size = BlockRange(1, 9), 16 * 2**20
-    parts = Loaded(blocks, size + 1, is_sorted=False)
-    others = Loaded(blocks, size + 1, is_sorted=True), Loaded(blocks, size, is_sorted=False)
-
-    assert list(unsorted([parts, *others])) == [parts]
 
 
 SIZES = st.one_of(

@@ -127,7 +127,7 @@ def test_a_damaged_volume_is_left_out_and_smaller_ones_take_its_place(
 
 
 def test_a_renamed_volume_is_left_out(lost: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (path,) = (lost / "w" / "volumes").glob("000000005-*")
+    (path,) = (lost / "w" / "manifests").glob("000000005-*")
     path.rename(path.with_name(path.name.replace("000000005-000000006", "000000015-000000016")))
     with caplog.at_level(logging.WARNING):
         document = _document(open_warehouse(lost / "w"))
@@ -140,19 +140,20 @@ def test_volumes_that_contradict_each_other_are_named_with_the_remedy(
 ) -> None:
     history_segment(tmp_path / "other", first=5, last=6)
     load_folder(tmp_path / "o", tmp_path / "other")
-    (wrong,) = (tmp_path / "o" / "volumes").iterdir()
-    shutil.copy(wrong, lost / "w" / "volumes")
+    (wrong,) = (tmp_path / "o" / "manifests").iterdir()
+    shutil.copytree(tmp_path / "o" / "data", lost / "w" / "data", dirs_exist_ok=True)
+    shutil.copy(wrong, lost / "w" / "manifests")
     for _ in range(2):
         with pytest.raises(IntegrityError, match="contradict each other") as raised:
             open_warehouse(lost / "w").document()
     message = str(raised.value)
-    assert f"volumes/{wrong.name}" in message
+    assert f"manifests/{wrong.name}" in message
     assert message.endswith(
         "Move the wrong one of these two files to another place, then run strata repair"
     )
     assert not (lost / "w" / "log").exists()
 
-    (lost / "w" / "volumes" / wrong.name).rename(lost / "moved")
+    (lost / "w" / "manifests" / wrong.name).rename(lost / "moved")
     assert repair(open_warehouse(lost / "w").backing).generation
     assert _document(open_warehouse(lost / "w")).volumes == _before(lost).volumes
 
@@ -229,13 +230,13 @@ def test_a_bucket_is_rebuilt_like_a_folder(
     lost: Path, server: BucketServer, tmp_path: Path
 ) -> None:
     with server.store() as store:
-        for path in sorted((lost / "w").glob("*/*")):
+        for path in sorted((lost / "w").rglob("*")):
             key = path.relative_to(lost / "w").as_posix()
-            if path.is_file() and not key.startswith(("records/", ".", "leases/")):
+            if path.is_file() and not key.startswith(("log/", ".", "leases/")):
                 store.put_if_absent(
                     key, path, content_type="", sha256=content_sha256(path), immutable=True
                 )
-        (damaged,) = (info.key for info in store.list("volumes/000000007-"))
+        (damaged,) = (info.key for info in store.list("data/blocks/000000007-"))
         bucket, _, key = store.describe(damaged).removeprefix("s3://").partition("/")
         server.client.put_object(Bucket=bucket, Key=key, Body=b"something else")
 
@@ -249,7 +250,7 @@ def test_a_bucket_is_rebuilt_like_a_folder(
 
 def _volume(first: int, last: int) -> Volume:
     blocks = BlockRange(first, last)
-    return Volume("history", StoredFile(f"volumes/{blocks.key}", 1, ""), blocks, 1, {})
+    return Volume("history", StoredFile(f"manifests/{blocks.key}", 1, ""), blocks, 1, {})
 
 
 def test_the_chosen_volumes_hold_the_most_blocks_in_the_fewest_files() -> None:
@@ -259,7 +260,7 @@ def test_the_chosen_volumes_hold_the_most_blocks_in_the_fewest_files() -> None:
         volumes = list({_volume(n, n + numbers.randrange(6)).key: None for n in starts})
         given = [
             _volume(blocks.first, blocks.last)
-            for blocks in (BlockRange.from_key(key.removeprefix("volumes/")) for key in volumes)
+            for blocks in (BlockRange.from_key(key.removeprefix("manifests/")) for key in volumes)
         ]
         named = {one.key for one in given if numbers.random() < 0.4}
 

@@ -6,14 +6,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.transforms.warehouse_kit import MemorySink, history_segment, quarantine_reasons
-from transforms.objects import StoredFile
 from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.record import About, write_record
-from transforms.warehouse.volume_records import Origin
-from transforms.warehouse.volumes import LoadSettings, build_volume
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -57,9 +53,13 @@ def test_a_refusal_is_kept_where_a_rival_loaded_the_other_segments(tmp_path: Pat
 
 
 def test_no_two_files_have_the_same_bytes(tmp_path: Path) -> None:
-    paths = [tmp_path / name for name in ("1.duckdb", "2.duckdb", "1.parquet", "2.parquet")]
-    for path in paths[:2]:
-        build_volume(path, Origin("w", 1), [], None, LoadSettings(), lambda _: None)
-    for path in paths[2:]:
-        write_record(path, About(StoredFile(f"volumes/{path.name}", 1, ""), Origin("w", 1)), [], [])
-    assert len({path.read_bytes() for path in paths}) == 4
+    """Otherwise a sweep that removes an old one would take a new one with it."""
+    history_segment(tmp_path / "in", first=1, last=2)
+    volumes = []
+    for name in ("a", "b"):
+        opened = open_warehouse(tmp_path / name)
+        _load(opened, Source(FolderStore(tmp_path / "in")), ["kit-chain-1-1-2.zip"], MemorySink())
+        volumes += opened.loaded_catalog().history()
+    first, second = ({file.sha256 for file in volume.files} for volume in volumes)
+    assert len(first) > 3
+    assert first.isdisjoint(second)

@@ -8,7 +8,7 @@ from transforms.block_range import BlockRange
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.warehouse.local_files import LocalFiles
-from transforms.warehouse.storing import store_volume
+from transforms.warehouse.storing import store_new
 
 
 def test_who_writes_the_next_file_under_the_same_name_leaves_the_object_as_it_is(
@@ -20,6 +20,6 @@ def test_who_writes_the_next_file_under_the_same_name_leaves_the_object_as_it_is
     stored = []
     for number, content in enumerate((b"first", b"the second"), start=1):
         scratch.write_bytes(content)
-        stored.append(store_volume(store, files, "records", BlockRange(number, number), scratch))
+        stored.append(store_new(store, files, "manifests", BlockRange(number, number), scratch))
     for file in stored:
         assert content_sha256(store.path(file.key)) == file.sha256

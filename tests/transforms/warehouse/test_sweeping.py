@@ -17,6 +17,7 @@ from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.backing import Backing
+from transforms.warehouse.data_files import data_key
 from transforms.warehouse.document import Document, Mark
 from transforms.warehouse.log import document_key
 from transforms.warehouse.shapes import Volume
@@ -46,17 +47,24 @@ class Site:
 
     def age(self, key: str, days: float) -> None:
         """Let an object be some days old."""
+        then = time.time() - days * 24 * HOUR
+        os.utime(self.path(key), (then, then))
+
+    def path(self, key: str) -> Path:
+        """Where an object lies."""
         path = self.backing.store.path(key)
         assert path is not None
-        then = time.time() - days * 24 * HOUR
-        os.utime(path, (then, then))
+        return path
 
     def volume(self, first: int, last: int, mark: str = "a", *, days: float = 0) -> Volume:
-        """A volume of history and its record, both stored."""
+        """A run of segments: a manifest, a data file and an index file, all stored."""
         blocks = BlockRange(first, last)
-        file = self.put(f"volumes/{blocks.key}.{mark}.duckdb", days=days)
-        record = self.put(f"records/{blocks.key}.{mark}.parquet", days=days)
-        return Volume("history", file, blocks, 1, {}, record)
+        file = self.put(f"manifests/{blocks.key}.{mark}.parquet", days=days)
+        data = self.put(f"data/trades/{blocks.key}.{mark}.parquet", days=days)
+        data = replace(data, key=data_key("trades", blocks, data.sha256))
+        self.path(f"data/trades/{blocks.key}.{mark}.parquet").rename(self.path(data.key))
+        index = self.put(f"index/{blocks.key}.{mark}.duckdb", days=days)
+        return Volume("history", file, blocks, 1, {}, {"trades": data}, index)
 
     def name(self, *volumes: Volume) -> Document:
         """Commit that exactly these volumes are the history."""
@@ -90,7 +98,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def keys(*volumes: Volume) -> set[str]:
-    return {volume.key for volume in volumes} | {v.record.key for v in volumes if v.record}
+    return {file.key for volume in volumes for file in volume.files}
 
 
 def merged(site: Site) -> tuple[list[Volume], Volume]:
@@ -125,7 +133,7 @@ def test_a_machine_whose_clock_is_wrong_costs_no_reader_a_file(
             shift_clock(patch, days)
         site = Site(tmp_path)
         old, new = merged(site)
-    orphan = site.put("volumes/1-20.b.duckdb")
+    orphan = site.put("index/1-20.b.duckdb")
     with monkeypatch.context() as patch:
         if whose == "the sweeper's":
             shift_clock(patch, days)
@@ -196,7 +204,7 @@ def test_young_orphans_stay_and_old_ones_that_are_covered_go(site: Site) -> None
 
 def test_what_is_not_ours_stays_however_old(site: Site) -> None:
     site.name(site.volume(1, 20))
-    foreign = ["volumes/notes.txt", "volumes/my-1-10.duckdb", "spam/mine.duckdb", "other/1-10.x"]
+    foreign = ["data/notes.txt", "index/my-1-10.duckdb", "spam/mine.duckdb", "other/1-10.x"]
     foreign += ["quarantine/readme.txt", "quarantine/x/y.zip", "README", "log/notes.txt"]
     for key in foreign:
         site.put(key, days=1000)

@@ -8,13 +8,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from tests.segments_kit import entry_bytes, table_rows
 from tests.transforms.warehouse_kit import (
     Held,
     MemorySink,
+    change_rows,
     exact_tables,
     history_segment,
     load_folder,
@@ -213,8 +213,10 @@ def test_a_whole_warehouse_verifies_table_by_table(held: Held) -> None:
     assert list(counts.unread()) == []
 
 
-def _volume(warehouse: Warehouse) -> Path:
-    return warehouse.volume_path(BlockRange(1, 2))
+def _data(warehouse: Warehouse) -> Path:
+    path = warehouse.loaded_catalog().data_path(BlockRange(1, 2), "orders")
+    assert path is not None
+    return path
 
 
 def _overwrite(path: Path, data: bytes) -> None:
@@ -240,58 +242,58 @@ _DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", _DAMAGES)
-def test_a_damaged_volume_is_found_and_named(small: Warehouse, damage: str) -> None:
-    volume = _volume(small)
-    _DAMAGES[damage](volume)
+def test_a_damaged_data_file_is_found_and_named(small: Warehouse, damage: str) -> None:
+    path = _data(small)
+    _DAMAGES[damage](path)
     findings = list(small.verify())
     assert findings
     for finding in findings:
-        assert volume.name in finding.place
+        assert path.name in finding.place
         assert "\n" not in str(finding)
     assert list((small.cache / "scratch").iterdir()) == []
 
 
 @pytest.mark.parametrize("damage", ["emptied", "cut in half", "flipped at 0.1%"])
-def test_a_damaged_volume_is_not_rendered(small: Warehouse, damage: str) -> None:
-    _DAMAGES[damage](_volume(small))
+def test_a_damaged_data_file_is_not_rendered(small: Warehouse, damage: str) -> None:
+    _DAMAGES[damage](_data(small))
     with pytest.raises(IntegrityError, match="is damaged, run strata repair and load its"):
         render(small, BlockRange(1, 2), "orders")
 
 
 def test_rows_that_were_changed_no_longer_render(small: Warehouse) -> None:
-    with duckdb.connect(_volume(small)) as con:
-        con.execute("update orders set size = size + 1 where _segment = 1")
+    change_rows(_data(small), "update rows set size = size + 1 where _segment = 1")
     relist(small)
     with pytest.raises(IntegrityError, match="table orders of segment 1-2 no longer renders"):
         render(small, BlockRange(1, 2), "orders")
     (finding,) = small.verify()
-    assert "orders of segment 1-2" in finding.what
+    assert "orders: segment 1-2" in finding.what
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        "delete from orders where _segment = 1 and _row = 2",
-        "insert into orders from orders where _segment = 1 limit 1",
-        "update orders set _row = 3 - _row where _segment = 1",
-        "update orders set reference = null where _segment = 1",
-        "update orders set _raw = null",
+        "delete from rows where _segment = 1 and _row = 2",
+        "insert into rows from rows where _segment = 1 limit 1",
+        "update rows set id = reverse(id) where _segment = 1",
+        "update rows set reference = null where _segment = 1",
+        "update rows set _raw = null",
+        "alter table rows drop column version",
+        "alter table rows add column other integer",
+        "alter table rows alter size type varchar",
     ],
 )
 def test_any_change_of_the_rows_is_found(small: Warehouse, change: str) -> None:
-    with duckdb.connect(_volume(small)) as con:
-        con.execute(change)
+    change_rows(_data(small), change)
     relist(small)
     assert any(finding.what.startswith("orders: ") for finding in small.verify())
 
 
 @pytest.mark.parametrize("damage", ["removed", "cut in half", "flipped at 25.0%"])
-def test_a_damaged_record_is_found_and_named(small: Warehouse, damage: str) -> None:
-    record = small.loaded_catalog().history()[0].record
-    assert record is not None
-    _DAMAGES[damage](small.cache / record.key)
+def test_a_damaged_manifest_is_found_and_named(small: Warehouse, damage: str) -> None:
+    key = small.loaded_catalog().history()[0].key
+    _DAMAGES[damage](small.cache / key)
     (finding,) = small.verify()
-    assert finding.place.endswith(record.key)
+    assert finding.place.endswith(key)
 
 
 def test_a_load_is_done_though_nothing_may_be_deleted(
@@ -350,12 +352,12 @@ def test_a_sweep_waits_for_the_readers_of_older_generations(tmp_path: Path) -> N
 
 
 def test_a_file_that_no_generation_ever_named_is_swept_after_the_grace(small: Warehouse) -> None:
-    orphan = "volumes/000000001-000000002.orphan.duckdb"
+    orphan = "index/000000001-000000002.orphan.duckdb"
     (small.cache / orphan).write_bytes(b"left by a process that was killed")
     assert small.sweep() == []
     os.utime(small.cache / orphan, (0, 0))
     assert small.sweep() == [orphan]
-    assert _volume(small).exists()
+    assert _data(small).exists()
 
 
 def test_a_load_sweeps_the_scratch_of_the_dead(tmp_path: Path, small: Warehouse) -> None:
