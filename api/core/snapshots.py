@@ -134,7 +134,8 @@ class Snapshot:
             source = f"{alias}.main.{quote_name(table)}"
         else:
             file, paths = volume.data.get(table), self.catalog.files
-            source = rows_sql(table, shape.column_list(), [paths.path(file)] if file else [])
+            local = [paths.path(file)] if file else []
+            source = rows_sql(table, shape.column_list(), local, shape.raw)
         return HeldTable(
             volume.key, alias, table, source, volume.blocks, shape, self.lookups.get(volume.key)
         )

@@ -123,7 +123,8 @@ def _report(
 
 def _metadata(receipt: Receipt) -> Mapping[str, object]:
     # Dagster keeps this for every table of every segment: the rest is in the receipts.
-    raw = {"raw_cells": dict(receipt.raw_cells)} if receipt.raw_cells else {}
+    cells = {name: count for name, count in receipt.raw_cells.items() if count}
+    raw = {"raw_cells": cells} if cells else {}
     return {
         "dagster/row_count": receipt.rows,
         "bytes": receipt.bytes,

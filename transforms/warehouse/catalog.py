@@ -74,7 +74,7 @@ class Catalog:
     def held(self) -> LoadedSegments:
         """What is loaded and intact, for judging a source by its listing."""
         sizes: dict[str, int] = {}
-        for files in self._files():
+        for files in self.intact()._files():
             if self.lost or self.document.losses:
                 selectors = (self._is_intact(blocks) for blocks in files.blocks)
                 sizes.update(compress(zip(files.keys, files.sizes, strict=True), selectors))
@@ -85,7 +85,7 @@ class Catalog:
         return LoadedSegments(self.chain_id if sizes else "", sizes, self._name_over, runs)
 
     def _name_over(self, blocks: BlockRange) -> tuple[SegmentName, str] | None:
-        for segment in self._sharing(blocks):
+        for segment in self.intact()._sharing(blocks):
             if self._is_intact(segment.blocks):
                 return segment.name, segment.info.key
         return None

@@ -37,6 +37,7 @@ _UNFIT = """
             where raw_cells <> '{{}}'
         )
     )
+    where cells > 0
     group by all
     order by all
 """
@@ -70,20 +71,21 @@ class _Table:
 
         `union_by_name` would open every file for every view, each time a catalog is written.
         """
-        groups: dict[frozenset[str], tuple[Shape, list[Path]]] = {}
+        groups: dict[tuple[frozenset[str], frozenset[str]], tuple[Shape, list[Path]]] = {}
         readers: list[str] = []
         for volume in self.volumes:
             shape = volume.shapes[self.name]
             if volume.kind == "state":
                 readers.append(self._state(list_of([path(volume.file)])))
             elif file := volume.data.get(self.name):
-                group = groups.setdefault(frozenset(shape.columns), (shape, []))
+                key = (frozenset(shape.columns), frozenset(shape.raw))
+                group = groups.setdefault(key, (shape, []))
                 group[1].append(path(file))
         readers += (
-            rows_sql(self.name, shape.column_list(), list_of(files))
+            rows_sql(self.name, shape.column_list(), list_of(files), shape.raw)
             for shape, files in groups.values()
         )
-        if {fold_case(name) for columns in groups for name in columns} < {
+        if {fold_case(name) for columns, _ in groups for name in columns} < {
             fold_case(name) for name in self.shape.columns
         }:  # only segments without rows have them, or only those of a state
             readers.append(empty_sql(self.name, self.shape.column_list()))

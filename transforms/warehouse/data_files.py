@@ -6,7 +6,7 @@ the CSV's own columns with DuckDB's types, then `_segment`, `_row` and `_raw`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -58,15 +58,18 @@ def file_sql(files: str) -> str:
     return f"read_parquet({files}, hive_partitioning = false)"
 
 
-def rows_sql(table: str, columns: Iterable[Column], files: Sequence[Path] | str) -> str:
+def rows_sql(
+    table: str, columns: Iterable[Column], files: Sequence[Path] | str, raw: Container[str] = ()
+) -> str:
     """SQL for the rows of data files as a relation with these columns of their CSVs.
 
     `files` are files that all have the columns, or SQL for the list of them; none have no rows.
+    Times that Parquet does not hold are NULL, but in columns of `raw`, which may have such.
     """
     if not files:
         return empty_sql(table, columns)
     source = file_sql(files if isinstance(files, str) else quote_files(files))
-    values = [(_value(table, column), column.name) for column in columns]
+    values = [(_value(table, column, raw), column.name) for column in columns]
     own = [(name, name) for name in OWN_TYPES]
     return f"(select {select_list([*values, *own])} from {source})"  # noqa: S608 - quoted
 
@@ -78,9 +81,12 @@ def empty_sql(table: str, columns: Iterable[Column]) -> str:
     return f"(select {values} where false)"
 
 
-def _value(table: str, column: Column) -> str:
+def _value(table: str, column: Column, raw: Container[str]) -> str:
     """SQL for a column of a CSV: JSON is text in the file, odd names are texts in `_raw`."""
+    name, kind = quote_name(column.name), conversion(table, column).type
+    text = f"_raw[{quote_text(column.name)}]"
     if not has_column(column):
-        return f"_raw[{quote_text(column.name)}]"
-    name = quote_name(column.name)
-    return f"{name}::json" if conversion(table, column).type == "JSON" else name
+        return text
+    if kind == "TIMESTAMPTZ" and column.name in raw:
+        return f"coalesce({name}, try_cast({text} as timestamptz))"
+    return f"{name}::json" if kind == "JSON" else name

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import duckdb
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, naming_large, working_connection
+from transforms.duck import Connection, naming_large, plain_errors, working_connection
 from transforms.errors import ConfigError, IntegrityError
 from transforms.memory import MEMORY_LIMIT
 from transforms.tables.dialect import copy_sql
@@ -58,7 +58,7 @@ def rendered_table(
     """
     check_null(null)
     rendered = scratch / "table.csv"
-    with data_reader(scratch, memory_limit) as con, readable(str(data)):
+    with data_reader(scratch, memory_limit) as con, readable(str(data), scratch):
         source = rows_sql(receipt.table, receipt.schema.columns, [data] if data else [])
         header = _copy(con, source, [receipt], rendered, null)
     with rendered.open("rb") as stream:
@@ -83,11 +83,12 @@ def data_reader(scratch: Path, memory_limit: str) -> AbstractContextManager[Conn
 
 
 @contextmanager
-def readable(what: str) -> Iterator[None]:
+def readable(what: str, scratch: Path) -> Iterator[None]:
     """Say of a file that its bytes cannot be read: an `IntegrityError`."""
     try:
-        yield
-    except (duckdb.IOException, duckdb.InvalidInputException, duckdb.BinderException) as error:
+        with plain_errors(scratch):
+            yield
+    except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise IntegrityError(f"{what} cannot be read ({reason}): {REMEDY}") from error
 

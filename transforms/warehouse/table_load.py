@@ -21,7 +21,7 @@ from transforms.duck import Connection
 from transforms.errors import SegmentError
 from transforms.segments.segment_name import SegmentName
 from transforms.segments.segment_zip import TableFile
-from transforms.tables.conform import rendered, typed_rows
+from transforms.tables.conform import conversion, rendered, typed_rows
 from transforms.tables.dialect import copy_sql, read_sql, select_list
 from transforms.tables.file_columns import file_rows, has_column
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
@@ -245,16 +245,20 @@ class TableLoader:
 
     def _count_raw(self, files: Sequence[TableFile], rows: str) -> list[dict[str, int]]:
         counts: dict[int, dict[str, int]] = {_start(file): {} for file in files}
-        names = f"select _segment, unnest(map_keys(_raw)) as name from {rows}"  # noqa: S608
+        cells = (
+            "select _segment, unnest(map_keys(_raw)) as name, unnest(map_values(_raw)) as cell "
+            f"from {rows} and _raw is not null"
+        )
         listed = self._con.execute(
-            f"select _segment, name, count(*) from ({names} and _raw is not null) "  # noqa: S608
-            "group by all order by all"
+            "select _segment, name, count(*), count(try_cast(cell as timestamptz)) "  # noqa: S608
+            f"from ({cells}) group by all order by all"
         ).fetchall()
-        # Texts of columns that a data file has not are no cells that a type could not hold.
         columns = {column.name: column for column in files[0].schema.columns}
-        for first, name, count in listed:
-            if has_column(columns[name]):
-                counts[first][name] = count
+        for first, name, count, times in listed:
+            column = columns[name]
+            if has_column(column):  # otherwise all its cells are texts, and none is unfit
+                is_time = conversion(self._table, column).type == "TIMESTAMPTZ"
+                counts[first][name] = count - times if is_time else count
         return [*counts.values()]
 
     def _compare(self, files: Sequence[TableFile], *, raw: bool) -> None:

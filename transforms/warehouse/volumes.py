@@ -123,7 +123,7 @@ def lookup_sources(
     for table, shape in shapes.items():
         columns = shape.column_list()
         files = [data[table]] if table in data else []
-        sources[table] = LookupSource(table, columns, rows_sql(table, columns, files))
+        sources[table] = LookupSource(table, columns, rows_sql(table, columns, files, shape.raw))
     return sources
 
 

@@ -301,7 +301,10 @@ class Warehouse:
         """
         catalog = self.loaded_catalog()
         data = catalog.data_path(blocks, table)
-        receipts = [*catalog.receipts(blocks, "table_name = $table", {"table": table})]
+        where = (
+            f"table_name = $table and first_block = {blocks.first} and last_block = {blocks.last}"
+        )
+        receipts = [*catalog.receipts(blocks, where, {"table": table})]
         if not receipts:
             raise RangeError(f"segment {blocks} has no table {table}")
         with (

@@ -252,4 +252,3 @@ def test_lookups_are_found_where_they_are(tmp_path: Path) -> None:
     assert found.pages[BY_PARTY][0] == found.pages[PROVISIONS_BY_PARTY][0] == ("p", 5)
     assert found.pages[PROVISIONS_BY_MARKET][0] == ("m1", 5)
     assert found.pages[BY_TIME][0] == (5,)
-    assert ORDERS not in found.pages

@@ -40,11 +40,11 @@ def test_the_next_generation_has_the_views_of_one_made_from_nothing(tmp_path: Pa
     assert [_asked(views, query) for query in (_VIEWS, _COMMENTS)] == changed
 
 
-def test_the_next_generation_opens_none_of_the_volumes_before(tmp_path: Path) -> None:
+def test_the_next_generation_opens_no_data_file_before(tmp_path: Path) -> None:
     root, source = tmp_path / "warehouse", tmp_path / "source"
     history_segment(source, last=10)
     load_folder(root, source)
-    before = {path: path.read_bytes() for path in (root / "volumes").iterdir()}
+    before = {path: path.read_bytes() for path in (root / "data").rglob("*.parquet")}
     history_segment(source, first=11, last=20)
     for path, data in before.items():
         path.write_bytes(b"x" * len(data))

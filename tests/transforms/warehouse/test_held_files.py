@@ -51,7 +51,7 @@ def _load_again(tmp_path: Path) -> Catalog:
     """Load one more segment while the files before are put back for that."""
     root = tmp_path / "warehouse"
     moved = [path for path in tmp_path.iterdir() if path.suffix in (".duckdb", ".parquet")]
-    folders = {".duckdb": root / "volumes", ".parquet": root / "records"}
+    folders = {".duckdb": root / "index", ".parquet": root / "manifests"}
     for path in moved:
         path.rename(folders[path.suffix] / path.name)
     catalog = _load(tmp_path, 20)
@@ -64,8 +64,8 @@ def test_another_process_finds_what_was_made(tmp_path: Path) -> None:
     catalog = _load(tmp_path, 10)
     _hold(HeldFiles(tmp_path / "warehouse"), catalog)
     before = _files(tmp_path)
-    # Not even a volume that could not be read hinders it.
-    for path in (tmp_path / "warehouse" / "volumes").iterdir():
+    # Not even an index file that could not be read hinders it.
+    for path in (tmp_path / "warehouse" / "index").iterdir():
         path.write_bytes(bytes(path.stat().st_size))
 
     assert _hold(HeldFiles(tmp_path / "warehouse"), catalog) == [(1, 10)]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +34,7 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables, primary_key
 from transforms.warehouse import loader
+from transforms.warehouse.manifest import manifest_receipts, read_about, read_manifest
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.volumes import LoadSettings, RunFiles, write_history
 from transforms.warehouse.warehouse import Warehouse
@@ -42,12 +44,7 @@ _FIRST, _SECOND, _THIRD = BlockRange(1, 10), BlockRange(11, 20), BlockRange(21, 
 
 
 def _files(warehouse: Warehouse, folder: str) -> list[str]:
-    return sorted(path.name for path in (warehouse.cache / folder).glob("*.duckdb"))
-
-
-def _volume_rows(path: Path, sql: str) -> list[tuple[object, ...]]:
-    with duckdb.connect(path, read_only=True) as con:
-        return con.execute(sql).fetchall()
+    return sorted(path.name for path in (warehouse.cache / folder).iterdir())
 
 
 # --- what a load gives ---------------------------------------------------------------------------
@@ -128,30 +125,35 @@ def test_a_volume_holds_no_more_bytes_than_the_settings_say(tmp_path: Path) -> N
 
 
 def test_a_file_of_the_warehouse_is_named_by_its_bytes(held: Held) -> None:
-    for folder in ("volumes", "records", "state"):
+    for folder in ("manifests", "data/orders", "index", "state"):
         for path in (held.warehouse.cache / folder).iterdir():
             assert path.name.split(".")[1] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_sorted_table_keeps_the_order_of_its_source_in_a_column(held: Held) -> None:
-    (name, _) = _files(held.warehouse, "volumes")
-    path = held.warehouse.cache / "volumes" / name
-    stored = _volume_rows(path, "select id, _segment, _row from orders")
-    assert stored == sorted(stored)
-    first = _volume_rows(path, "select id from orders where _segment = 1 order by _row")
+def test_a_data_file_has_its_rows_in_the_order_of_the_source(held: Held) -> None:
+    path = held.warehouse.loaded_catalog().data_path(BlockRange(1, 10), "orders")
+    table = pq.read_table(path, columns=["id", "_segment", "_row"])
+    places = list(
+        zip(*(table.column(name).to_pylist() for name in ("_segment", "_row")), strict=True)
+    )
+    assert places == sorted(places)
     header, rows = decode(entry_bytes(held.segments[0], "orders"))
-    assert [f"\\x{row[0]}" for row in first] == [row[header.index("id")] for row in rows]
+    ids = table.column("id").to_pylist()[: len(rows)]
+    assert [f"\\x{id_}" for id_ in ids] == [row[header.index("id")] for row in rows]
 
 
-def test_a_volume_says_what_it_holds(held: Held) -> None:
-    (name, _) = _files(held.warehouse, "volumes")
-    path = held.warehouse.cache / "volumes" / name
-    assert _volume_rows(path, "select first_block, last_block from strata.segments order by 1") == [
-        (1, 10),
-        (11, 20),
+def test_a_manifest_says_what_was_loaded_and_where_it_lies(held: Held) -> None:
+    volume = held.warehouse.loaded_catalog().history()[0]
+    path = held.warehouse.cache / volume.key
+    assert [segment.blocks for segment in read_manifest(path)] == [
+        BlockRange(1, 10),
+        BlockRange(11, 20),
     ]
-    counted = _volume_rows(path, "select count(*), count(distinct table_name) from strata.receipts")
-    assert counted == [(30, 15)]
+    receipts = [*manifest_receipts([path])]
+    assert len(receipts) == 30
+    assert len({receipt.table for receipt in receipts}) == 15
+    about = read_about(path)
+    assert (about.data, about.index, about.times) == (volume.data, volume.index, volume.times)
 
 
 def test_many_rows_and_files_come_back_in_order(tmp_path: Path) -> None:
@@ -178,9 +180,12 @@ def test_only_the_segment_that_has_them_keeps_texts_for_its_types(held: Held) ->
     raw = {
         (receipt.blocks, receipt.table): dict(receipt.raw_cells)
         for receipt in held.warehouse.receipts()
-        if receipt.raw_cells
+        if any(receipt.raw_cells.values())
     }
-    assert raw == {(_SECOND, "orders"): {"price": 1}, (_SECOND, "withdrawals"): {"amount": 1}}
+    assert raw == {
+        (_SECOND, "orders"): {"expires_at": 0, "price": 1},
+        (_SECOND, "withdrawals"): {"amount": 1},
+    }
 
 
 _TABLES = {table for table, _ in EXACT_CELLS if table in HISTORY_TABLES}

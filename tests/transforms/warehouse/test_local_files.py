@@ -462,7 +462,9 @@ def test_nobody_loses_what_he_holds_to_a_process_that_removes_all_it_can(
 def test_only_copies_are_removed(store: S3Store, tmp_path: Path) -> None:
     cache, outside = tmp_path / "cache", tmp_path / "outside"
     local = LocalFiles(store, cache, most_bytes=0)
-    files = [put(store, f"{kind}/x", b"x") for kind in ("volumes", "state", "records", "spam")]
+    files = [
+        put(store, f"{kind}/x", b"x") for kind in ("index", "state", "manifests", "data/trades")
+    ]
     local.bring(files)
     outside.write_bytes(b"outside")
     (cache / "index/link").symlink_to(outside)
@@ -470,7 +472,7 @@ def test_only_copies_are_removed(store: S3Store, tmp_path: Path) -> None:
         (cache / name).parent.mkdir(exist_ok=True)
         (cache / name).write_bytes(b"mine")
     assert local.evict() == 4
-    assert copies(cache) == ["parts/x", "proofs.sqlite", "seen.json", "index/link"]
+    assert copies(cache) == ["index/link", "parts/x", "proofs.sqlite", "seen.json"]
     assert outside.read_bytes() == b"outside"
 
 

@@ -61,5 +61,5 @@ def test_no_two_files_have_the_same_bytes(tmp_path: Path) -> None:
         _load(opened, Source(FolderStore(tmp_path / "in")), ["kit-chain-1-1-2.zip"], MemorySink())
         volumes += opened.loaded_catalog().history()
     first, second = ({file.sha256 for file in volume.files} for volume in volumes)
-    assert len(first) > 3
+    assert len(first) >= 3
     assert first.isdisjoint(second)

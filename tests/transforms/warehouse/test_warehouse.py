@@ -274,7 +274,7 @@ def test_rows_that_were_changed_no_longer_render(small: Warehouse) -> None:
     [
         "delete from rows where _segment = 1 and _row = 2",
         "insert into rows from rows where _segment = 1 limit 1",
-        "update rows set id = reverse(id) where _segment = 1",
+        "update rows set version = version + 1 where _segment = 1",
         "update rows set reference = null where _segment = 1",
         "update rows set _raw = null",
         "alter table rows drop column version",
