@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, Valida
 
 from exporters.zip_names import NameStyle
 from transforms.errors import ConfigError
-from transforms.memory import MEMORY_MB, memory_text
+from transforms.memory import MEMORY_MB, rendering_text
 from transforms.stores.store import S3Options
 from transforms.warehouse.local_files import CACHES, MOST_CACHE_BYTES
 
@@ -70,7 +70,7 @@ class Locations:
     @property
     def memory_limit(self) -> str:
         """The bound of memory in DuckDB's notation."""
-        return memory_text(self.memory_mb)
+        return rendering_text(self.memory_mb)
 
     @property
     def store_options(self) -> S3Options:

@@ -24,6 +24,9 @@ _NOT_OF_MACHINE = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupporte
 ABOUT_DATA = (*_NOT_OF_MACHINE, duckdb.IntegrityError, duckdb.InternalError)
 """What DuckDB raises about the data it reads and writes, where `machine_error` knows no better."""
 
+OUT_OF_MEMORY = duckdb.OutOfMemoryException
+"""What DuckDB raises where it may hold no more in memory."""
+
 _MAX_REASON = 300
 # A commit that cannot hold its blocks in memory is told of as an error of the transaction.
 _NO_MEMORY = ("Out of Memory Error", "failed to pin block")

@@ -25,7 +25,7 @@ from exporters.zips.parts import PartRef
 from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange
 from transforms.errors import RangeError
-from transforms.memory import MEMORY_LIMIT
+from transforms.memory import RENDERING_LIMIT
 from transforms.stores.store import Store
 from transforms.verifying.proofs import Proofs
 from transforms.warehouse.holdings import Holdings
@@ -58,7 +58,7 @@ class RangeExporter:
     store: Store
     style: NameStyle = NameStyle.SPEC
     rendered_bytes: int = RENDERED_BYTES
-    memory_limit: str = MEMORY_LIMIT
+    memory_limit: str = RENDERING_LIMIT
 
     @cached_property
     def proofs(self) -> Proofs:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from exporters.zip_names import NameStyle
 from exporters.zips.staging import PartStage
-from transforms.memory import MEMORY_LIMIT
+from transforms.memory import RENDERING_LIMIT
 from transforms.scratch import scratch_folder
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import rendered_table
@@ -32,7 +32,7 @@ class RenderedParts:
     cache: Path
     style: NameStyle = NameStyle.SPEC
     most_bytes: int = RENDERED_BYTES
-    memory_limit: str = MEMORY_LIMIT
+    memory_limit: str = RENDERING_LIMIT
 
     @property
     def folder(self) -> Path:

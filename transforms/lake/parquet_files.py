@@ -24,7 +24,7 @@ from transforms.duck import (
 )
 from transforms.errors import IntegrityError
 from transforms.lake.statistics import Statistics, read_statistics
-from transforms.memory import memory_text
+from transforms.memory import rendering_text
 from transforms.tables.file_columns import (
     OWN_TYPES,
     FileColumn,
@@ -105,7 +105,7 @@ def lake_reader(scratch: Path, memory_mb: int) -> AbstractContextManager[Connect
     To render a row of many megabytes from Parquet takes a third more than to load it: with half as
     much again, what was loaded can be published.
     """
-    return working_connection(scratch, memory_limit=memory_text(memory_mb * 3 // 2))
+    return working_connection(scratch, memory_limit=rendering_text(memory_mb))
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from transforms.memory import MEMORY_MB, memory_text
+from transforms.memory import MEMORY_MB, memory_text, rendering_text
 from transforms.stores.store import Store
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.document import Document
@@ -43,6 +43,11 @@ class Backing:
     def memory_limit(self) -> str:
         """The bound of memory in DuckDB's notation."""
         return memory_text(self.memory_mb)
+
+    @property
+    def rendering_limit(self) -> str:
+        """The same for who renders data files; see `rendering_text`."""
+        return rendering_text(self.memory_mb)
 
     @property
     def scratch(self) -> Path:

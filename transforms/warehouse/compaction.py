@@ -88,7 +88,7 @@ def _merge(
     tables = sorted({table for volume in volumes for table in volume.data})
     data: dict[str, Path] = {}
     with working_connection(
-        scratch, threads=settings.threads, memory_limit=backing.memory_limit
+        scratch, threads=settings.threads, memory_limit=backing.rendering_limit
     ) as con:
         for table in tables:
             mine = [receipt for receipt in receipts if receipt.table == table]

@@ -131,7 +131,7 @@ def with_index(backing: Backing, volume: Volume) -> Volume:
     with (
         backing.files.hold(volume.data.values()),
         scratch_folder(backing.scratch) as scratch,
-        working_connection(scratch, memory_limit=backing.memory_limit) as con,
+        working_connection(scratch, memory_limit=backing.rendering_limit) as con,
     ):
         data = {table: backing.files.path(file) for table, file in volume.data.items()}
         path = write_index(con, scratch, data, volume.shapes)

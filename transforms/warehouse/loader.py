@@ -199,7 +199,7 @@ class Loader:
                 self._sink,
                 self._settings,
                 progress.add,
-                memory_limit=backing.memory_limit,
+                memory_limit=backing.rendering_limit,
             )
             segments = [loaded_segment(segment, receipts) for segment in group]
             return receipts, store_history(backing, run, _origin(newest), segments, receipts)

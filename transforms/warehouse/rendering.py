@@ -15,7 +15,7 @@ import duckdb
 from transforms.block_range import BlockRange
 from transforms.duck import Connection, naming_large, plain_errors, working_connection
 from transforms.errors import ConfigError, IntegrityError
-from transforms.memory import MEMORY_LIMIT
+from transforms.memory import RENDERING_LIMIT
 from transforms.tables.dialect import copy_sql
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.data_files import rows_sql
@@ -48,7 +48,7 @@ def rendered_table(
     receipt: Receipt,
     *,
     null: str = "",
-    memory_limit: str = MEMORY_LIMIT,
+    memory_limit: str = RENDERING_LIMIT,
 ) -> Iterator[RenderedTable]:
     """Render one table of one segment as it was dumped, or with another NULL string.
 

@@ -216,7 +216,7 @@ class _Reader:
             return f"it cannot be read ({' '.join(str(error).split())})"
 
     def _connection(self) -> AbstractContextManager[Connection]:
-        return data_reader(self._scratch, self._backing.memory_limit)
+        return data_reader(self._scratch, self._backing.rendering_limit)
 
 
 def _columns_problem(con: Connection, path: Path, table: str, shape: Shape) -> str:

@@ -246,8 +246,8 @@ class TableLoader:
     def _count_raw(self, files: Sequence[TableFile], rows: str) -> list[dict[str, int]]:
         counts: dict[int, dict[str, int]] = {_start(file): {} for file in files}
         cells = (
-            "select _segment, unnest(map_keys(_raw)) as name, unnest(map_values(_raw)) as cell "
-            f"from {rows} and _raw is not null"
+            "select _segment, unnest(map_keys(_raw)) as name, "  # noqa: S608 - quoted
+            f"unnest(map_values(_raw)) as cell from {rows} and _raw is not null"
         )
         listed = self._con.execute(
             "select _segment, name, count(*), count(try_cast(cell as timestamptz)) "  # noqa: S608

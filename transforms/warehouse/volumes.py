@@ -7,16 +7,17 @@ and `origin`), so that it says by itself what it is.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from transforms.duck import STORAGE, Connection, attached, quote_name, working_connection
-from transforms.duck_errors import ABOUT_DATA, reason
+from transforms.duck_errors import ABOUT_DATA, OUT_OF_MEMORY, reason
 from transforms.errors import SegmentError
 from transforms.lookups.lookup_tables import LookupSource, write_lookups
-from transforms.memory import MEMORY_LIMIT
+from transforms.memory import MEMORY_LIMIT, RENDERING_LIMIT
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.registry import HISTORY_TABLES
@@ -26,6 +27,7 @@ from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.shapes import Shape, Times, shapes_of
 from transforms.warehouse.table_load import FileTarget, PartSink, TableLoader, TableTarget
 
+_log = logging.getLogger(__name__)
 # Below this, DuckDB's default block of 256 KiB would make a file of small tables mostly padding.
 _SMALL_BYTES = 16 * 2**20
 
@@ -65,7 +67,7 @@ def write_history(
     settings: LoadSettings,
     progress: Progress = lambda _bytes: None,
     *,
-    memory_limit: str = MEMORY_LIMIT,
+    memory_limit: str = RENDERING_LIMIT,
 ) -> tuple[RunFiles, list[Receipt]]:
     """Write the history of consecutive segments as new files below `scratch`, proven.
 
@@ -104,12 +106,20 @@ def finish_run(
 def write_index(
     con: Connection, scratch: Path, data: Mapping[str, Path], shapes: Mapping[str, Shape]
 ) -> Path | None:
-    """Write the index file of a run's data files; None where its tables allow none."""
+    """Write the index file of a run's data files; None where its tables allow none.
+
+    None also where a row takes more memory than there is: what an index file answers, the data
+    files do, slower.
+    """
     path = scratch / "index.duckdb"
     path.unlink(missing_ok=True)
     sources = lookup_sources(data, shapes)
-    with attached(con, path, "new_index", attach_options(sum(map(_size, data.values())))):
-        is_written = write_lookups(con, "new_index", sources)
+    try:
+        with attached(con, path, "new_index", attach_options(sum(map(_size, data.values())))):
+            is_written = write_lookups(con, "new_index", sources)
+    except OUT_OF_MEMORY as error:
+        _log.warning("an index file was not made: let STRATA_MEMORY_MB be more: %s", reason(error))
+        is_written = False
     if not is_written:
         path.unlink()
     return path if is_written else None

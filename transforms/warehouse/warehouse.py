@@ -314,7 +314,7 @@ class Warehouse:
                 scratch,
                 receipts[0],
                 null=null,
-                memory_limit=self._backing.memory_limit,
+                memory_limit=self._backing.rendering_limit,
             ) as rendered,
         ):
             yield rendered

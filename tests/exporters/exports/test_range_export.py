@@ -240,8 +240,8 @@ def test_a_rendered_part_that_is_damaged_is_rendered_again(asked: Asked, sound: 
 def test_where_nothing_is_sound_reading_stops_with_words(asked: Asked, sound: bytes) -> None:
     layout = asked.export(0).layout
     flip(published(asked.site, SECOND))
-    for volume in (asked.site.warehouse.cache / "volumes").glob("*.duckdb"):
-        volume.unlink()
+    for path in (asked.site.warehouse.cache / "data" / "orders").iterdir():
+        path.unlink()
     got = bytearray()
     with pytest.raises(IntegrityError, match="orders of segment 21-40 is sound nowhere"):
         _read_into(got, layout)

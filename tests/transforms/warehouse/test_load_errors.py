@@ -82,7 +82,9 @@ def test_what_the_machine_says_ends_the_load(tmp_path: Path) -> None:
     assert list(open_warehouse(tmp_path / "w").quarantined()) == []
 
 
-def test_a_cell_of_140_mb_is_loaded_like_any_other(tmp_path: Path) -> None:
+def test_a_cell_of_140_mb_is_loaded_like_any_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     cell = "0123456 " * (140_000_000 // 8)
     history_segment(tmp_path / "s", first=1, last=1)
     long = history_segment(
@@ -96,3 +98,4 @@ def test_a_cell_of_140_mb_is_loaded_like_any_other(tmp_path: Path) -> None:
 
     assert report.failures == []
     assert all(exact_tables(open_warehouse(tmp_path / "w"), long).values())
+    assert "an index file was not made" in caplog.text

@@ -133,9 +133,8 @@ def test_a_file_of_the_warehouse_is_named_by_its_bytes(held: Held) -> None:
 def test_a_data_file_has_its_rows_in_the_order_of_the_source(held: Held) -> None:
     path = held.warehouse.loaded_catalog().data_path(BlockRange(1, 10), "orders")
     table = pq.read_table(path, columns=["id", "_segment", "_row"])
-    places = list(
-        zip(*(table.column(name).to_pylist() for name in ("_segment", "_row")), strict=True)
-    )
+    columns = (table.column(name).to_pylist() for name in ("_segment", "_row"))
+    places = list(zip(*columns, strict=True))
     assert places == sorted(places)
     header, rows = decode(entry_bytes(held.segments[0], "orders"))
     ids = table.column("id").to_pylist()[: len(rows)]

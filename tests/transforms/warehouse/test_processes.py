@@ -215,9 +215,9 @@ def test_two_loads_of_the_same_segments_count_once(tmp_path: Path) -> None:
     catalog = open_warehouse(tmp_path / "w").loaded_catalog()
     assert [volume.blocks for volume in catalog.history()] == [BlockRange(1, 4)]
     # What the slower one wrote is an orphan.
-    assert len(list((tmp_path / "w" / "volumes").iterdir())) == 2
+    assert len(list((tmp_path / "w" / "manifests").iterdir())) == 2
     open_warehouse(tmp_path / "w").sweep(orphan_seconds=-1)
-    assert len(list((tmp_path / "w" / "volumes").iterdir())) == 1
+    assert len(list((tmp_path / "w" / "manifests").iterdir())) == 1
     _assert_whole(open_warehouse(tmp_path / "w"), segments)
 
 
@@ -372,7 +372,7 @@ def test_a_load_killed_between_volume_and_catalog_leaves_orphans(
     load = _Load(root, undisturbed.folder, "--kill-commit")
     load.process.communicate()
     assert load.process.returncode == -signal.SIGKILL
-    (orphan,) = (root / "volumes").iterdir()
+    (orphan,) = (root / "manifests").iterdir()
     _assert_made_good(root, undisturbed)
     open_warehouse(root).sweep(orphan_seconds=-1)
     assert not orphan.exists()

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -104,9 +105,13 @@ def test_all_is_as_it_was_and_machines_that_saw_more_go_on(
         assert set(exact_tables(elsewhere, segment).values()) == {True}
 
 
-def test_records_are_made_again(lost: Path) -> None:
-    shutil.rmtree(lost / "w" / "records")
-    assert _document(open_warehouse(lost / "w")).volumes == _before(lost).volumes
+def test_index_files_are_made_again(lost: Path) -> None:
+    shutil.rmtree(lost / "w" / "index")
+    volumes = _document(open_warehouse(lost / "w")).history()
+    assert [replace(volume, index=None) for volume in volumes] == [
+        replace(volume, index=None) for volume in _before(lost).history()
+    ]
+    assert all(volume.index is not None for volume in volumes)
     assert not _pending(lost)
 
 
@@ -114,7 +119,7 @@ def test_a_damaged_volume_is_left_out_and_smaller_ones_take_its_place(
     lost: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("000000001-000000004.*", "000000007-*"):
-        (path,) = (lost / "w" / "volumes").glob(name)
+        (path,) = (lost / "w" / "data" / "blocks").glob(name)
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
@@ -161,7 +166,8 @@ def test_volumes_that_contradict_each_other_are_named_with_the_remedy(
 def test_volumes_of_another_chain_are_refused(lost: Path, tmp_path: Path) -> None:
     history_segment(tmp_path / "other", first=11, last=12, chain_id="other-chain")
     load_folder(tmp_path / "o", tmp_path / "other")
-    shutil.copytree(tmp_path / "o" / "volumes", lost / "w" / "volumes", dirs_exist_ok=True)
+    for folder in ("manifests", "data"):
+        shutil.copytree(tmp_path / "o" / folder, lost / "w" / folder, dirs_exist_ok=True)
     with pytest.raises(IntegrityError, match="move those of the wrong chain to another place"):
         open_warehouse(lost / "w").document()
 
@@ -169,7 +175,8 @@ def test_volumes_of_another_chain_are_refused(lost: Path, tmp_path: Path) -> Non
 def test_volumes_of_several_warehouses_make_a_new_one(lost: Path, tmp_path: Path) -> None:
     history_segment(tmp_path / "other", first=11, last=12)
     load_folder(tmp_path / "o", tmp_path / "other")
-    shutil.copytree(tmp_path / "o" / "volumes", lost / "w" / "volumes", dirs_exist_ok=True)
+    for folder in ("manifests", "data"):
+        shutil.copytree(tmp_path / "o" / folder, lost / "w" / folder, dirs_exist_ok=True)
     document = _document(open_warehouse(lost / "w"))
     known = {_before(lost).warehouse, _document(open_warehouse(tmp_path / "o")).warehouse}
     assert document.warehouse not in known
@@ -201,7 +208,7 @@ def test_whoever_is_slower_takes_what_the_other_wrote(
 def test_killed_at_any_step_and_run_again_it_is_the_same(
     lost: Path, tmp_path: Path, kills: int
 ) -> None:
-    shutil.rmtree(lost / "w" / "records")
+    shutil.rmtree(lost / "w" / "index")
     copies = tmp_path / "copies"
     copies.mkdir()
     subprocess.run(
@@ -213,10 +220,11 @@ def test_killed_at_any_step_and_run_again_it_is_the_same(
         check=True,
     )
     killed = sorted(copies.iterdir())
-    assert len(killed) > 6  # nothing, four records, the document, what was seen
+    assert len(killed) > 6  # nothing, four index files, the document, what was seen
     for root in killed:
         act(root, "open")
-        assert _document(open_warehouse(root)).volumes == _before(lost).volumes
+        volumes = _document(open_warehouse(root)).volumes
+        assert [volume.file for volume in volumes] == [one.file for one in _before(lost).volumes]
         assert len(list((root / "log").iterdir())) == 1
 
 
