@@ -11,7 +11,7 @@ from exporters.zip_names import NameStyle
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 
-_PATHS = ("cache", "signing_key")
+_PATHS = ("cache", "signing_key", "node_socket")
 """The settings that are paths, or None; Dagster has them as text, or empty."""
 
 
@@ -35,6 +35,10 @@ class StrataResource(dg.ConfigurableResource[Site]):
     keep_runs_days: int
     signing_key: str
     public_url: str
+    node: str
+    node_socket: str
+    nodes: str
+    retention_blocks: int
 
     @classmethod
     def of(cls, settings: Settings) -> StrataResource:

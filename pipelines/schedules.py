@@ -15,6 +15,8 @@ PART_MINUTES = 180
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     """Bundles every hour, where the setting asks for them; small volumes merged every hour.
 
+    Where a data node is set, its new segments are collected every ten minutes.
+
     Every day a listing of the archive is held against its index, what is missing is made again, and
     what the lake no longer needs is removed.
     Old runs are removed from Dagster every day.
@@ -24,6 +26,7 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     """
     return [
         _schedule("bundles_every_hour", jobs.publish_bundles, "17 * * * *", bool(settings.bundle)),
+        _schedule("collect_every_ten_minutes", jobs.collect, "*/10 * * * *", bool(settings.node)),
         _schedule("compact_every_hour", jobs.compact, "47 * * * *"),
         _schedule("complete_every_day", jobs.complete, "2 2 * * *"),
         _schedule("forget_runs_every_day", jobs.forget_runs, "12 1 * * *"),

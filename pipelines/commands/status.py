@@ -18,6 +18,7 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
+from pipelines.site.collecting import CollectionState, collection_state
 from pipelines.site.loaded_id_chain import IdReport
 from pipelines.site.segment_status import SiteStatus, site_status
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
@@ -56,6 +57,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     if not is_begun(site.store):
         screen.show(f"there is no archive at {places['archive']}: strata publish makes one")
     _show_ids(screen, ids)
+    collection = collection_state(site)
+    _show_collection(screen, collection)
     if site.settings.single_writer:
         screen.show(_SINGLE_WRITER)
     screen.table(
@@ -71,6 +74,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
             **places,
             **_facts(status, stretches),
             "ids": _id_facts(ids),
+            "collection": {**collection.figures, "problem": collection.problem or None},
             "single_writer": site.settings.single_writer,
             "open_with": opened and str(opened.path),
             "lost": [volume.key for volume in lost],
@@ -161,6 +165,16 @@ def _show_ids(screen: Screen, ids: IdReport) -> None:
     if runs:
         screen.show(f"chain of the network's ids unbroken over {runs}")
     screen.table("contradictions of the chain of ids", ("where", "what"), ids.findings())
+
+
+def _show_collection(screen: Screen, collection: CollectionState) -> None:
+    if collection.problem:
+        screen.show(f"what is left to collect cannot be said: {collection.problem}")
+    elif left := collection.figures.get("segments_to_collect"):
+        screen.show(
+            f"segments {left:,} to collect, of which the data node drops the oldest after "
+            f"{collection.figures['collect_blocks_left']:,} more blocks: strata collect"
+        )
 
 
 def _id_facts(ids: IdReport) -> dict[str, Any]:
