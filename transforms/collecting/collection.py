@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transforms.collecting.admin_socket import AdminSocket
 from transforms.collecting.node_list import ListedSegment
-from transforms.errors import ConflictError, NodeError, SegmentError
+from transforms.errors import ConflictError, IntegrityError, NodeError, SegmentError
 from transforms.segments.metadata import stated_name
 from transforms.segments.prepare import zip_digests
 from transforms.stores.store import Store
@@ -37,7 +37,7 @@ def collect(
     for segment in segments:
         try:
             yield CollectedSegment(segment, _collect(segment, admin, source, folder))
-        except (SegmentError, ConflictError) as error:
+        except (SegmentError, ConflictError, IntegrityError) as error:
             yield CollectedSegment(segment, refusal=str(error))
 
 
