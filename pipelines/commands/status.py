@@ -170,10 +170,11 @@ def _show_ids(screen: Screen, ids: IdReport) -> None:
 def _show_collection(screen: Screen, collection: CollectionState) -> None:
     if collection.problem:
         screen.show(f"what is left to collect cannot be said: {collection.problem}")
-    elif left := collection.figures.get("segments_to_collect"):
+    elif waiting := collection.figures.get("segments_to_collect"):
+        left = collection.figures["collect_blocks_left"]
         screen.show(
-            f"segments {left:,} to collect, of which the data node drops the oldest after "
-            f"{collection.figures['collect_blocks_left']:,} more blocks: strata collect"
+            f"{waiting:,} segments to collect; the data node drops the oldest after {left:,} more "
+            "blocks: strata collect"
         )
 
 
