@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socketserver
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +111,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert self.path == "/datanode/rpc"
         assert self.headers["Content-Type"] == "application/json"
-        answer = self._node.call(self.rfile.read(int(self.headers["Content-Length"])))
-        if answer is None:
+        body = self.rfile.read(size := int(self.headers["Content-Length"]))
+        if len(body) < size:
+            self.close_connection = True  # who asks is gone
+        elif (answer := self._node.call(body)) is None:
             self.close_connection = True
             self.server.shutdown()
             self.server.server_close()
@@ -131,9 +134,23 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-class _UnixServer(socketserver.ThreadingUnixStreamServer):
+class _Patient(socketserver.ThreadingMixIn):
+    """Who asks may be killed at any moment."""
+
     daemon_threads = True
     request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[misc]
+
+
+class _RestServer(_Patient, HTTPServer):
+    """The public interface."""
+
+
+class _UnixServer(_Patient, socketserver.UnixStreamServer):
+    """The admin socket."""
 
 
 @contextmanager
@@ -155,8 +172,7 @@ def data_node(segments: Path) -> Iterator[DataNode]:
 @contextmanager
 def _running(node: DataNode) -> Iterator[None]:
     handler = partial(_Handler, node)
-    rest = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    rest.daemon_threads = True
+    rest = _RestServer(("127.0.0.1", 0), handler)
     node.url = f"http://127.0.0.1:{rest.server_address[1]}"
     servers = (rest, _UnixServer(str(node.socket), handler))
     threads = [

@@ -16,6 +16,7 @@ from pipelines.site.collecting import CollectionState, Collector, collection_sta
 from pipelines.site.site import Site
 from tests.data_node_kit import DataNode, data_node, node_history
 from tests.pipelines.site.collect_process import collect
+from tests.segments_kit import all_shared_segments
 from transforms.errors import ConfigError
 
 _FEWEST_KILLS = 15
@@ -45,32 +46,40 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_killed_at_any_moment_a_source_has_whole_files_and_the_next_time_all_of_them(
-    node: DataNode, at_node: Settings, history: Path, tmp_path: Path, kills: int
+    history: Path, tmp_path: Path, kills: int
 ) -> None:
-    count = max(kills, _FEWEST_KILLS)
-    sources, complete = tmp_path / "sources", _contents(history)
-    arguments = (node.url, str(node.socket), str(sources), str(count))
+    _survives(history, tmp_path / "sources", max(kills, _FEWEST_KILLS))
 
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.pipelines.site.collect_process", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
-    assert process.returncode == 0, process.stderr
-    assert int(process.stdout) > 200
+def test_killed_at_any_moment_a_source_has_whole_segments_of_the_network(
+    tmp_path: Path, kills: int
+) -> None:
+    (upgrade,) = (path for path in all_shared_segments() if path.name == "upgrade")
+    _survives(upgrade, tmp_path / "sources", max(kills, _FEWEST_KILLS))
+
+
+def _survives(history: Path, sources: Path, count: int) -> None:
+    complete = {path.name: path.read_bytes() for path in history.glob("*.zip")}
     arrived = []
-    for number in range(count):
-        source = sources / str(number)
-        found = _contents(source) if source.exists() else {}
-        assert found.items() <= complete.items()
-        arrived.append(len(found))
-        collect(replace(at_node, source=str(source)))
-        assert _contents(source) == complete
-        assert [path.name for path in (source / ".strata-scratch" / "collect").iterdir()] == [
-            "lock"
-        ]
+    with data_node(history) as node:
+        arguments = (node.url, str(node.socket), str(sources), str(count))
+        process = subprocess.run(
+            [sys.executable, "-m", "tests.pipelines.site.collect_process", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert process.returncode == 0, process.stderr
+        assert int(process.stdout) > 200
+        for number in range(count):
+            source = sources / str(number)
+            seen = _contents(source) if source.exists() else {}
+            assert seen.items() <= complete.items()
+            arrived.append(len(seen))
+            collect(Settings(source=str(source), node=node.url, node_socket=node.socket))
+            assert _contents(source) == complete
+            left = source / ".strata-scratch" / "collect"
+            assert [path.name for path in left.iterdir()] == ["lock"]
     # Kills struck between the first and the last file.
     assert set(range(1, 6)) <= set(arrived)
 
