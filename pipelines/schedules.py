@@ -15,18 +15,17 @@ PART_MINUTES = 180
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     """Bundles every hour, where the setting asks for them; small volumes merged every hour.
 
-    Where a data node is set, its new segments are collected every ten minutes.
-
     Every day a listing of the archive is held against its index, what is missing is made again, and
     what the lake no longer needs is removed.
     Old runs are removed from Dagster every day.
     All documents and a sample of the files are proven every day. The proof of everything reads
     every byte, some hours of it each night, and goes on the next night. That may cost money or
-    time, so somebody must turn it on.
+    time, so somebody must turn it on; and so for a data node's new segments, as only its own user
+    may collect them.
     """
     return [
         _schedule("bundles_every_hour", jobs.publish_bundles, "17 * * * *", bool(settings.bundle)),
-        _schedule("collect_every_ten_minutes", jobs.collect, "*/10 * * * *", bool(settings.node)),
+        _schedule("collect_every_ten_minutes", jobs.collect, "*/10 * * * *", False),
         _schedule("compact_every_hour", jobs.compact, "47 * * * *"),
         _schedule("complete_every_day", jobs.complete, "2 2 * * *"),
         _schedule("forget_runs_every_day", jobs.forget_runs, "12 1 * * *"),

@@ -12,7 +12,7 @@ from pipelines.site.site import Site
 from transforms.collecting.admin_socket import AdminSocket
 from transforms.collecting.backlog import Backlog, backlog
 from transforms.collecting.collection import CollectedSegment, collect
-from transforms.collecting.node_list import ListedSegment, NodeList, ask_node
+from transforms.collecting.node_list import LIST_SECONDS, ListedSegment, NodeList, ask_node
 from transforms.errors import ConfigError, NodeError
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.stores.store import SCRATCH, Store
@@ -63,9 +63,9 @@ class Collector:
             with scratch_folder(self.folder) as folder:
                 yield folder
 
-    def backlog(self, **options: float) -> Backlog:
+    def backlog(self, seconds: float = LIST_SECONDS) -> Backlog:
         """What the node has and the source lacks. Raises what `ask_node` and `backlog` do."""
-        listed = ask_node(self.node, **options)
+        listed = ask_node(self.node, seconds)
         return backlog(listed, self._keys(), self.site.settings.retention_blocks)
 
     def _keys(self) -> Iterator[str]:
@@ -108,7 +108,7 @@ def collection_state(site: Site) -> CollectionState:
     if not site.settings.node:
         return CollectionState()
     try:
-        waiting = Collector(site).backlog(seconds=_STATUS_SECONDS)
+        waiting = Collector(site).backlog(_STATUS_SECONDS)
     except (ConnectionError, NodeError, ConfigError) as error:
         return CollectionState(problem=str(error))
     left = waiting.blocks_left

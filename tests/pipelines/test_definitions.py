@@ -91,12 +91,12 @@ def test_the_bundle_schedule_runs_where_bundles_are_asked_for(bundle: int, runni
     assert (schedule.default_status is dg.DefaultScheduleStatus.RUNNING) is running
 
 
-@pytest.mark.parametrize(("node", "running"), [("", False), ("http://127.0.0.1:3008", True)])
-def test_what_a_data_node_has_is_collected_where_one_is_set(node: str, running: bool) -> None:
-    repository = definitions(Settings(node=node)).get_repository_def()
+def test_nobody_collects_whose_user_may_not_until_it_is_turned_on() -> None:
+    """That a node is set may be for `strata status` alone."""
+    repository = definitions(Settings(node="http://127.0.0.1:3008")).get_repository_def()
 
     (schedule,) = (s for s in repository.schedule_defs if s.name == "collect_every_ten_minutes")
-    assert (schedule.default_status is dg.DefaultScheduleStatus.RUNNING) is running
+    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
 
 
 def test_the_job_collects_and_fails_where_a_segment_is_refused(

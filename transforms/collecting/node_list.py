@@ -20,8 +20,10 @@ from transforms.segments.segment_name import SegmentName
 MAX_LIST_BYTES = 64 * 2**20
 """The bound on a list: 64 MiB, three times that of 75,000 segments."""
 
+LIST_SECONDS = 60.0
+"""For how long a node may be silent."""
+
 _PATH = "/api/v2/networkhistory/segments"
-_SECONDS = 60.0
 _MAX_REASON_BYTES = 1000
 # How gRPC says that an answer is longer than the limit of the node that made it.
 _TOO_LONG = "larger than max"
@@ -54,7 +56,7 @@ class NodeList:
         return tuple(takewhile(lambda s: s.blocks.first <= blocks.last, following))
 
 
-def ask_node(node: str, seconds: float = _SECONDS) -> NodeList:
+def ask_node(node: str, seconds: float = LIST_SECONDS) -> NodeList:
     """Ask a data node for its list.
 
     Raises `ConnectionError` where nobody answers within so many seconds of silence, and `NodeError`

@@ -102,6 +102,16 @@ def test_a_dry_run_lists_what_is_lacking_and_asks_the_socket_for_nothing(
     assert not list(Path(settings.source).iterdir())
 
 
+def test_blocks_that_neither_has_are_named(strata: Strata, node: DataNode) -> None:
+    del node.rows[3]
+
+    answer = strata("collect")
+
+    assert answer.returncode == 0
+    assert "neither the source nor the node has blocks 21-30: ask another node" in answer.stdout
+    assert strata("collect", "--json").json["gaps"] == ["21-30"]
+
+
 def test_other_nodes_are_counted_and_the_one_that_contradicts_is_named(
     strata: Strata, history: Path
 ) -> None:
