@@ -22,15 +22,12 @@ from transforms.verifying.verification import Scope, Verification
 _LAST_BLOCK = 2**63 - 1
 # What reads or writes more than a batch may take longer than a run of `dagster.yaml` does.
 _LONG = {"dagster/max_runtime": str(24 * 3600)}
-# Dagster keeps every event of a run; on stderr, hundreds of lines a run, they would drown all else.
-_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _MOST_FINDINGS, _NAMED_FINDINGS = 1000, 20
 # A run loads first and publishes then: what is being done is no finding.
 _SETTLE_SECONDS = 900.0
 
 load = dg.define_asset_job(
     "load",
-    config=_QUIET,
     selection=dg.AssetSelection.groups(keys.WAREHOUSE),
     description="Load segments into the warehouse and check them; publish nothing.",
 )
@@ -42,21 +39,18 @@ _EXPORTS = (
 
 publish = dg.define_asset_job(
     "publish",
-    config=_QUIET,
     selection=_EXPORTS,
     description="Publish the exports of segments that are loaded, the index, and to the lake.",
 )
 
 load_and_publish = dg.define_asset_job(
     "load_and_publish",
-    config=_QUIET,
     selection=dg.AssetSelection.groups(keys.WAREHOUSE) | _EXPORTS,
     description="Everything, for the segments of a run: load, check, publish, index, lake.",
 )
 
 publish_bundles = dg.define_asset_job(
     "publish_bundles",
-    config=_QUIET,
     tags=_LONG,
     selection=dg.AssetSelection.assets(keys.BUNDLES),
     description="Publish the bundles that have become due.",
@@ -65,7 +59,6 @@ publish_bundles = dg.define_asset_job(
 
 compact = dg.define_asset_job(
     "compact",
-    config=_QUIET,
     tags=_LONG,
     selection=dg.AssetSelection.assets(keys.VOLUMES),
     description="Merge small neighbouring volumes; readers and loads go on meanwhile.",
@@ -74,7 +67,6 @@ compact = dg.define_asset_job(
 
 load_captures = dg.define_asset_job(
     "load_captures",
-    config=_QUIET,
     selection=dg.AssetSelection.assets(keys.CAPTURES),
     description="Load new spam captures of the source.",
 )
@@ -117,11 +109,7 @@ def write_export(
     )
 
 
-@dg.job(
-    config=_QUIET,
-    tags=_LONG,
-    description="Write one table over any aligned range of blocks as a ZIP.",
-)
+@dg.job(tags=_LONG, description="Write one table over any aligned range of blocks as a ZIP.")
 def export_range() -> None:
     """One op; its configuration is the request."""
     write_export()
@@ -203,7 +191,6 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> dg.TableMet
 
 
 @dg.job(
-    config=_QUIET,
     tags=_LONG,
     description="Prove hashes, CRCs, rows and index of archive and warehouse by reading them.",
 )
@@ -256,7 +243,6 @@ def sweep_lake(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> 
 
 
 @dg.job(
-    config=_QUIET,
     tags=_LONG,
     description="Look whether all that was published is there; what is missing is made again, and "
     "what the lake no longer needs is removed.",
@@ -275,9 +261,7 @@ def remove_runs(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) ->
     context.add_output_metadata({"removed": removed})
 
 
-@dg.job(
-    config=_QUIET, description="Remove old runs and their logs from Dagster; what they made stays."
-)
+@dg.job(description="Remove old runs and their logs from Dagster; what they made stays.")
 def forget_runs() -> None:
     """One op; `STRATA_KEEP_RUNS_DAYS` says what is old."""
     remove_runs()

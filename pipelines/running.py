@@ -21,6 +21,7 @@ from pipelines.instance import (
 )
 from pipelines.jobs import load_and_publish, publish_bundles
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
+from pipelines.quiet import QUIET
 from pipelines.run_figures import write_runs
 from pipelines.run_requests import batch_tags
 from pipelines.site.segment_status import site_status
@@ -100,6 +101,7 @@ class _Runner:
 
     def run(self, job: str, batch: Batch | None) -> FinishedRun:
         result = self.definitions.resolve_job_def(job).execute_in_process(
+            run_config=QUIET,
             instance=self.instance,
             tags={
                 **(batch_tags(batch) if batch else {}),
