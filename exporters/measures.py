@@ -69,7 +69,6 @@ SERVED = (LOOK, HEIGHT, TIME, BEHIND, GAPS, MISSING, QUARANTINED, LOST, WAITING)
 
 def survey_figures(survey: Survey) -> Iterator[Figure]:
     """What a source held against the warehouse amounts to."""
-    yield Figure(LOOK, 1)
     yield Figure(BEHIND, survey.blocks_behind)
     yield Figure(GAPS, len(survey.gaps))
     yield Figure(MISSING, count(survey.gaps))

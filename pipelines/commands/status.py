@@ -73,9 +73,11 @@ def _is_well(status: SiteStatus, lost: Sequence[Volume]) -> bool:
 
 def _judged(status: SiteStatus, lost: Sequence[Volume]) -> str:
     """Whether all is well, else what is not, on one line."""
-    sentences = [_left_to_do(status)]
+    if _is_well(status, lost):
+        return _left_to_do(status)
+    sentences = [_left_to_do(status)] if status.to_do or status.refused else []
     for file, reason in list(status.refused.items())[:1]:
-        sentences.append(f"the first is {file}: {reason}")
+        sentences.append(f"the first is {file}: {' '.join(reason.split())}")
     if lost:
         sentences.append(f"{len(lost):,} volumes are lost: strata repair, then strata load")
     if status.lake_problem:

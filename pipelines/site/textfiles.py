@@ -96,6 +96,7 @@ def prometheus_text(figures: Iterable[Figure]) -> bytes:
 
 
 def _site_figures(site: Site, status: SiteStatus) -> Iterator[Figure]:
+    yield Figure(LOOK, 1)
     yield from survey_figures(status.survey)
     yield Figure(WAITING, len(status.unpublished), "publish")
     yield Figure(WAITING, len(status.not_in_lake), "lake")
@@ -119,7 +120,9 @@ def _disks(site: Site) -> Iterator[Figure]:
         "source": settings.source,
         "warehouse": settings.warehouse,
         "archive": settings.archive,
-        "cache": str(settings.cache or ""),
+        "cache": ""
+        if site.warehouse.in_folder and not settings.cache
+        else str(site.warehouse.cache),
         "dagster": str(dagster_home()),
     }
     for place, text in texts.items():

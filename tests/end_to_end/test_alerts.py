@@ -78,6 +78,10 @@ def test_where_all_is_well_no_alert_fires_until_nobody_looks(place: Path) -> Non
     check_firing(place, text, now, {25: [], 40: ["StrataStopped"]}, looking=False)
 
 
+def test_where_prometheus_gets_nothing(tmp_path: Path) -> None:
+    check_firing(tmp_path, "", time.time(), {20: [], 40: ["StrataSilent"]})
+
+
 def test_what_promtool_is_given_can_fail(place: Path) -> None:
     with pytest.raises(AssertionError, match="StrataStopped"):
         check_firing(place, written(place), time.time(), {5: ["StrataStopped"]})
