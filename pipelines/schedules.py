@@ -6,6 +6,7 @@ import dagster as dg
 from dagster._core.definitions.target import ExecutableDefinition
 
 from pipelines import jobs
+from pipelines.quiet import QUIET
 from pipelines.settings import Settings
 
 PART_MINUTES = 180
@@ -50,7 +51,11 @@ def _schedule(
     """A schedule, that is on, or off, until somebody says otherwise in the interface."""
     status = dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED
     return dg.ScheduleDefinition(
-        name=name, job=job, cron_schedule=cron, run_config=config, default_status=status
+        name=name,
+        job=job,
+        cron_schedule=cron,
+        run_config={**QUIET, **(config or {})},
+        default_status=status,
     )
 
 

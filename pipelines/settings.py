@@ -58,7 +58,8 @@ class Settings(Locations):
     network's ids; `lake` lets what is published go into the lake of
     Delta tables beside the ZIPs, too; `keep_runs_days` the days for which Dagster keeps
     runs that have ended, with their logs (0: for ever); `signing_key` the file of a secret key of
-    minisign's, which published documents are signed with (None: they are not); `public_url` the
+    minisign's, which published documents are signed with (None: they are not); `metrics` a folder
+    for text files that Prometheus reads (None: none are written); `public_url` the
     address at which anybody reads the archive (empty: none, and no `strata.duckdb` is published).
 
     `node` is the REST address of the data node that segments are collected from (empty: none),
@@ -75,6 +76,7 @@ class Settings(Locations):
     lake: Switch = True
     keep_runs_days: Natural = 7
     signing_key: Annotated[Path, Field(description="the path of a file")] | None = None
+    metrics: Annotated[Path, Field(description="the path of a folder")] | None = None
     public_url: PublicUrl = ""
     node: NodeUrl = ""
     node_socket: Annotated[Path, Field(description="the path of a socket")] = Path(
