@@ -29,6 +29,8 @@ SERVERS := tests/servers.txt
 SERVERS_STAMP := $(VENV)/servers/.installed
 KUBERNETES := tests/kubernetes.txt
 KUBERNETES_STAMP := $(VENV)/kubernetes/.installed
+# Prometheus' own tool, which tests the alerts: from Debian's package, whose signature apt checks.
+PROMTOOL := $(VENV)/prometheus/promtool
 # Engines that read the lake, for tests only, in an environment of their own, as they want other versions
 # (1.5 GB); and beside it the newest DuckDB whose extensions are on PyPI (180 MB).
 ENGINES := tests/engines.txt
@@ -52,7 +54,7 @@ export INTERRUPTIBLE
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas kernel docs
+.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas kernel promtool docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -114,6 +116,15 @@ $(DUCKDB_EXTENSIONS_STAMP): $(STAMP) $(DUCKDB_EXTENSIONS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/duckdb-extensions -r $(DUCKDB_EXTENSIONS)
 	@touch $(DUCKDB_EXTENSIONS_STAMP)
 
+$(PROMTOOL): | $(STAMP)
+	@mkdir -p $(@D)
+	@if command -v promtool > /dev/null; then ln -s "$$(command -v promtool)" $@; \
+	elif command -v apt-get > /dev/null; then cd $(@D) && \
+		{ apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; } && \
+		dpkg-deb --fsys-tarfile prometheus_*.deb | tar --extract --strip-components 3 ./usr/bin/promtool && \
+		rm prometheus_*.deb; \
+	else echo "promtool is not here: install Prometheus, or tests of the alerts are skipped"; fi
+
 run: setup ## segments in, published exports out (embedded sample, or STRATA_SOURCE=<folder or s3 url>)
 	@$(BIN)/strata run
 
@@ -137,12 +148,14 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup weed servers duckdb15 pandas kernel $(FRICTIONLESS_STAMP) $(DUCKDB_EXTENSIONS_STAMP)
+unit: setup weed servers duckdb15 pandas kernel promtool $(FRICTIONLESS_STAMP) $(DUCKDB_EXTENSIONS_STAMP)
 	$(BIN)/python -m pytest $(WORKERS)
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
 
 duckdb15: $(DUCKDB15_STAMP) ## install the DuckDB of the release before, for tests, into .venv/duckdb15
+
+promtool: $(PROMTOOL) ## put Prometheus' tool, for tests of the alerts, into .venv/prometheus
 
 pandas: $(PANDAS_STAMP) ## install pandas, for tests, into .venv/pandas
 
@@ -159,7 +172,7 @@ engines-test: setup weed engines ## the lake read by Daft on Ray, Spark, Polars,
 	$(BIN)/python -m pytest $(PATIENT) -m engines tests/engines
 
 crash-test: setup weed ## kill processes at random points, hundreds of times, in a folder and on SeaweedFS
-	$(BIN)/python -m pytest $(PATIENT) -m "" --kills 300 tests/end_to_end/test_crash.py tests/end_to_end/test_warehouse_crash.py tests/end_to_end/test_lake_crash.py tests/exporters/lake/test_races.py tests/pipelines/test_stopping.py
+	$(BIN)/python -m pytest $(PATIENT) -m "" --kills 300 tests/end_to_end/test_crash.py tests/end_to_end/test_warehouse_crash.py tests/end_to_end/test_lake_crash.py tests/exporters/lake/test_races.py tests/pipelines/test_stopping.py tests/pipelines/site/test_collecting.py
 	$(BIN)/python -m pytest $(PATIENT) --kills 300 -k killed_at_any_step tests/transforms/warehouse/test_log_repair.py tests/transforms/warehouse/test_rebuilding.py
 
 fault-test: setup weed ## thousands of kills, failing disks, damaged files, bad networks and clients that leave (an hour)

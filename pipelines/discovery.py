@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from array import array
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -23,10 +24,13 @@ from pipelines.partitions import (
     missing_partitions,
     partitions_from,
 )
+from pipelines.run_figures import write_runs
+from pipelines.run_log import log_ended_runs
 from pipelines.run_requests import run_requests
 from pipelines.settings import Settings
-from pipelines.site.segment_status import SiteStatus, site_status
+from pipelines.site.segment_status import SiteStatus
 from pipelines.site.site import Site
+from pipelines.site.textfiles import measured_status
 
 
 def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.SensorDefinition:
@@ -44,14 +48,17 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
         context: dg.SensorEvaluationContext, site: dg.ResourceParam[Site]
     ) -> dg.SensorResult:
         end_killed_runs(context.instance, dagster_home())
-        status = site_status(site)
+        status = measured_status(site)
+        write_runs(site, context.instance, datetime.now(UTC))
         site.warehouse.record_refusals(status.survey)
-        before, now = _Cursor.read(context.cursor), _Cursor.of(status)
+        before = _Cursor.read(context.cursor)
+        ended = log_ended_runs(context.instance, before.ended)
+        now = _Cursor.of(status, ended)
         order, fresh = _partitions(context.instance, status, is_new=before.segments != now.segments)
         batches = plan_batches(status.to_do, order, settings.batch)
         tags = warehouse_tags(site) if status.to_do else {}
         requests = list(run_requests(context.instance, batches, datetime.now(UTC), tags))
-        is_same = replace(before, segments=now.segments) == now
+        is_same = replace(before, segments=now.segments, ended=ended) == now
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else _skip_reason(status),
@@ -76,29 +83,35 @@ def _skip_reason(status: SiteStatus) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """What a look saw, to tell whether the next one sees something else: the sensor's cursor."""
+    """What a look saw, to tell whether the next one sees something else: the sensor's cursor.
+
+    `ended` is when the newest run ended that the log has a line of.
+    """
 
     behind: str = ""
     refused: str = ""
     segments: str = ""
+    ended: float = field(default_factory=time.time)
 
     @classmethod
     def read(cls, cursor: str | None) -> _Cursor:
         """What the cursor says; nothing at the first look."""
-        return cls(*(cursor or "").split()[:3])
+        behind, refused, segments, *ended = (cursor or "").split() or ("", "", "")
+        return cls(behind, refused, segments, *map(float, ended))
 
     @classmethod
-    def of(cls, status: SiteStatus) -> _Cursor:
+    def of(cls, status: SiteStatus, ended: float) -> _Cursor:
         """What is seen now."""
         numbers = array("q", (n for blocks in status.known for n in (blocks.first, blocks.last)))
         return cls(
             f"{status.blocks_behind},{len(status.to_do)}",
             _digest(repr(status.refused).encode()),
             _digest(numbers.tobytes()),
+            ended,
         )
 
     def __str__(self) -> str:
-        return f"{self.behind} {self.refused} {self.segments}"
+        return f"{self.behind} {self.refused} {self.segments} {self.ended}"
 
 
 def _digest(what: bytes) -> str:

@@ -11,6 +11,7 @@ from exporters.exports.hashed_file import write_hashed
 from pipelines.assets import keys
 from pipelines.old_runs import remove_old_runs
 from pipelines.retries import retried_if_transient
+from pipelines.site.collecting import Collector, collection_state
 from pipelines.site.completing import complete_archive
 from pipelines.site.lake_publishing import sweep
 from pipelines.site.site import Site
@@ -267,8 +268,31 @@ def forget_runs() -> None:
     remove_runs()
 
 
+@dg.op
+def collect_segments(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
+    """Copy what the data node has and the source lacks into the source."""
+    collector = Collector(site)
+    with retried_if_transient(context.retry_number), collector.alone() as folder:
+        outcomes = list(collector.collect(collector.backlog().segments, folder))
+    refusals = [f"{one.segment.name}: {one.refusal}" for one in outcomes if one.refusal]
+    context.add_output_metadata(
+        {"collected": len(outcomes) - len(refusals), **collection_state(site).figures}
+    )
+    if refusals:
+        raise dg.Failure("; ".join(refusals[:_NAMED_FINDINGS]), allow_retries=False)
+
+
+@dg.job(
+    tags=_LONG,
+    description="Copy segments from the data node of STRATA_NODE into the source.",
+)
+def collect() -> None:
+    """One op; it fails where a segment is refused."""
+    collect_segments()
+
+
 ALL = (
     *(load, publish, load_and_publish, publish_bundles),
-    *(load_captures, compact, complete, export_range, verify, forget_runs),
+    *(load_captures, compact, complete, export_range, verify, forget_runs, collect),
 )
 """Every job."""

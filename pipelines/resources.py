@@ -11,7 +11,7 @@ from exporters.zip_names import NameStyle
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 
-_PATHS = ("cache", "signing_key")
+_PATHS = ("cache", "metrics", "node_socket", "signing_key")
 """The settings that are paths, or None; Dagster has them as text, or empty."""
 
 
@@ -34,7 +34,12 @@ class StrataResource(dg.ConfigurableResource[Site]):
     lake: bool
     keep_runs_days: int
     signing_key: str
+    metrics: str
     public_url: str
+    node: str
+    node_socket: str
+    nodes: str
+    retention_blocks: int
 
     @classmethod
     def of(cls, settings: Settings) -> StrataResource:

@@ -11,6 +11,7 @@ import dagster as dg
 
 from pipelines.batches import Batch
 from pipelines.partitions import range_of_tags, range_tags
+from pipelines.quiet import QUIET
 from transforms.block_range import BlockRange
 
 BATCH_TAG = "strata/blocks"
@@ -65,7 +66,7 @@ def run_requests(
         free -= 1
         # Not their number: old runs are removed, and Dagster takes no key twice.
         after = earlier[0].dagster_run.run_id if earlier else ""
-        yield dg.RunRequest(run_key=f"{batch}:{after}", tags={**batch_tags(batch), **tags})
+        yield dg.RunRequest(f"{batch}:{after}", QUIET, {**batch_tags(batch), **tags})
 
 
 def blocks_in_progress(instance: dg.DagsterInstance) -> list[BlockRange]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
 from pathlib import Path
 
 import dagster as dg
@@ -22,14 +21,13 @@ from pipelines.instance import (
 )
 from pipelines.jobs import load_and_publish, publish_bundles
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
-from pipelines.retries import MACHINE
+from pipelines.quiet import QUIET
+from pipelines.run_figures import write_runs
 from pipelines.run_requests import batch_tags
 from pipelines.site.segment_status import site_status
 from pipelines.site.site import LISTED_SECONDS, Site
+from pipelines.step_failures import Scope, step_failures
 from transforms import interrupts
-
-# Dagster's own log goes to its event log; on the terminal it would drown everything else.
-_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +63,7 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
             if interrupts.requested():  # Dagster notes it, and goes on
                 raise KeyboardInterrupt
             report(finished)
+            write_runs(site, instance, datetime.now(UTC))
             if finished.affects_all:
                 return
             if finished.failure:
@@ -74,6 +73,12 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
         # Where no daemon does so; one run comes at a time, so few become old.
         days = site.settings.keep_runs_days
         remove_old_runs(instance, days, datetime.now(UTC), most=NEWEST_KEPT)
+
+
+def record_look(site: Site, home: Path) -> None:
+    """Write for Prometheus that what is to do was looked at now."""
+    with open_instance(home) as instance:
+        write_runs(site, instance, datetime.now(UTC))
 
 
 def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch]:
@@ -96,7 +101,7 @@ class _Runner:
 
     def run(self, job: str, batch: Batch | None) -> FinishedRun:
         result = self.definitions.resolve_job_def(job).execute_in_process(
-            run_config=_QUIET,
+            run_config=QUIET,
             instance=self.instance,
             tags={
                 **(batch_tags(batch) if batch else {}),
@@ -108,53 +113,13 @@ class _Runner:
         )
         if result.success:
             return FinishedRun(batch, result.run_id)
-        reasons = dict(_reasons(result))
+        reasons = dict(step_failures(result.all_events))
         failure = "; ".join(reasons) or "see the run's log"
         kinds = set(reasons.values())
         return FinishedRun(
             batch,
             result.run_id,
             failure,
-            affects_all=_Scope.BATCH not in kinds,
-            of_machine=_Scope.MACHINE in kinds,
+            affects_all=Scope.BATCH not in kinds,
+            of_machine=Scope.MACHINE in kinds,
         )
-
-
-class _Scope(Enum):
-    """What a failure is about: the batch's own segments, the machine, or anything else."""
-
-    BATCH = "batch"
-    MACHINE = "machine"
-    ALL = "all"
-
-
-def _reasons(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, _Scope]]:
-    """Why steps failed, as sentences, and what that is about."""
-    for event in result.filter_events(lambda event: event.is_step_failure):
-        data = event.step_failure_data
-        failure = data.user_failure_data
-        if failure is not None:
-            scope = _Scope.MACHINE if MACHINE in failure.metadata else _Scope.BATCH
-            yield failure.description or failure.label or "", scope
-            continue
-        error = data.error
-        while error is not None and error.cause is not None and _is_dagsters(error.cls_name):
-            error = error.cause
-        if error is not None:
-            kind = error.cls_name or "error"
-            message = " ".join(error.message.split()).partition(f"{kind}: ")[2]
-            message = message.partition(" [SQL: ")[0]  # of Dagster's own database
-            scope = _Scope.BATCH if kind in _OF_ONE_BATCH else _Scope.ALL
-            yield message or kind, _Scope.MACHINE if kind in _OF_MACHINE else scope
-
-
-def _is_dagsters(kind: str | None) -> bool:
-    """Whether an error only says that another one, its cause, ended a step."""
-    return (kind or "").startswith(("Dagster", "RetryRequested"))
-
-
-_OF_MACHINE = (
-    *("OSError", "MemoryLimitError", "PermissionError", "ConnectionError", "TimeoutError"),
-    *("OperationalError", "DatabaseError"),  # of Dagster's own database
-)
-_OF_ONE_BATCH = ("DagsterAssetCheckFailedError", "IntegrityError", "ConflictError", "RangeError")

@@ -6,6 +6,7 @@ import dagster as dg
 from dagster._core.definitions.target import ExecutableDefinition
 
 from pipelines import jobs
+from pipelines.quiet import QUIET
 from pipelines.settings import Settings
 
 PART_MINUTES = 180
@@ -20,10 +21,12 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     Old runs are removed from Dagster every day.
     All documents and a sample of the files are proven every day. The proof of everything reads
     every byte, some hours of it each night, and goes on the next night. That may cost money or
-    time, so somebody must turn it on.
+    time, so somebody must turn it on; and so for a data node's new segments, as only its own user
+    may collect them.
     """
     return [
         _schedule("bundles_every_hour", jobs.publish_bundles, "17 * * * *", bool(settings.bundle)),
+        _schedule("collect_every_ten_minutes", jobs.collect, "*/10 * * * *", False),
         _schedule("compact_every_hour", jobs.compact, "47 * * * *"),
         _schedule("complete_every_day", jobs.complete, "2 2 * * *"),
         _schedule("forget_runs_every_day", jobs.forget_runs, "12 1 * * *"),
@@ -48,7 +51,11 @@ def _schedule(
     """A schedule, that is on, or off, until somebody says otherwise in the interface."""
     status = dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED
     return dg.ScheduleDefinition(
-        name=name, job=job, cron_schedule=cron, run_config=config, default_status=status
+        name=name,
+        job=job,
+        cron_schedule=cron,
+        run_config={**QUIET, **(config or {})},
+        default_status=status,
     )
 
 

@@ -31,6 +31,21 @@ PublicUrl = Annotated[
     AfterValidator(lambda url: url.rstrip("/")),
 ]
 
+_NODE = r"https?://[A-Za-z0-9._~:/%\[\]-]+"
+NodeUrl = Annotated[
+    str,
+    Field(
+        pattern=rf"^({_NODE})?$", description="the address of a node, such as http://127.0.0.1:3008"
+    ),
+]
+NodeUrls = Annotated[
+    str,
+    Field(
+        pattern=rf"^({_NODE}(,{_NODE})*)?$",
+        description="addresses of nodes with commas between them",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Locations):
@@ -43,8 +58,14 @@ class Settings(Locations):
     network's ids; `lake` lets what is published go into the lake of
     Delta tables beside the ZIPs, too; `keep_runs_days` the days for which Dagster keeps
     runs that have ended, with their logs (0: for ever); `signing_key` the file of a secret key of
-    minisign's, which published documents are signed with (None: they are not); `public_url` the
+    minisign's, which published documents are signed with (None: they are not); `metrics` a folder
+    for text files that Prometheus reads (None: none are written); `public_url` the
     address at which anybody reads the archive (empty: none, and no `strata.duckdb` is published).
+
+    `node` is the REST address of the data node that segments are collected from (empty: none),
+    `node_socket` its admin socket, `retention_blocks` how many blocks it keeps a segment for after
+    its last one; `nodes` are the addresses of others, with commas between them, whose lists are
+    compared with its own.
     """
 
     bundle: Natural = 0
@@ -55,7 +76,14 @@ class Settings(Locations):
     lake: Switch = True
     keep_runs_days: Natural = 7
     signing_key: Annotated[Path, Field(description="the path of a file")] | None = None
+    metrics: Annotated[Path, Field(description="the path of a folder")] | None = None
     public_url: PublicUrl = ""
+    node: NodeUrl = ""
+    node_socket: Annotated[Path, Field(description="the path of a socket")] = Path(
+        "/tmp/datanode.sock"
+    )
+    nodes: NodeUrls = ""
+    retention_blocks: Natural = 604_800
 
     @property
     def embedded(self) -> bool:

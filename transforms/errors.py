@@ -7,6 +7,7 @@
     ├── ConfigError        a setting is missing or wrong
     ├── IntegrityError     something we wrote no longer matches its recorded hash
     │   └── MissingFileError   it is not there
+    ├── NodeError          what a data node answers cannot be used: ask another one
     ├── UnreadableFilesError  DuckDB failed on files: their hashes say whether they are damaged
     └── BusyError          another process holds a lock longer than we wait
 
@@ -52,6 +53,10 @@ class IntegrityError(StrataError):
 
 class MissingFileError(IntegrityError, FileNotFoundError):
     """Something written earlier is not there."""
+
+
+class NodeError(StrataError):
+    """A data node, or what answers in its place, does not do what data nodes do."""
 
 
 class UnreadableFilesError(StrataError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from api.core.api_errors import UnavailableError
@@ -16,6 +17,7 @@ from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.server_settings import ServeSettings
 from api.core.snapshots import NOTHING_LOADED, Snapshots
+from exporters.measures import HEIGHT, LOOK, LOST, TIME, Figure, survey_figures
 from transforms.coverage import count
 from transforms.errors import StrataError
 from transforms.segments.source import Source
@@ -24,8 +26,13 @@ from transforms.warehouse.surveying import Survey
 from transforms.warehouse.warehouse import Warehouse
 
 _Result = TypeVar("_Result")
+_SURVEYED = (
+    *("blocksBehind", "segmentsWaiting", "bytesWaiting"),
+    *("gaps", "blocksMissing", "missing", "filesQuarantined", "quarantined"),
+)
 _NAMED = 20
-"""How many quarantined files are named; thousands may be counted."""
+"""How many gaps and quarantined files are named; thousands may be counted."""
+_LOOKING = "looking at the source"
 
 
 class Health:
@@ -76,6 +83,7 @@ class Health:
             "chainId": snapshot.catalog.chain_id if snapshot else "",
             "generation": snapshot.catalog.generation if snapshot else None,
             "segments": snapshot.segments if snapshot else 0,
+            "changedAt": _rfc3339(snapshot.catalog.document.time) if snapshot else None,
             "blockHeight": newest.height if newest else None,
             "blockTimestamp": str(newest.time) if newest else None,
             **_facts(self._last_survey),
@@ -104,9 +112,11 @@ class Health:
         """Look, now and then, for the warehouse's files and for what the source has beyond it."""
         while True:
             looked = asyncio.to_thread(self._survey)
-            self._last_survey = await self._attempt("looking at the source", looked)
+            self._last_survey = await self._attempt(_LOOKING, looked)
+            self._metrics.tell(Figure(LOOK, _LOOKING not in self._failing))
             if self._last_survey is not None:
-                self._metrics.behind.set(self._last_survey.blocks_behind)
+                for figure in survey_figures(self._last_survey):
+                    self._metrics.tell(figure)
             await asyncio.sleep(self._limits.lag_seconds)
 
     def _survey(self) -> Survey | None:
@@ -118,10 +128,12 @@ class Health:
 
     def _count(self) -> None:
         snapshot, damage = self._snapshots.current, self._snapshots.damage
-        self._metrics.lost.set(damage.files if damage else 0)
+        self._metrics.tell(Figure(LOST, damage.files if damage else 0))
         if snapshot is not None:
             self._metrics.generation.set(snapshot.catalog.generation)
-            self._metrics.height.set(snapshot.newest.height if snapshot.newest else 0)
+            newest = snapshot.newest
+            self._metrics.tell(Figure(HEIGHT, newest.height if newest else 0))
+            self._metrics.tell(Figure(TIME, newest.time / 1e9 if newest else 0))
 
     async def _attempt(self, what: str, job: Awaitable[_Result]) -> _Result | None:
         """Await a job; what it raises is logged, once while it lasts, and None returned."""
@@ -142,17 +154,18 @@ class Health:
 
 def _facts(survey: Survey | None) -> dict[str, Any]:
     """What `strata status` says of source and warehouse; null where it is not known."""
-    names = ("blocksBehind", "gaps", "blocksMissing", "filesQuarantined", "quarantined")
     if survey is None:
-        return dict.fromkeys(names)
-    gaps, refused = survey.gaps, survey.refused
-    first_refused = [
-        {"file": refusal.key, "reason": refusal.reason} for refusal in refused[:_NAMED]
-    ]
-    return dict(
-        zip(
-            names,
-            (survey.blocks_behind, len(gaps), count(gaps), len(refused), first_refused),
-            strict=True,
-        )
+        return dict.fromkeys(_SURVEYED)
+    gaps, refused, pending = survey.gaps, survey.refused, survey.pending
+    facts = (
+        survey.blocks_behind,
+        *(len(pending), sum(file.info.size for file in pending)),
+        *(len(gaps), count(gaps), [str(gap) for gap in gaps[:_NAMED]]),
+        len(refused),
+        [{"file": refusal.key, "reason": refusal.reason} for refusal in refused[:_NAMED]],
     )
+    return dict(zip(_SURVEYED, facts, strict=True))
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
+
+from exporters.measures import HEIGHT, SERVED, TIME, Figure, Measure
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -51,13 +54,7 @@ class Metrics:
             registry=self._registry,
         )
         self.generation = self._gauge("generation", "Generation of the catalog served.", "max")
-        self.height = self._gauge("block_height", "The newest loaded block.", "max")
-        self.lost = self._gauge(
-            "lost_files", "Files of the warehouse that are lost or damaged: no rows are served."
-        )
-        self.behind = self._gauge(
-            "blocks_behind", "Blocks that the source shows and the warehouse lacks."
-        )
+        self._measures = {measure: self._measure(measure) for measure in SERVED}
 
     def served(self, operation: str, status: int | str, seconds: float, sent: int) -> None:
         """Count one request; `status` is HTTP's number, or the name of a gRPC code."""
@@ -68,6 +65,11 @@ class Metrics:
     def closed(self, reason: str) -> None:
         """Count one connection that the server closed."""
         self._closed.labels(reason).inc()
+
+    def tell(self, figure: Figure) -> None:
+        """Set what is measured of the site."""
+        gauge = self._measures[figure.measure]
+        (gauge.labels(figure.case) if figure.case else gauge).set(figure.value)
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
@@ -80,10 +82,18 @@ class Metrics:
     def _counter(self, name: str, meaning: str) -> Counter:
         return Counter(f"strata_{name}", meaning, registry=self._registry)
 
-    def _gauge(self, name: str, meaning: str, over_processes: str = "mostrecent") -> Gauge:
+    def _measure(self, measure: Measure) -> Gauge:
+        over_processes = "max" if measure in (HEIGHT, TIME) else "mostrecent"
+        labels = [measure.label] if measure.label else []
+        return self._gauge(measure.name, measure.meaning, over_processes, labels)
+
+    def _gauge(
+        self, name: str, meaning: str, over_processes: str, labels: Sequence[str] = ()
+    ) -> Gauge:
         return Gauge(
             f"strata_{name}",
             meaning,
+            labels,
             registry=self._registry,
             multiprocess_mode=over_processes,  # type: ignore[arg-type]
         )

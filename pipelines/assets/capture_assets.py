@@ -8,6 +8,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from pipelines.assets.keys import CAPTURES
+from pipelines.quiet import QUIET
 from pipelines.retries import retried_if_transient
 from pipelines.settings import Settings
 from pipelines.site.site import Site
@@ -64,6 +65,6 @@ def captures_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg
             return dg.SensorResult(skip_reason="no new captures")
         hour = int(context.last_tick_completion_time or 0) // 3600
         key = hashlib.sha256(repr((fresh, hour)).encode()).hexdigest()[:16]
-        return dg.SensorResult(run_requests=[dg.RunRequest(run_key=f"captures {key}")])
+        return dg.SensorResult(run_requests=[dg.RunRequest(f"captures {key}", QUIET)])
 
     return new_captures

@@ -11,7 +11,7 @@ import click
 from pipelines.stopping import leave_signals
 
 COMMANDS = (
-    *("sample", "run", "load", "captures", "publish", "export", "fetch"),
+    *("sample", "collect", "run", "load", "captures", "publish", "export", "fetch"),
     *("sql", "shell", "copy", "blocks", "status", "verify", "repair", "compact", "lake"),
     "completion",
 )

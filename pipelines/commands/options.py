@@ -51,7 +51,10 @@ def two_heights(text: str) -> tuple[int, int]:
 
 
 def open_site(
-    source: str | None = None, warehouse: str | None = None, archive: str | None = None
+    source: str | None = None,
+    warehouse: str | None = None,
+    archive: str | None = None,
+    **others: str | None,
 ) -> Site:
     """The site that options and environment name; nothing is touched yet."""
     # A client that only fetches has none of the packages that these need.
@@ -59,7 +62,9 @@ def open_site(
     from pipelines.settings import Settings
     from pipelines.site.site import Site
 
-    settings = read_locations(Settings, source=source, warehouse=warehouse, archive=archive)
+    settings = read_locations(
+        Settings, None, source=source, warehouse=warehouse, archive=archive, **others
+    )
     return Site(settings)
 
 

@@ -36,6 +36,7 @@ from pipelines.site.publishing import (
 )
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
+from pipelines.site.textfiles import measured_status, noting_failure
 from transforms.segments.inventory import SegmentFile
 
 if TYPE_CHECKING:
@@ -63,15 +64,17 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     if site.settings.embedded and not Path(site.settings.source).exists():
         screen.message(f"Copying a sample history to {site.settings.source}")
         copy_sample(Path(site.settings.source))
-    finish_interrupted(site)
-    remove_published_parts(site)
-    before = site_status(site)
+    with noting_failure(site):
+        finish_interrupted(site)
+        remove_published_parts(site)
+    before = measured_status(site)
     site.warehouse.record_refusals(before.survey)
     completion = Completion() if before.to_do else _look(site, screen)
     to_do = before.to_do if completion.is_nothing else site_status(site).to_do
     pending = before.survey.pending
     runs = list(_run(site, screen, pending)) if to_do or bundles_are_due(site) else []
-    after = before if completion.is_nothing and not runs else site_status(site)
+    after = before if completion.is_nothing and not runs else measured_status(site)
+    _record_look(site)
     segments = frozenset(after.published).difference(before.published)
     tables = published_tables(site, segments)
     failed = completion.failed
@@ -122,6 +125,14 @@ def _run(site: Site, screen: Screen, pending: Sequence[SegmentFile]) -> Iterator
     with screen.progress("loading", total) as advance:
         run_everything(site.with_progress(advance), dagster_home(), report)
     yield from runs
+
+
+def _record_look(site: Site) -> None:
+    if site.settings.metrics is not None:
+        # Dagster takes a second to import.
+        from pipelines.running import record_look
+
+        record_look(site, dagster_home())
 
 
 def _show(

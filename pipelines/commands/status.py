@@ -11,6 +11,7 @@ import click
 
 from exporters.archive.documents import is_begun
 from pipelines.commands.display import Screen
+from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import (
     archive_option,
     json_option,
@@ -18,9 +19,14 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
+from pipelines.site.collecting import CollectionState, collection_state
 from pipelines.site.loaded_id_chain import IdReport
 from pipelines.site.segment_status import SiteStatus, site_status
+from pipelines.site.site import Site
+from pipelines.site.textfiles import measured_status
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
+from transforms.errors import ConfigError
+from transforms.warehouse.shapes import Volume
 
 _SINGLE_WRITER = (
     "one writer only (STRATA_SINGLE_WRITER): where a bucket's service ignores conditions, nothing "
@@ -32,15 +38,55 @@ _SINGLE_WRITER = (
 @source_option
 @warehouse_option
 @archive_option
+@click.option(
+    "--check", is_flag=True, help="One line, and exit code 1 where something waits or is refused."
+)
+@click.option("--metrics", is_flag=True, help="Also write strata.prom to STRATA_METRICS.")
 @json_option
-def command(source: str | None, warehouse: str | None, archive: str | None, as_json: bool) -> None:
+def command(
+    source: str | None,
+    warehouse: str | None,
+    archive: str | None,
+    check: bool,
+    metrics: bool,
+    as_json: bool,
+) -> int:
     """Show how far each segment has come, from the places themselves; nothing is changed.
 
-    The exit code is 0 also where something is quarantined or missing: it is shown, not judged.
+    Without --check the exit code is 0 also where something is quarantined or missing.
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
-    status = site_status(site)
+    if metrics and site.settings.metrics is None:
+        raise ConfigError("--metrics: name a folder in STRATA_METRICS")
+    status = measured_status(site) if metrics else site_status(site)
+    lost = status.catalog.lost if status.catalog else ()
+    if check:
+        screen.show(_judged(status, lost))
+    if as_json or not check:
+        _show_all(screen, site, status, lost)
+    return FINDINGS if check and not _is_well(status, lost) else OK
+
+
+def _is_well(status: SiteStatus, lost: Sequence[Volume]) -> bool:
+    return not (status.to_do or status.refused or status.lake_problem or lost)
+
+
+def _judged(status: SiteStatus, lost: Sequence[Volume]) -> str:
+    """Whether all is well, else what is not, on one line."""
+    if _is_well(status, lost):
+        return _left_to_do(status)
+    sentences = [_left_to_do(status)] if status.to_do or status.refused else []
+    for file, reason in list(status.refused.items())[:1]:
+        sentences.append(f"the first is {file}: {' '.join(reason.split())}")
+    if lost:
+        sentences.append(f"{len(lost):,} volumes are lost: strata repair, then strata load")
+    if status.lake_problem:
+        sentences.append(f"how far the lake is cannot be said: {status.lake_problem}")
+    return "; ".join(sentences)
+
+
+def _show_all(screen: Screen, site: Site, status: SiteStatus, lost: Sequence[Volume]) -> None:
     places = {
         "source": site.source.describe(),
         "warehouse": site.warehouse.describe(),
@@ -48,14 +94,14 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     }
     shown = {**places, "lake": f"lake/ in {places['archive']}"}
     opened = site.warehouse.shown()
-    catalog = site.warehouse.catalog()
-    lost = catalog.lost if catalog else ()
     stretches = _stretches(status, lake=site.settings.lake)
     _show(screen, status, shown, stretches)
     ids = status.ids
     if not is_begun(site.store):
         screen.show(f"there is no archive at {places['archive']}: strata publish makes one")
     _show_ids(screen, ids)
+    collection = collection_state(site)
+    _show_collection(screen, collection)
     if site.settings.single_writer:
         screen.show(_SINGLE_WRITER)
     screen.table(
@@ -71,6 +117,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
             **places,
             **_facts(status, stretches),
             "ids": _id_facts(ids),
+            "collection": {**collection.figures, "problem": collection.problem or None},
             "single_writer": site.settings.single_writer,
             "open_with": opened and str(opened.path),
             "lost": [volume.key for volume in lost],
@@ -161,6 +208,17 @@ def _show_ids(screen: Screen, ids: IdReport) -> None:
     if runs:
         screen.show(f"chain of the network's ids unbroken over {runs}")
     screen.table("contradictions of the chain of ids", ("where", "what"), ids.findings())
+
+
+def _show_collection(screen: Screen, collection: CollectionState) -> None:
+    if collection.problem:
+        screen.show(f"what is left to collect cannot be said: {collection.problem}")
+    elif waiting := collection.figures.get("segments_to_collect"):
+        left = collection.figures["collect_blocks_left"]
+        screen.show(
+            f"{waiting:,} segments to collect; the data node drops the oldest after {left:,} more "
+            "blocks: strata collect"
+        )
 
 
 def _id_facts(ids: IdReport) -> dict[str, Any]:

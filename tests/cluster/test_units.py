@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = sorted(path.name for path in (ROOT / "dagster_home" / "systemd").glob("*.service"))
+TIMERS = sorted(path.name for path in (ROOT / "dagster_home" / "systemd").glob("*.timer"))
 MOST_EXPOSED = 20
 """Tenths; systemd calls everything below 5.0 sound. What is left is the network, and `/`."""
 
@@ -42,7 +44,7 @@ def analyze(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_systemd_finds_nothing_wrong_with_them(folder: Path) -> None:
-    done = analyze(folder, "verify", "--man=no", *UNITS)
+    done = analyze(folder, "verify", "--man=no", *UNITS, *TIMERS)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -71,3 +73,13 @@ def test_a_service_is_started_again_and_has_time_to_stop(folder: Path, unit: str
     assert "\nRestart=always\n" in common
     assert re.search(r"^KillSignal=SIGTERM$", own, re.M)
     assert re.search(r"^TimeoutStopSec=(30|60|15min)$", own, re.M)
+
+
+def test_what_a_timer_starts_reaches_the_socket_in_tmp_and_ends(folder: Path) -> None:
+    """Its own settings come after those that hold for all services."""
+    assert TIMERS == ["strata-collect.timer"]
+    done = analyze(folder, "security", "--offline=true", "--json=short", "strata-collect.service")
+    exposed = {row["name"] for row in json.loads(done.stdout) if not row["set"]}
+    assert "PrivateTmp=" in exposed
+    own = (folder / "strata-collect.service.d" / "timed.conf").read_text()
+    assert "\nType=oneshot\nRestart=no\n" in own

@@ -24,6 +24,7 @@ from pipelines.retries import retried_if_transient
 from pipelines.settings import Settings
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
+from tests.data_node_kit import data_node, node_history
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, load
 from transforms.errors import BusyError, ConflictError, IntegrityError, SegmentError
@@ -88,6 +89,40 @@ def test_the_bundle_schedule_runs_where_bundles_are_asked_for(bundle: int, runni
 
     (schedule,) = (s for s in repository.schedule_defs if s.name == "bundles_every_hour")
     assert (schedule.default_status is dg.DefaultScheduleStatus.RUNNING) is running
+
+
+def test_nobody_collects_whose_user_may_not_until_it_is_turned_on() -> None:
+    """That a node is set may be for `strata status` alone."""
+    repository = definitions(Settings(node="http://127.0.0.1:3008")).get_repository_def()
+
+    (schedule,) = (s for s in repository.schedule_defs if s.name == "collect_every_ten_minutes")
+    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+
+
+def test_the_job_collects_and_fails_where_a_segment_is_refused(
+    settings: Settings, tmp_path: Path
+) -> None:
+    node_history(tmp_path / "history", 2)
+    with data_node(tmp_path / "history") as node:
+        node.instead[node.id_of(1)] = b"something else"
+        at_node = replace(settings, node=node.url, node_socket=node.socket)
+        job = definitions(at_node).resolve_job_def("collect")
+
+        refused = job.execute_in_process(raise_on_error=False)
+        node.instead.clear()
+        done = job.execute_in_process()
+
+    (failure,) = refused.filter_events(lambda event: event.is_step_failure)
+    assert "segment 11-20: the node lies" in str(failure.step_failure_data.user_failure_data)
+    assert _metadata(done)["collected"].value == 1
+    assert _metadata(done)["segments_to_collect"].value == 0
+    names = [path.name for path in sorted(Path(settings.source).glob("*.zip"))]
+    assert names == ["kit-chain-1-1-10.zip", "kit-chain-1-11-20.zip"]
+
+
+def _metadata(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
+    (output,) = result.filter_events(lambda event: event.is_successful_output)
+    return output.step_output_data.metadata
 
 
 def test_the_instance_works_as_it_is_configured(

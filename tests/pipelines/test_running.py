@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from pipelines.commands.group import strata
 from pipelines.instance import COMMAND_LINE_TAG, open_instance
+from pipelines.run_log import log_ended_runs
 from pipelines.run_requests import BATCH_TAG
 from pipelines.running import FinishedRun, run_everything
 from pipelines.settings import Settings
@@ -193,3 +194,20 @@ def test_a_failing_database_of_dagster_is_named(
     with pytest.raises(OSError, match="Dagster's database says") as failed:
         run_everything(site, home, print)
     assert failed.value.filename == str(home)
+
+
+def test_the_log_has_one_line_for_each_run_with_why_it_failed(
+    history: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_instance(history.home) as instance:
+        since = log_ended_runs(instance, 0.0)
+        lines = capsys.readouterr().err.splitlines()
+        assert log_ended_runs(instance, since) == since
+        runs = {run.run_id: run for run in instance.get_runs()}
+    assert capsys.readouterr().err == ""
+    assert sorted(line.rpartition("(run ")[2].rstrip(")") for line in lines) == sorted(runs)
+    for run in history.runs:
+        (line,) = (line for line in lines if run.run_id in line)
+        assert f" load_and_publish of blocks {run.batch} " in line
+        assert (f": {run.failure} (run" if run.failure else " done in ") in line
+    assert any(" canceled" in line for line in lines if history.dead_run in line)

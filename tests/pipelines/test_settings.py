@@ -58,6 +58,10 @@ def test_variables_are_read_and_options_beat_them() -> None:
         ("POLL_SECONDS", "0"),
         ("PUBLIC_URL", "example.org"),
         ("PUBLIC_URL", "https://example.org/a b"),
+        ("NODE", "127.0.0.1:3008"),
+        ("NODE", "file:///etc/passwd"),
+        ("NODES", "http://one,two"),
+        ("RETENTION_BLOCKS", "-1"),
     ],
 )
 def test_a_setting_that_cannot_be_used_names_its_variable(variable: str, text: str) -> None:
@@ -82,8 +86,13 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         require_id_chain=True,
         lake=False,
         keep_runs_days=8,
+        metrics=Path("metrics"),
         signing_key=tmp_path / "strata.key",
         public_url="https://example.org/archive",
+        node="http://127.0.0.1:3008",
+        node_socket=tmp_path / "node.sock",
+        nodes="https://one.example.org,https://two.example.org:3008/rest",
+        retention_blocks=9,
     )
     defaults = Settings()
     assert all(getattr(others, f.name) != getattr(defaults, f.name) for f in fields(Settings))

@@ -87,7 +87,7 @@ def prepare(source: Source, file: SegmentFile, folder: Path) -> PreparedSegment:
             stated = opened.previous_id
     except SegmentError as error:
         raise SegmentError(str(error), file.name.file_name) from error
-    sha256, segment_id = _hashes(path)
+    sha256, segment_id = zip_digests(path)
     return PreparedSegment(file, path, sha256, segment_id, stated, tables)
 
 
@@ -105,7 +105,7 @@ def prepare_state(segment: PreparedSegment, folder: Path) -> PreparedSegment:
     return replace(segment, tables=tables)
 
 
-def _hashes(path: Path) -> tuple[str, str]:
+def zip_digests(path: Path) -> tuple[str, str]:
     """The SHA-256 of a file and its CID, from one look at its bytes."""
     digest, cid = hashlib.sha256(), CidHasher()
     with path.open("rb") as file:

@@ -15,6 +15,7 @@ _FILE_NAME = re.compile(
 _CHAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # The longest file name made of a chain id has 89 bytes more, and file systems allow 255.
 _LONGEST_CHAIN_ID = 128
+_LONGEST_FACT = _LONGEST_CHAIN_ID + 1
 RESERVED_CHAIN_IDS = frozenset({"index.html", "chains.json", "unfinished", "publishing"})
 """What lies beside the folders of chains in an archive, and in the folder of waiting parts."""
 
@@ -46,6 +47,14 @@ class SegmentName:
                 f"is {GREATEST_BLOCK}: correct the name if it is wrong"
             )
         return cls(match["chain"], int(match["version"]), blocks)
+
+    @classmethod
+    def stated(cls, *facts: object) -> SegmentName:
+        """The name of chain id, schema version, first and last block, as somebody's JSON has them.
+
+        Raises `SegmentError` where no file can have that name.
+        """
+        return cls.parse(f"{'-'.join(str(fact)[:_LONGEST_FACT] for fact in facts)}.zip")
 
     @property
     def file_name(self) -> str:

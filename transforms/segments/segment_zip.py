@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import json
 import re
 import struct
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
-from io import SEEK_CUR, SEEK_END, SEEK_SET
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO
 
 from isal import isal_zlib
 
 from transforms.errors import SegmentError
 from transforms.files import naming_full_disk
 from transforms.segments.cid import said
+from transforms.segments.metadata import MAX_METADATA_BYTES, METADATA, read_metadata
 from transforms.segments.segment_name import SegmentName
+from transforms.segments.zip_damage import BoundedFile, check_storage, damage_named
 from transforms.tables.dialect import LineCounter, header_names
 from transforms.tables.registry import HISTORY_TABLES, RESERVED_TABLES, TableSchema, schema_of
 
@@ -34,78 +34,13 @@ MAX_INFLATED_BYTES = 32 * 2**30
 _CHUNK = 1 << 20
 _RAW_CHUNK = 1 << 18
 _MAX_HEADER_BYTES = 1 << 16
-_METADATA = "metadata.json"
-_MAX_METADATA_BYTES = 1 << 20
 # PostgreSQL's names have at most 63 bytes.
 _ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]{0,62})")
 _FOLDERS = ("history/", "currentstate/")
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_ENCRYPTED = 0x1
 # The head of an entry up to its sizes: flags, method, CRC-32, deflated and inflated bytes.
 _LOCAL_HEADER = struct.Struct("<6xHH4xLLL")
 _FOLLOWED = 0x8
 _IN_ZIP64 = 2**32 - 1
-
-
-# What a damaged ZIP makes `zipfile` and the inflater raise.
-_DAMAGES: tuple[type[Exception], ...] = (  # type: ignore[assignment]  # the stub has an instance
-    zipfile.BadZipFile,
-    isal_zlib.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    ValueError,
-)
-
-
-class _DiskError(Exception):
-    """An error of the machine on its way through `zipfile`."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-@contextmanager
-def _damage_named(what: str, remedy: str) -> Iterator[None]:
-    """Let damage be a `SegmentError` of this sentence, and an error of the machine what it was."""
-    try:
-        yield
-    except _DiskError as failed:
-        raise failed.error from None
-    except _DAMAGES as error:
-        raise SegmentError(f"{what} ({error}): {remedy}") from error
-
-
-class _BoundedFile:
-    """A file for `zipfile`, which seeks where a damaged ZIP says and reads as much as it says.
-
-    The file system would answer some of that with an `OSError`, as if the disk were at fault. And
-    where the disk is at fault, `zipfile` would take its `OSError` for damage: see `_DiskError`.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._size = file.seek(0, SEEK_END)
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        origin = {SEEK_SET: 0, SEEK_CUR: self._file.tell(), SEEK_END: self._size}[whence]
-        if origin + offset < 0:
-            raise zipfile.BadZipFile("it names a place before its first byte")
-        return self._file.seek(min(origin + offset, self._size))
-
-    def read(self, size: int = -1) -> bytes:
-        rest = self._size - self._file.tell()
-        try:
-            return self._file.read(rest if size < 0 else min(size, rest))
-        except OSError as error:
-            raise _DiskError(error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +98,8 @@ class SegmentZip:
         self.name = name
         with ExitStack() as opened:
             file = opened.enter_context(path.open("rb"))
-            with _damage_named(f"{name.file_name} is not a whole ZIP file", "fetch it again"):
-                self._file = _BoundedFile(file)
+            with damage_named(f"{name.file_name} is not a whole ZIP file", "fetch it again"):
+                self._file = BoundedFile(file)
                 self._zip = opened.enter_context(zipfile.ZipFile(self._file))
             self._entries = self._checked_entries(max_inflated_bytes)
             self.previous_id = self._checked_metadata()
@@ -233,7 +168,7 @@ class SegmentZip:
 
     def _chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         where, size, crc = self._where(info.filename), 0, 0
-        with _damage_named(f"{where} cannot be inflated", "fetch the file again"):
+        with damage_named(f"{where} cannot be inflated", "fetch the file again"):
             self._check_local_header(info)
             for chunk in self._inflated(info):
                 size += len(chunk)
@@ -294,10 +229,10 @@ class SegmentZip:
         entries: dict[tuple[str, str], zipfile.ZipInfo] = {}
         total = 0
         for info in self._zip.infolist():
-            self._check_storage(info)
+            check_storage(info, self._where(info.filename))
             total += info.file_size
             match = _ENTRY.fullmatch(info.filename)
-            if info.filename == _METADATA or info.filename in _FOLDERS:
+            if info.filename == METADATA or info.filename in _FOLDERS:
                 continue
             if match is None:
                 raise SegmentError(
@@ -325,39 +260,19 @@ class SegmentZip:
             )
         return entries
 
-    def _check_storage(self, info: zipfile.ZipInfo) -> None:
-        if info.flag_bits & _ENCRYPTED:
-            raise SegmentError(f"{self._where(info.filename)} is encrypted")
-        if info.compress_type not in _METHODS:
-            raise SegmentError(
-                f"{self._where(info.filename)} is compressed by method {info.compress_type}: "
-                "only stored and deflated entries are read"
-            )
-
     def _checked_metadata(self) -> str:
         """Hold `metadata.json`, where there is one, against the file name; give the previous id."""
-        names = [info for info in self._zip.infolist() if info.filename == _METADATA]
+        names = [info for info in self._zip.infolist() if info.filename == METADATA]
         if not names:
             return ""
-        if len(names) > 1 or names[0].file_size > _MAX_METADATA_BYTES:
-            raise SegmentError(f"{self._where(_METADATA)} is there twice or too large")
-        try:
-            metadata: dict[str, Any] = json.loads(b"".join(self._chunks(names[0])))
-            facts = (
-                metadata["ChainID"],
-                metadata["DatabaseVersion"],
-                metadata["HeightFrom"],
-                metadata["HeightTo"],
-            )
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise SegmentError(
-                f"{self._where(_METADATA)} is not a segment's metadata ({error!r})"
-            ) from error
+        if len(names) > 1 or names[0].file_size > MAX_METADATA_BYTES:
+            raise SegmentError(f"{self._where(METADATA)} is there twice or too large")
+        metadata = read_metadata(b"".join(self._chunks(names[0])), self._where(METADATA))
         blocks = self.name.blocks
-        if facts != (self.name.chain_id, self.name.version, blocks.first, blocks.last):
-            chain, version, first, last = map(said, map(str, facts))
+        if metadata.facts != (self.name.chain_id, self.name.version, blocks.first, blocks.last):
+            chain, version, first, last = map(said, map(str, metadata.facts))
             raise SegmentError(
                 f"{self.name.file_name}: the name contradicts metadata.json, which says chain "
                 f"{chain}, schema version {version}, blocks {first} to {last}"
             )
-        return said(metadata.get("PreviousHistorySegmentID"))
+        return metadata.previous_id

@@ -35,7 +35,14 @@ def status_page(state: Mapping[str, Any], base: str) -> bytes:
     when = (
         "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
     )
-    values = {"state": state, "newest": when, "version": version("strata"), "base": base}
+    changed = (state["changedAt"] or "").replace("T", " ").replace("Z", " UTC")
+    values = {
+        "state": state,
+        "newest": when,
+        "changed": changed,
+        "version": version("strata"),
+        "base": base,
+    }
     return render("api.http", "status.html", **values)
 
 

@@ -1,0 +1,55 @@
+"""A line in the daemon's log for each run that has ended, wherever it was executed.
+
+All of a run's events are in Dagster's own log, which its web interface shows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from pipelines.run_requests import BATCH_TAG
+from pipelines.step_failures import step_failures
+
+_ENDED = [
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+]
+_MOST = 100  # lines at a time
+_WORDS = {"SUCCESS": "done", "FAILURE": "failed", "CANCELED": "canceled"}
+
+
+def log_ended_runs(instance: dg.DagsterInstance, since: float) -> float:
+    """Write a line for each run that ended after `since`; returns what is `since` the next time.
+
+    Times are in Unix seconds.
+    """
+    ended = dg.RunsFilter(statuses=_ENDED, updated_after=datetime.fromtimestamp(since, UTC))
+    for record in instance.get_run_records(ended, limit=_MOST, ascending=True):
+        # A service's log is what it writes here; Python's own logging is Dagster's in this process.
+        sys.stderr.write(f"{_line(instance, record)}\n")
+        since = max(since, record.update_timestamp.timestamp())
+    sys.stderr.flush()
+    return since
+
+
+def _line(instance: dg.DagsterInstance, record: dg.RunRecord) -> str:
+    run = record.dagster_run
+    end = record.end_time or record.update_timestamp.timestamp()
+    when = datetime.fromtimestamp(end, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    blocks = f" of blocks {run.tags[BATCH_TAG]}" if BATCH_TAG in run.tags else ""
+    seconds = f" in {end - record.start_time:.1f} s" if record.start_time else ""
+    reasons = "; ".join(_reasons(instance, run.run_id)) if run.is_failure else ""
+    how = f"{_WORDS[run.status.value]}{seconds}{reasons and f': {reasons}'}"
+    return f"{when} {run.job_name}{blocks} {how} (run {run.run_id})"
+
+
+def _reasons(instance: dg.DagsterInstance, run_id: str) -> Iterator[str]:
+    entries = instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
+    events = (entry.dagster_event for entry in entries)
+    for reason, _ in step_failures(event for event in events if event is not None):
+        yield " ".join(reason.split())

@@ -1,0 +1,278 @@
+"""Each situation that needs a person raises its alert, by the very text that the product writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.api.server_kit import serving
+from tests.api.server_kit import settings as server_settings
+from tests.command_kit import run_strata
+from tests.pipelines.commands.test_exit_codes import mounted
+from tests.pipelines.kit import make_segment, site_settings
+from tests.prometheus_kit import FOLDER, check_firing, promtool, samples
+from tests.s3_kit import bucket_server
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+
+
+def environment(place: Path, **changes: str) -> dict[str, str]:
+    settings = site_settings(place)
+    return {
+        **os.environ,
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "STRATA_SOURCE": settings.source,
+        "STRATA_WAREHOUSE": settings.warehouse,
+        "STRATA_ARCHIVE": settings.archive,
+        "STRATA_LAKE": "0",
+        "STRATA_METRICS": str(place / "metrics"),
+        "DAGSTER_HOME": str(place / "home"),
+        **changes,
+    }
+
+
+def strata(place: Path, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    return run_strata(*arguments, environment=environment(place, **changes), folder=place)
+
+
+def written(place: Path) -> str:
+    """What node_exporter would show: all text files of the folder."""
+    return "".join(path.read_text() for path in sorted((place / "metrics").glob("*.prom")))
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three segments, loaded and published."""
+    folder = tmp_path_factory.mktemp("history")
+    for number in range(3):
+        make_segment(site_settings(folder), number)
+    assert strata(folder, "run").returncode == 0
+    return folder
+
+
+@pytest.fixture
+def place(history: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    shutil.copytree(history, tmp_path / "place")
+    return tmp_path / "place"
+
+
+def test_where_all_is_well_no_alert_fires_until_nobody_looks(place: Path) -> None:
+    check = strata(place, "status", "--check")
+
+    assert (check.returncode, check.stdout) == (0, "nothing is left to do\n")
+    text, now = written(place), time.time()
+    check_firing(place, text, now, {5: [], 120: []})
+    check_firing(place, text, now, {25: [], 40: ["StrataStopped"]}, looking=False)
+
+
+def test_where_prometheus_gets_nothing(tmp_path: Path) -> None:
+    check_firing(tmp_path, "", time.time(), {20: [], 40: ["StrataSilent"]})
+
+
+def test_what_promtool_is_given_can_fail(place: Path) -> None:
+    with pytest.raises(AssertionError, match="StrataStopped"):
+        check_firing(place, written(place), time.time(), {5: ["StrataStopped"]})
+    renamed = written(place).replace("strata_last_look", "strata_latest_look")
+    with pytest.raises(AssertionError, match="StrataStopped"):
+        check_firing(place, renamed, time.time(), {40: ["StrataStopped"]}, looking=False)
+
+
+def test_a_stopped_daemon_and_its_log_of_a_line_a_run(tmp_path: Path) -> None:
+    for number in range(6):
+        make_segment(site_settings(tmp_path), number)
+    variables = environment(tmp_path, STRATA_POLL_SECONDS="1", STRATA_BATCH="100")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_bytes((ROOT / "dagster_home" / "dagster.yaml").read_bytes())
+    unit = (ROOT / "dagster_home" / "systemd" / "strata-daemon.service").read_text()
+    (command,) = re.findall(r"^ExecStart=\S+/(dagster-daemon .+)$", unit, re.M)
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        daemon = subprocess.Popen(
+            [str(BIN / command.split()[0]), *command.split()[1:]],
+            cwd=ROOT,
+            env=variables,
+            stdout=out,
+            stderr=out,
+        )
+        try:
+            wait_until(lambda: " of blocks 1-60 done in " in log.read_text())
+            wait_until(lambda: 'last_run_failed{job="load_and_publish"} 0.0' in written(tmp_path))
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            assert daemon.wait(60) == 0
+    text, now = written(tmp_path), time.time()
+
+    lines = log.read_text().splitlines()
+    assert [line for line in lines if " of blocks " in line] == lines, lines
+    assert len(lines) == 1
+    figures = {sample.name: sample.value for sample in samples(text) if not sample.labels}
+    assert (figures["strata_block_height"], figures["strata_published_block_height"]) == (60, 60)
+    steps = {one.labels["step"]: one.value for one in samples(text) if "_step_" in one.name}
+    assert set(steps) == {"load", "publish"}
+    assert min(steps.values()) > 0
+    check_firing(tmp_path, text, now, {20: [], 40: ["StrataStopped"]}, looking=False)
+
+
+def test_a_removed_bucket(tmp_path: Path) -> None:
+    with bucket_server() as server:
+        bucket = server.bucket()
+        for number in range(2):
+            path = make_segment(site_settings(tmp_path), number)
+            server.client.upload_file(str(path), bucket, path.name)
+        variables = {
+            "STRATA_SOURCE": f"s3://{bucket}",
+            "AWS_ENDPOINT_URL": server.url,
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        assert strata(tmp_path, "run", **variables).returncode == 0
+        check_firing(tmp_path, written(tmp_path), time.time(), {120: []})
+        for item in server.client.list_objects_v2(Bucket=bucket)["Contents"]:
+            server.client.delete_object(Bucket=bucket, Key=item["Key"])
+        server.client.delete_bucket(Bucket=bucket)
+
+        failed = strata(tmp_path, "status", "--metrics", **variables)
+
+    assert failed.returncode != 0
+    assert bucket in failed.stderr
+    expected = {3: [], 10: ["StrataUnreachable"], 120: ["StrataUnreachable"]}
+    check_firing(tmp_path, written(tmp_path), time.time(), expected)
+
+
+def test_a_quarantined_segment(place: Path) -> None:
+    damaged = make_segment(site_settings(place), 3)
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+
+    assert strata(place, "run").returncode == 1
+
+    check = strata(place, "status", "--check")
+    assert check.returncode == 1
+    (line,) = check.stdout.splitlines()
+    assert line.startswith("1 files cannot be used: replace or remove them in the source; ")
+    assert f"the first is {damaged.name}: " in line
+    later = ["StrataBehind", "StrataQuarantine", "StrataRunFails"]
+    check_firing(place, written(place), time.time(), {3: [], 10: ["StrataQuarantine"], 90: later})
+
+
+def test_a_full_disk(place: Path) -> None:
+    warehouse = place / "warehouse"
+    full = mounted(
+        f"mount -t tmpfs -o size=8m none '{warehouse}' && "
+        f"(dd if=/dev/zero of='{warehouse}/ballast' bs=1M 2>/dev/null || true)"
+    )
+    command = [*full, str(BIN / "strata"), "run"]
+    failed = subprocess.run(command, env=environment(place), capture_output=True, text=True)
+
+    assert failed.returncode == 7
+    assert "No space left on device" in failed.stderr
+    text = written(place)
+    check_firing(
+        place,
+        "\n".join(line for line in text.splitlines() if "_disk_" in line and "warehouse" in line)
+        + "\n",
+        time.time(),
+        {3: [], 10: ["StrataDisk"]},
+        disks=True,
+    )
+
+
+def test_blocks_that_wait_a_gap_and_a_lost_file(place: Path) -> None:
+    make_segment(site_settings(place), 3)
+    assert strata(place, "status", "--metrics").returncode == 0
+    check = strata(place, "status", "--check", "--json")
+    assert (check.returncode, json.loads(check.stdout)["blocks_behind"]) == (1, 10)
+    check_firing(place, written(place), time.time(), {45: [], 90: ["StrataBehind"]})
+
+    make_segment(site_settings(place), 5)
+    assert strata(place, "run").returncode == 0
+    assert strata(place, "status", "--check").returncode == 0
+    check_firing(place, written(place), time.time(), {10: [], 90: ["StrataGap"]})
+
+    next((place / "warehouse" / "volumes").glob("*.duckdb")).unlink()
+    assert strata(place, "status", "--metrics").returncode == 0
+    check = strata(place, "status", "--check")
+    assert check.returncode == 1
+    assert "1 volumes are lost: strata repair, then strata load" in check.stdout
+    (lost,) = (one.value for one in samples(written(place)) if one.name == "strata_lost_files")
+    assert lost == 1
+    check_firing(place, written(place), time.time(), {1: ["StrataDamage"]})
+
+
+def test_the_server_tells_the_same_of_the_site(place: Path) -> None:
+    damaged = make_segment(site_settings(place), 3)
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    make_segment(site_settings(place), 5)
+    assert strata(place, "status", "--metrics").returncode == 0
+    ours = {(one.name, *one.labels.values()): one.value for one in samples(written(place))}
+    with serving(server_settings(site_settings(place))) as served, served.client() as client:
+        wait_until(lambda: client.get("/ready").json()["blocksBehind"] is not None)
+        theirs = {
+            (one.name, *one.labels.values()): one.value
+            for one in samples(client.get("/metrics").text)
+        }
+        page = client.get("/status").text
+    shared = ours.keys() & theirs.keys()
+    assert {key[0].removeprefix("strata_") for key in shared} == {
+        *("look_success", "block_height", "blocks_behind", "gaps", "missing_blocks"),
+        *("quarantined_files", "lost_files", "waiting_segments"),
+    }
+    assert {key: ours[key] for key in shared} == {key: theirs[key] for key in shared}
+    assert theirs[("strata_waiting_segments", "load")] == 2
+    made = ours[("strata_published_block_timestamp_seconds",)]
+    assert theirs[("strata_block_timestamp_seconds",)] == pytest.approx(made)
+    assert "2 segments to load (" in page
+
+
+def test_the_page_names_gaps(place: Path) -> None:
+    make_segment(site_settings(place), 5)
+    assert strata(place, "load").returncode == 0
+    with serving(server_settings(site_settings(place))) as served, served.client() as client:
+        wait_until(lambda: client.get("/ready").json()["missing"] is not None)
+        ready, page = client.get("/ready").json(), client.get("/status").text
+    assert ready["missing"] == ["31-50"]
+    assert "<p>Blocks 31-50" in page
+    assert "none, all is loaded" in page
+
+
+def test_the_dashboard_and_the_rules_name_what_is_written(place: Path, tmp_path: Path) -> None:
+    with serving(server_settings(site_settings(place))) as served, served.client() as client:
+        client.get("/status")
+        text = written(place) + client.get("/metrics").text
+    names = {sample.name for sample in samples(text)}
+    dashboard = json.loads((FOLDER / "dashboard.json").read_text())
+    shown = [one["expr"] for panel in dashboard["panels"] for one in panel["targets"]]
+    rules = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"][0]["rules"]
+    used = set(re.findall(r"strata_\w+", " ".join([*shown, *(rule["expr"] for rule in rules)])))
+    assert used <= names
+    records = [{"record": f"panel_{at}", "expr": expr} for at, expr in enumerate(shown)]
+    queries = tmp_path / "queries.yml"
+    queries.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": records}]}))
+    done = promtool("check", "rules", FOLDER / "alerts.yml", queries)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_figures_are_written_only_where_a_folder_is_named(place: Path) -> None:
+    refused = strata(place, "status", "--metrics", STRATA_METRICS="")
+    assert refused.returncode == 2
+    assert "name a folder in STRATA_METRICS" in refused.stderr
+
+
+def test_a_folder_that_cannot_be_written_stops_no_run(place: Path) -> None:
+    (place / "file").write_text("")
+    make_segment(site_settings(place), 3)
+    done = strata(place, "run", STRATA_METRICS=str(place / "file" / "metrics"))
+    assert done.returncode == 0, done.stderr
+    assert "strata.prom was not written, for Prometheus" in done.stderr

@@ -1,0 +1,1 @@
+"""Segments out of data nodes: their lists, copies of files, what a source lacks."""

@@ -1,0 +1,118 @@
+"""The list of the segments that a data node has, by its public REST interface."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from transforms.block_range import BlockRange
+from transforms.errors import NodeError, SegmentError
+from transforms.segments.cid import is_cid, said
+from transforms.segments.segment_name import SegmentName
+
+MAX_LIST_BYTES = 64 * 2**20
+"""The bound on a list: 64 MiB, three times that of 75,000 segments."""
+
+LIST_SECONDS = 60.0
+"""For how long a node may be silent."""
+
+_PATH = "/api/v2/networkhistory/segments"
+_MAX_REASON_BYTES = 1000
+# How gRPC says that an answer is longer than the limit of the node that made it.
+_TOO_LONG = "larger than max"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSegment:
+    """A segment as a node lists it: the name of its file, and its id."""
+
+    name: SegmentName
+    segment_id: str
+
+    @property
+    def blocks(self) -> BlockRange:
+        """The blocks that the segment covers."""
+        return self.name.blocks
+
+
+@dataclass(frozen=True, slots=True)
+class NodeList:
+    """All segments that the node at the address `node` has, oldest first, of one chain."""
+
+    node: str
+    segments: tuple[ListedSegment, ...]
+
+    def sharing(self, blocks: BlockRange) -> tuple[ListedSegment, ...]:
+        """The segments that share a block with a range."""
+        start = bisect_left(self.segments, blocks.first, key=lambda s: s.blocks.last)
+        following = self.segments[start : start + blocks.last - blocks.first + 1]
+        return tuple(takewhile(lambda s: s.blocks.first <= blocks.last, following))
+
+
+def ask_node(node: str, seconds: float = LIST_SECONDS) -> NodeList:
+    """Ask a data node for its list.
+
+    Raises `ConnectionError` where nobody answers within so many seconds of silence, and `NodeError`
+    for an answer that is no list of segments.
+    """
+    address = node.rstrip("/") + _PATH
+    try:
+        with urllib.request.urlopen(address, timeout=seconds) as answer:
+            data: bytes = answer.read(MAX_LIST_BYTES + 1)
+    except urllib.error.HTTPError as error:
+        raise _refusal(address, error) from error
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise ConnectionError(
+            f"no list of segments from {address} ({reason}): see whether the node runs there"
+        ) from error
+    if len(data) > MAX_LIST_BYTES:
+        raise NodeError(
+            f"the list at {address} is longer than {MAX_LIST_BYTES} bytes, which no history is: "
+            "name a data node"
+        )
+    return read_list(node, data)
+
+
+def read_list(node: str, data: bytes) -> NodeList:
+    """Read what a node answers. Raises `NodeError`."""
+    try:
+        listed = sorted(_segments(json.loads(data)["segments"]), key=lambda s: s.blocks)
+    except (ValueError, KeyError, TypeError, RecursionError, SegmentError) as error:
+        raise NodeError(
+            f"{node} does not answer with a list of segments ({said(error)}): name a data node"
+        ) from error
+    if len(chains := {segment.name.chain_id for segment in listed}) > 1:
+        raise NodeError(f"{node} lists segments of several chains: {', '.join(sorted(chains))}")
+    return NodeList(node, tuple(listed))
+
+
+def _segments(rows: list[dict[str, Any]]) -> Iterator[ListedSegment]:
+    for row in rows:
+        segment_id = said(row["historySegmentId"])
+        if not is_cid(segment_id):
+            raise SegmentError(f"{segment_id!r} is not the id of a segment")
+        facts = (row["chainId"], row["databaseVersion"], row["fromHeight"], row["toHeight"])
+        yield ListedSegment(SegmentName.stated(*facts), segment_id)
+
+
+def _refusal(address: str, error: urllib.error.HTTPError) -> Exception:
+    """What to raise for an answer that is none of 200."""
+    with error:
+        reason = error.read(_MAX_REASON_BYTES).decode(errors="replace").strip()
+    if _TOO_LONG in reason:
+        return NodeError(
+            f"the list at {address} is longer than the node's own limit of a message ({reason}): "
+            "raise that limit in the node's configuration"
+        )
+    return ConnectionError(
+        f"no list of segments from {address} ({error.code} {error.reason}): see whether a data "
+        "node answers there, and try again later"
+    )
