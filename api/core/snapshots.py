@@ -414,17 +414,18 @@ class Snapshots:
         check_open_files(len(catalog.volumes), _FILES)
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
-            there = [file for file in catalog.document.readable() if file not in lost]
+            there = [file for file in catalog.document.served() if file not in lost]
             lease.enter_context(catalog.files.hold(there))
-            attached = {volume.key: _database(volume) for volume in catalog.volumes}
+            databases = {
+                volume.key: file for volume in catalog.volumes if (file := _database(volume))
+            }
             captures = catalog.document.captures
             aliases: dict[StoredFile, str] = {}
-            for file in filter(None, (*attached.values(), captures)):
-                with suppress(FileNotFoundError):  # without an index file answers take longer
-                    lease.enter_context(catalog.files.hold([file]))
+            for file in (*databases.values(), *([captures] if captures else [])):
+                if file not in lost:
                     aliases[file] = self._pool.attach(catalog.files.path(file))
                     undo.callback(self._pool.release, aliases[file])
-            files = {key: aliases[file] for key, file in attached.items() if file in aliases}
+            files = {key: aliases[file] for key, file in databases.items() if file in aliases}
             snapshot = Snapshot(catalog, files, tuple(aliases.values()), lease, lost)
             snapshot.segment_lists = self._segments(snapshot)
             if not lost:
@@ -439,7 +440,7 @@ class Snapshots:
         snapshot.captures = aliases[captures] if captures is not None else None
         if current is not None:  # what cannot be read is found before it is served
             self._pool.give(self._pool.take({*files.values()} - {*current.files.values()}))
-        snapshot.lookups = self._held_files.lookups(catalog, files)
+        snapshot.lookups = self._held_files.lookups(catalog)
         snapshot.folder = self._held_files.folder
         if current is not None:
             entries = [*current.tables.items()]  # requests add to them

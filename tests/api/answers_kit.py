@@ -9,11 +9,10 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote
-
-import duckdb
 
 from api.core.api_errors import ApiError
 from api.core.snapshots import Reading, Snapshots
@@ -39,10 +38,10 @@ from api.queries.requests import ListSegments
 from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
-from tests.transforms.warehouse_kit import MemorySink, relist
-from transforms.lookups.lookup_tables import FILTERS
+from tests.transforms.warehouse_kit import MemorySink
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.document import Document
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -129,13 +128,17 @@ def load(folder: Path, root: Path) -> Warehouse:
 
 def drop_lookups(root: Path, only: int | None = None) -> None:
     """Take from volumes of a warehouse what answers look-ups fastest, as if it never was."""
-    volumes = sorted((root / "volumes").glob("*.duckdb"))
-    for path in volumes if only is None else [volumes[only]]:
-        with duckdb.connect() as con:
-            con.execute(f"attach '{path}' as volume")
-            con.execute(f"drop table if exists volume.strata.{FILTERS}")
-            con.execute("detach volume")
-    relist(open_warehouse(root))
+
+    def changed(newest: Document) -> Document:
+        history = newest.history()
+        chosen = history if only is None else [history[only]]
+        keys = {volume.key for volume in chosen}
+        return newest.with_volumes(
+            replace(volume, index=None) if volume.key in keys else volume
+            for volume in newest.volumes
+        )
+
+    open_warehouse(root).backing.log.commit(changed)
 
 
 @contextmanager

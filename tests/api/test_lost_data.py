@@ -61,6 +61,7 @@ def _flip(path: Path) -> None:
 
 
 def _file_of(folder: Path, kind: str) -> Path:
+    """The last file of a kind; of the data files one that both kinds of requests are about."""
     return sorted(folder.joinpath(kind).iterdir())[-1]
 
 
@@ -178,12 +179,14 @@ def answers(built: Site) -> tuple[Any, bytes]:
 @pytest.mark.parametrize(
     ("kind", "harm", "when"),
     [
-        *product(("volumes", "records"), (Path.unlink, _cut), ("before", "while")),
-        # Of the state only that it is looked at: it is attached, and missed, as volumes are.
+        *product(("data/orders", "manifests"), (Path.unlink, _cut), ("before", "while")),
+        # Of these only that they are looked at: they are missed as data files are.
+        ("index", Path.unlink, "while"),
+        ("index", _cut, "before"),
         ("state", Path.unlink, "before"),
         ("state", _cut, "while"),
-        *product(("volumes", "records", "log"), (_flip,), ("before",)),
-        *product(("volumes", "state", "records", "log"), (_flip,), ("while",)),
+        *product(("index", "manifests", "log"), (_flip,), ("before",)),
+        *product(("data/orders", "index", "state", "manifests", "log"), (_flip,), ("while",)),
     ],
 )
 def test_lost_data_is_said_and_nothing_less_is_served_until_the_remedy_was_followed(
@@ -206,9 +209,9 @@ def test_lost_data_is_said_and_nothing_less_is_served_until_the_remedy_was_follo
         assert f"{kind}/{bad.name}" in reason
         assert str(site.root) not in reason
         _refuses(served, client, reason)
-        if kind != "log":
+        if kind not in ("log", "manifests"):  # these say which parts there are
             assert client.get(_PUBLISHED).content == answers[1]
-        if kind == "volumes":
+        if kind == "data/orders":
             for path in site.stage.root.glob("*/*/*.zip"):
                 path.unlink()
             refused = client.get(_WAITING)
@@ -231,7 +234,7 @@ def test_streams_end_with_the_sentence_when_files_are_lost(site: Site, harm: Har
         ):
             call = rpc.stream("ObserveLiquidityProvisions", metadata={"x-snapshot": "false"})
             call.initial_metadata()
-            harm(_file_of(site.warehouse.cache, "volumes"))
+            harm(_file_of(site.warehouse.cache, "data/orders"))
             (line,) = [*lines.iter_lines()]
             reason = client.get("/ready").json()["reason"]
             for told in (line, frames.recv(_SECONDS)):
@@ -246,20 +249,21 @@ def test_streams_end_with_the_sentence_when_files_are_lost(site: Site, harm: Har
     "path",
     ["/", "/api/v2/networkhistory/export?fromBlock=1&toBlock=90&table=TABLE_ORDERS"],
 )
-def test_a_request_that_needs_a_damaged_record_is_refused_with_its_name(
+def test_a_request_that_needs_a_damaged_manifest_is_refused_with_its_name(
     site: Site, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = settings(site.locations)
     rarely = replace(given.limits, lag_seconds=_HOUR)
     with serving(replace(given, limits=rarely)) as served, served.client() as client:
         _wait(client)
-        bad = _file_of(site.warehouse.cache, "records")
+        bad = _file_of(site.warehouse.cache, "manifests")
         _flip(bad)
         answer = client.get(path)
         assert answer.status_code == 503
-        assert f"records/{bad.name} is damaged" in answer.text
+        assert f"manifests/{bad.name} is damaged" in answer.text
         assert client.get("/ready").status_code == 503
         _run("repair", site.locations, monkeypatch)
+        _run("load", site.locations, monkeypatch)
         _wait(client)
         assert client.get(path).status_code in (200, 404)
 
@@ -283,7 +287,7 @@ def test_every_process_of_a_server_refuses_rows_and_recovers(
     ) as two:
         until = monotonic() + _SECONDS
         _await_all(two, 200, until)
-        _file_of(site.warehouse.cache, "volumes").unlink()
+        _file_of(site.warehouse.cache, "data/orders").unlink()
         _await_all(two, 503, until)
         _run("repair", site.locations, monkeypatch)
         for _ in range(20):
@@ -309,8 +313,8 @@ def _run(command: str, locations: Locations, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("kind", "harm", "what"),
     [
-        ("volumes", Path.unlink, "the blocks 1 to 30"),
-        ("volumes", _flip, "the blocks 1 to 30"),
+        ("data/blocks", Path.unlink, "the blocks 1 to 30"),
+        ("data/blocks", _flip, "the blocks 1 to 30"),
         ("state", Path.unlink, "the current state at block 30"),
     ],
 )
@@ -333,7 +337,7 @@ def test_what_repair_no_longer_names_is_missed_until_it_was_loaded_again(
         with _serving(site.locations) as (second, other):
             _refuses(second, other, sentence)
             refused = other.get(_PUBLISHED)
-            if kind == "volumes":
+            if kind == "data/blocks":
                 message = refused.json()["error"]["message"]
                 assert (refused.status_code, message) == (503, sentence)
             else:
@@ -376,15 +380,16 @@ def _warehouse(locations: Locations) -> Warehouse:
     return open_warehouse(locations.warehouse, locations.cache, options=options)
 
 
-@pytest.mark.parametrize("when", ["before", "while"])
-@pytest.mark.parametrize("harm", [Path.unlink, _cut, _flip])
+@pytest.mark.parametrize(
+    ("harm", "when"), [*product((Path.unlink, _cut), ("before", "while")), (_flip, "while")]
+)
 def test_a_copy_of_a_buckets_file_is_fetched_anew(
     place: tuple[BucketServer, Locations], answers: tuple[Any, bytes], harm: Harm, when: str
 ) -> None:
     _, locations = place
     assert locations.cache
     shutil.rmtree(locations.cache / "lookups", ignore_errors=True)
-    copy = _file_of(locations.cache, "volumes")
+    copy = _file_of(locations.cache, "data/orders")
     data = copy.read_bytes()
     if when == "before":
         harm(copy)
@@ -415,9 +420,9 @@ def test_an_object_that_is_lost_in_a_bucket_is_said_though_this_machine_has_a_co
 ) -> None:
     server, locations = place
     assert locations.cache
-    copy = _file_of(locations.cache, "volumes")
+    copy = _file_of(locations.cache, "data/orders")
     name = locations.warehouse.removeprefix("s3://").removesuffix("/w")
-    key = f"w/volumes/{copy.name}"
+    key = f"w/data/orders/{copy.name}"
     if harm == "gone":
         server.client.delete_object(Bucket=name, Key=key)
     elif harm == "damaged":
@@ -429,7 +434,7 @@ def test_an_object_that_is_lost_in_a_bucket_is_said_though_this_machine_has_a_co
             _wait(client)
             server.client.delete_object(Bucket=name, Key=key)
         reason = _reason(client)
-        assert f"volumes/{copy.name}" in reason
+        assert f"data/orders/{copy.name}" in reason
         _refuses(served, client, reason)
         assert client.get(_PUBLISHED).content == answers[1]
         _follow(reason, locations, monkeypatch)

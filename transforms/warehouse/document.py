@@ -88,6 +88,11 @@ class Document:
         captures = [self.captures] if self.captures else []
         return [*(file for volume in self.volumes for file in volume.row_files), *captures]
 
+    def served(self) -> list[StoredFile]:
+        """The files that servers read: those of queries, and the index files."""
+        indexes = (volume.index for volume in self.volumes if volume.index)
+        return [*self.readable(), *indexes]
+
     def manifests(self) -> list[StoredFile]:
         """The manifests of its volumes of history."""
         return [volume.file for volume in self.volumes if volume.kind == "history"]

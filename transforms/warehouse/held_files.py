@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -39,8 +39,8 @@ class HeldFiles:
         self._lookups, self._segments = {}, {}
         return True
 
-    def lookups(self, catalog: Catalog, keys: Container[str]) -> Mapping[str, Lookups | None]:
-        """The lookups of each volume among these keys, whose index file is local, by its key.
+    def lookups(self, catalog: Catalog) -> Mapping[str, Lookups | None]:
+        """The lookups of each volume that has an index file, which is local, by its key.
 
         Raises `UnreadableFilesError` for an index file that cannot be read.
         """
@@ -54,7 +54,7 @@ class HeldFiles:
 
             lookups: dict[str, Lookups | None] = {}
             for volume in catalog.history():
-                if volume.index is None or volume.key not in keys:
+                if volume.index is None:
                     continue
                 if volume.key in self._lookups:
                     lookups[volume.key] = self._lookups[volume.key]

@@ -6,7 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from api.core.api_errors import FailedError, UnavailableError
@@ -18,7 +17,7 @@ from api.queries.requests import ListOrderVersions, ListSegments
 from tests.api.answers_kit import ask, load, page
 from tests.api.chain_kit import ORDER, chain_folder
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
-from tests.transforms.warehouse_kit import STATE_TABLES, relist
+from tests.transforms.warehouse_kit import STATE_TABLES, change_rows, relist
 from transforms.errors import IntegrityError
 from transforms.segments.cid import cid_of
 from transforms.sessions import InterruptedQueryError
@@ -64,16 +63,16 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
     load(tmp_path / "source", root)
     with Snapshots.open(open_warehouse(root)) as snapshots:
         (old_state,) = map(str, (root / "state").iterdir())
-        (volume,) = map(str, (root / "volumes").iterdir())
+        (index,) = map(str, (root / "index").iterdir())
         with snapshots.reading() as early:
             early.rows("select 1")
             build_segment(tmp_path / "source", first=4, last=6, omit=unused)
             load(tmp_path / "source", root)
             snapshots.refresh()
-            assert {old_state, volume} <= _open_files(root)
+            assert {old_state, index} <= _open_files(root)
         held = _open_files(root)
         assert old_state not in held
-        assert volume in held
+        assert index in held
     assert _open_files(root) == set()
 
 
@@ -133,16 +132,17 @@ def test_without_anything_loaded_the_server_says_so_and_notices_the_first_load(
             assert _versions(reading) == ["1"]
 
 
+@pytest.mark.parametrize("folder", ["data/blocks", "index"])
 @pytest.mark.parametrize("harm", ["lost", "damaged"])
 def test_a_generation_that_is_not_whole_is_refused_until_it_is_whole_again(
-    tmp_path: Path, harm: str
+    tmp_path: Path, harm: str, folder: str
 ) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0), root)
     with Snapshots.open(open_warehouse(root)) as snapshots:
-        known = {*(root / "volumes").iterdir()}
+        known = {*(root / folder).iterdir()}
         load(chain_folder(tmp_path / "source", 1), root)
-        (fresh,) = {*(root / "volumes").iterdir()} - known
+        (fresh,) = {*(root / folder).iterdir()} - known
         hidden = fresh.rename(tmp_path / "hidden")
         if harm == "damaged":
             fresh.write_bytes(b"x" * hidden.stat().st_size)
@@ -249,9 +249,8 @@ def test_without_blocks_there_is_no_time(tmp_path: Path) -> None:
     build_segment(tmp_path / "source", last=2, omit=STATE_TABLES)
     load(tmp_path / "source", tmp_path / "warehouse")
     warehouse = open_warehouse(tmp_path / "warehouse")
-    (volume,) = (warehouse.cache / "volumes").glob("*.duckdb")
-    with duckdb.connect(volume) as con:
-        con.execute("delete from blocks")
+    (path,) = (warehouse.cache / "data" / "blocks").iterdir()
+    change_rows(path, "delete from rows")
     relist(warehouse)
     with Snapshots.open(warehouse) as snapshots, snapshots.reading() as reading:
         assert reading.snapshot.newest is None

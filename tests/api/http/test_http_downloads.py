@@ -336,8 +336,8 @@ def test_a_part_that_is_sound_nowhere_breaks_the_connection(published_site: Site
     with serving(settings(published_site.locations)) as served:
         whole = _fetch(served, _TWO).content
         _flip(path, path.stat().st_size // 2)
-        for volume in (published_site.warehouse.cache / "volumes").glob("*.duckdb"):
-            volume.unlink()
+        for data in (published_site.warehouse.cache / "data" / "orders").iterdir():
+            data.unlink()
         got = bytearray()
         with served.client() as client, pytest.raises(httpx2.RemoteProtocolError):
             _receive(client, _TWO, got)

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import duckdb
 import grpc
 import pytest
 from websockets.sync.client import connect
@@ -24,7 +23,6 @@ from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 
 _PATH = "/api/v2/stream/liquidity-provisions"
-_HEADERS_BYTES = 3 * 4096
 _HOUR = 3600.0
 Lines = Iterator[Any]
 
@@ -57,25 +55,17 @@ def _load(site: Site, first: int, *provisions: int) -> None:
 
 
 class _Damage:
-    """The provisions' blocks of a site's first volume, which can be turned over and back."""
+    """The provisions of a site's first volume, which can be turned over and back."""
 
     def __init__(self, site: Site) -> None:
-        (self._volume,) = (site.warehouse.cache / "volumes").glob("000000001-*.duckdb")
-        with duckdb.connect() as con:
-            con.execute(f"attach '{self._volume}' as volume (read_only)")
-            ((size,),) = con.execute(
-                "select block_size from pragma_database_size() where database_name = 'volume'"
-            ).fetchall()
-            found = con.execute(
-                "select distinct block_id "
-                "from pragma_storage_info('volume.main.liquidity_provisions') where block_id >= 0"
-            ).fetchall()
-        self._places = [_HEADERS_BYTES + block * size + size // 2 for (block,) in found]
-        assert self._places
+        provisions = site.warehouse.cache / "data" / "liquidity_provisions"
+        (self._file,) = provisions.glob("000000001-*.parquet")
+        size = self._file.stat().st_size
+        self._places = range(size - 4, size)
 
     def turn(self) -> None:
         """Turn the bytes over: damaged, or sound again."""
-        with self._volume.open("r+b") as file:
+        with self._file.open("r+b") as file:
             for place in self._places:
                 file.seek(place)
                 (byte,) = file.read(1)

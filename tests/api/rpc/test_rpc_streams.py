@@ -118,8 +118,8 @@ def test_a_part_that_is_lost_under_way_and_everywhere_ends_the_call_with_an_erro
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 0x10
         path.write_bytes(data)
-        for volume in (site.warehouse.cache / "volumes").glob("*.duckdb"):
-            volume.unlink()
+        for rows in (site.warehouse.cache / "data" / "orders").iterdir():
+            rows.unlink()
         parts = messages(rpc.stream("ExportNetworkHistory", **_ORDERS))
         with pytest.raises(FailedCallError) as caught:
             _receive(parts, got)

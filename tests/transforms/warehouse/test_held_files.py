@@ -19,7 +19,7 @@ def _load(tmp_path: Path, last: int) -> Catalog:
 
 def _hold(held: HeldFiles, catalog: Catalog) -> list[tuple[int, int]]:
     """The blocks of all segments, as they are held."""
-    held.lookups(catalog, {volume.key for volume in catalog.history()})
+    held.lookups(catalog)
     found = held.segments(catalog)
     held.tidy(catalog)
     return [(one.first, one.last) for held in found.values() for one in held.blocks()]
