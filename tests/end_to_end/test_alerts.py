@@ -201,7 +201,7 @@ def test_blocks_that_wait_a_gap_and_a_lost_file(place: Path) -> None:
     assert strata(place, "status", "--check").returncode == 0
     check_firing(place, written(place), time.time(), {10: [], 90: ["StrataGap"]})
 
-    next((place / "warehouse" / "volumes").glob("*.duckdb")).unlink()
+    next((place / "warehouse" / "data").glob("*/*.parquet")).unlink()
     assert strata(place, "status", "--metrics").returncode == 0
     check = strata(place, "status", "--check")
     assert check.returncode == 1

@@ -170,7 +170,7 @@ def test_a_query_about_a_few_blocks_fetches_the_volumes_of_these_only(cloud: Clo
 
     d.strata("sql", "from orders", "--blocks", "11-12")
 
-    assert len(list(d.cache.glob("volumes/*.duckdb"))) == 1
+    assert len(list(d.cache.glob("data/orders/*.parquet"))) == 1
 
 
 def test_a_copy_of_a_few_blocks_fetches_only_their_volumes(cloud: Cloud, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_copy_of_a_few_blocks_fetches_only_their_volumes(cloud: Cloud, tmp_pat
     copied = e.json("copy", str(tmp_path / "copy.duckdb"), "--blocks", "11-12")
 
     assert copied["tables"]["blocks"] == 15
-    assert len(list(e.cache.glob("volumes/*.duckdb"))) == 1
+    assert len(list(e.cache.glob("data/orders/*.parquet"))) == 1
 
 
 def test_parts_that_another_machine_published_go_with_the_next_load(cloud: Cloud) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import dagster as dg
-import duckdb
 import pytest
 
 from api.core.descriptors import message_class
@@ -28,7 +27,7 @@ from tests.api.server_kit import serving, settings
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
 from tests.command_kit import run_strata
 from tests.segments_kit import expected_member
-from tests.transforms.warehouse_kit import relist
+from tests.transforms.warehouse_kit import change_rows, relist
 from transforms.block_range import BlockRange
 
 LOGGERS = (log, logging.getLogger("uvicorn.error"))
@@ -224,10 +223,9 @@ def flip(path: Path) -> None:
 
 
 def alter_volume(site: Site) -> None:
-    """Change a cell of the orders in their volume, as a fault of the disk could."""
-    (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
-    with duckdb.connect(str(volume)) as con:
-        con.execute("update main.orders set reference = 'x' where _segment = 1 and _row = 1")
+    """Change a cell of the orders in their data file, as a fault of the disk could."""
+    (data,) = (site.warehouse.cache / "data" / "orders").iterdir()
+    change_rows(data, "update rows set reference = 'x' where _segment = 1 and _row = 1")
     relist(site.warehouse)
 
 

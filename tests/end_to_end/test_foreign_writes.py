@@ -202,7 +202,7 @@ def test_a_changed_file_of_views_is_found_and_the_remedy_helps(
     assert _count(place) == 2
 
 
-@pytest.mark.parametrize(("folder", "is_15"), [("volumes", False), ("state", True)])
+@pytest.mark.parametrize(("folder", "is_15"), [("index", False), ("state", True)])
 def test_a_log_beside_a_volume_is_told_and_never_read(
     tmp_path: Path, folder: str, is_15: bool
 ) -> None:
@@ -212,7 +212,7 @@ def test_a_log_beside_a_volume_is_told_and_never_read(
     _run(tmp_path, "load")
     _run(tmp_path, "publish")
     (volume,) = (tmp_path / "warehouse" / folder).iterdir()
-    table = "orders" if folder == "volumes" else "parties"
+    table = "orders" if folder == "index" else "parties"
     rows = _count(tmp_path, table)
     assert rows
     _write(volume, f"delete from {table}", is_15=is_15, is_killed=True)

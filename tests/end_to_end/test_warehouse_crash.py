@@ -199,7 +199,7 @@ def _assert_tidy(machine: Machine) -> None:
     """A machine's folder holds no unfinished file once something ran there."""
     machine.warehouse().sweep()
     files = {"current.duckdb", "current.json", "seen.json", ".merging.lock", ".views.lock"}
-    folders = {"scratch", "volumes", "state", "records", "leases"}
+    folders = {"scratch", "data", "index", "state", "manifests", "leases"}
     assert {path.name for path in machine.cache.iterdir()} <= files | folders
     assert list((machine.cache / "scratch").iterdir()) == []
 

@@ -172,7 +172,7 @@ def everything_read(path: Path) -> str:
 def _kind(path: Path) -> str:
     """What a file is: its folder where that says it, its name or ending where it does not."""
     top = path.parts[0]
-    if top in ("log", "volumes", "state", "records", "spam", "quarantine"):
+    if top in ("log", "data", "index", "state", "manifests", "spam", "quarantine"):
         return top
     if "lake" in path.parts:
         return "lake's logs" if "_delta_log" in path.parts else "lake's rows"

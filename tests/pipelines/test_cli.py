@@ -235,9 +235,10 @@ def test_status_names_lost_volumes_and_the_remedy_works(
     at = ("--warehouse", str(folder))
     every = (*at, "--source", published.source, "--archive", published.archive)
     assert strata("status", "--json", *every).json["lost"] == []
-    (volume,) = (folder / "volumes").iterdir()
-    volume.write_bytes(volume.read_bytes()[:-1])
-    assert strata("status", "--json", *every).json["lost"] == [f"volumes/{volume.name}"]
+    (data,) = (folder / "data" / "orders").iterdir()
+    data.write_bytes(data.read_bytes()[:-1])
+    (manifest,) = (folder / "manifests").iterdir()
+    assert strata("status", "--json", *every).json["lost"] == [f"manifests/{manifest.name}"]
     assert "run strata repair, then strata load" in strata("status", *every).out
     asked = strata("sql", "select 1", *at)
     assert (asked.code, "rows are missing" in asked.err) == (0, True)

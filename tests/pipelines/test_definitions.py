@@ -229,7 +229,7 @@ def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> No
     assert str(metadata["summary"].value).startswith("Everything matches")
     read = {row["what"]: row for row in rows_of(metadata["read"])}
     assert read["ZIPs"]["read"] == read["ZIPs"]["of"] == "30"
-    part = next((loaded.warehouse.cache / "volumes").glob("*.duckdb"))
+    part = next((loaded.warehouse.cache / "data").glob("*/*.parquet"))
     part.unlink()
 
     failed = execute(loaded, "verify")

@@ -62,16 +62,23 @@ def place(done: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(done, tmp_path / "place"))
 
 
-def test_5_is_a_missing_record_which_repair_makes_again(place: Path) -> None:
-    (record,) = (place / "warehouse" / "records").iterdir()
-    kept = record.read_bytes()
-    record.unlink()
-    for command in (("status",), ("sql", "select 1")):
-        line = told(strata(place, *command), 5)
-        assert line.endswith(f"{record} is missing: run strata repair, which makes it again")
+def test_5_is_a_missing_manifest_which_repair_and_load_make_again(place: Path) -> None:
+    (manifest,) = (place / "warehouse" / "manifests").iterdir()
+    manifest.unlink()
+    line = told(strata(place, "sql", "select 1"), 5)
+    assert line.endswith(f"{manifest} is missing: run strata repair, then strata load")
     assert called(place, "repair") == 5
+    assert called(place, "load") == 0
     assert called(place, "sql", "select 1") == 0
-    assert record.read_bytes() == kept
+
+
+def test_5_is_a_missing_index_file_which_repair_makes_again(place: Path) -> None:
+    (index,) = (place / "warehouse" / "index").iterdir()
+    index.unlink()
+    assert called(place, "sql", "select 1") == 0  # which needs none
+    assert called(place, "verify") == 5
+    assert called(place, "repair") == 5
+    assert called(place, "verify") == 0
 
 
 def test_1_is_something_refused(place: Path) -> None:
@@ -103,10 +110,10 @@ def test_4_is_a_conflict_in_the_archive(place: Path) -> None:
 
 
 def test_5_is_damage_and_findings(place: Path) -> None:
-    (volume,) = (place / "warehouse" / "volumes").iterdir()
-    raw = bytearray(volume.read_bytes())
+    (data,) = (place / "warehouse" / "data" / "blocks").iterdir()
+    raw = bytearray(data.read_bytes())
     raw[len(raw) // 2 :] = bytes(len(raw) - len(raw) // 2)
-    volume.write_bytes(raw)
+    data.write_bytes(raw)
 
     assert strata(place, "verify").returncode == 5
     assert called(place, "repair", "--dry-run") == 5
@@ -116,7 +123,7 @@ def test_5_is_damage_and_findings(place: Path) -> None:
 
 
 def test_6_is_a_lock_of_somebody_else(place: Path) -> None:
-    (volume,) = (place / "warehouse" / "volumes").iterdir()
+    (volume,) = (place / "warehouse" / "state").iterdir()
     holding = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print(1, flush=True); input()"
     command = [sys.executable, "-c", holding, str(volume)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

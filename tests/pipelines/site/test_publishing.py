@@ -6,7 +6,6 @@ import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from exporters.publishing.publication import Outcome
@@ -30,7 +29,7 @@ from tests.segments_kit import (
     expected_member,
     table_rows,
 )
-from tests.transforms.warehouse_kit import relist
+from tests.transforms.warehouse_kit import change_rows, relist
 from transforms.errors import ConfigError, RangeError
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
@@ -190,9 +189,8 @@ def test_a_part_that_neither_disk_nor_warehouse_holds_is_not_published(tmp_path:
     make_segment(site.settings, 0)
     load(site)
     flip(site.stage.path(KIT_CHAIN, "blocks", ALL[0]), 200)
-    (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
-    with duckdb.connect(volume) as con:
-        con.execute("delete from blocks where _row = 2")
+    (data,) = (site.warehouse.cache / "data" / "blocks").iterdir()
+    change_rows(data, "delete from rows where _row = 2")
     relist(site.warehouse)
 
     for _ in range(2):
@@ -384,15 +382,15 @@ def test_verifying_finds_what_archive_and_warehouse_disagree_about(
     assert "the warehouse 1 rows" in found.what
 
 
-def test_verifying_finds_a_volume_that_is_gone(tmp_path: Path) -> None:
+def test_verifying_finds_a_data_file_that_is_gone(tmp_path: Path) -> None:
     site = Site(site_settings(tmp_path))
     make_segment(site.settings, 0)
     load(site)
-    (volume,) = (site.warehouse.cache / "volumes").glob("*.duckdb")
-    volume.unlink()
+    (data,) = (site.warehouse.cache / "data" / "blocks").iterdir()
+    data.unlink()
     check = Verification()
     found = list(verify_site(site, check))
 
     assert found[0].problem is Problem.MISSING
-    assert found[0].place.endswith(volume.name)
-    assert check.counts[Kind.VOLUMES].read == check.counts[Kind.VOLUMES].expected - 1
+    assert found[0].place.endswith(data.name)
+    assert check.counts[Kind.TABLES].read == check.counts[Kind.TABLES].expected - 1
