@@ -66,7 +66,7 @@ class ExpectedOfHolding:
 
     def is_loaded(self, blocks: BlockRange) -> bool:
         """See `Expected.is_loaded`."""
-        return blocks in self._segments
+        return blocks in self._segments or any(map(blocks.overlaps, self._holding.unread))
 
     def is_due(self, blocks: BlockRange) -> bool:
         """See `Expected.is_due`."""

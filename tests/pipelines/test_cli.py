@@ -235,7 +235,7 @@ def test_status_names_lost_volumes_and_the_remedy_works(
     at = ("--warehouse", str(folder))
     every = (*at, "--source", published.source, "--archive", published.archive)
     assert strata("status", "--json", *every).json["lost"] == []
-    (data,) = (folder / "data" / "orders").iterdir()
+    (data,) = (folder / "data" / "blocks").iterdir()
     data.write_bytes(data.read_bytes()[:-1])
     (manifest,) = (folder / "manifests").iterdir()
     assert strata("status", "--json", *every).json["lost"] == [f"manifests/{manifest.name}"]

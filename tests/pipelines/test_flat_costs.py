@@ -23,7 +23,7 @@ from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
 from tests.pipelines.kit import blocks, make_segment, site_settings
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse import record
+from transforms.warehouse import manifest
 from transforms.warehouse.log import Log
 from transforms.warehouse.manifest_rows import parse_segments
 
@@ -70,8 +70,8 @@ def _counted(settings: Settings) -> Iterator[Counter[str]]:
             patched.enter_context(patch.object(FolderStore, name, counting))
         documents = _counting_below(folder, calls, "documents", Log._parsed)
         patched.enter_context(patch.object(Log, "_parsed", documents))
-        patched.enter_context(patch(f"{record.__name__}.parse_segments", parsed))
-        for known in (record.read_record, record.read_files, record.read_ids):
+        patched.enter_context(patch(f"{manifest.__name__}.parse_segments", parsed))
+        for known in (manifest.read_manifest, manifest.read_files, manifest.read_ids):
             known.cache_clear()
         yield calls
 

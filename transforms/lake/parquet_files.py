@@ -74,7 +74,9 @@ def write_file(
     ]
     path = scratch / f"{table}.parquet"
     with naming_large(f"table {table} as Parquet", scratch):
-        con.execute(write_sql(_rows(table, columns, receipts), path, 1000))
+        row_bytes = sum(r.bytes for r in receipts) // max(sum(r.rows for r in receipts), 1)
+        rows = _rows(table, columns, receipts)
+        con.execute(write_sql(rows, path, row_bytes, is_unique=False))
     with opened_file(path, scratch, receipts, proof) as file:
         for receipt, digest in file.digests():
             if digest != receipt.sha256:

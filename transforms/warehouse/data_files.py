@@ -44,13 +44,16 @@ def data_files(
     }
 
 
-def write_sql(query: str, path: Path, row_bytes: int) -> str:
-    """SQL that writes a query of columns of files as a data file; a row has about `row_bytes`."""
+def write_sql(query: str, path: Path, row_bytes: int, *, is_unique: bool = True) -> str:
+    """SQL that writes a query of columns of files as a data file; a row has about `row_bytes`.
+
+    Unless `is_unique`, the same rows give the same bytes.
+    """
     rows = _GROUP_BYTES // max(row_bytes, 1) // _VECTOR_ROWS * _VECTOR_ROWS
     group = min(max(rows, _VECTOR_ROWS), _MOST_ROWS)
     # Each file is one of its kind: a sweep that removes an old one never takes a new one with it.
-    unique = f"kv_metadata {{strata: '{uuid4().hex}'}}"
-    return f"copy ({query}) to {quote_text(path)} ({_OPTIONS}, row_group_size {group}, {unique})"
+    unique = f", kv_metadata {{strata: '{uuid4().hex}'}}" if is_unique else ""
+    return f"copy ({query}) to {quote_text(path)} ({_OPTIONS}, row_group_size {group}{unique})"
 
 
 def file_sql(files: str) -> str:

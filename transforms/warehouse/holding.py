@@ -20,6 +20,8 @@ class Holding:
     chain_id: str = ""
     unsettled: list[BlockRange] = field(default_factory=list)
     """The blocks of volumes that are so young that a run may be about to publish them."""
+    unread: list[BlockRange] = field(default_factory=list)
+    """The blocks of volumes whose manifest cannot be read."""
     _manifests: dict[str, tuple[BlockRange, Path]] = field(default_factory=dict)
 
     def add(self, volume: Volume, path: Path) -> None:

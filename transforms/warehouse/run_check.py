@@ -62,6 +62,14 @@ class RunCheck:
         self._receipts = receipts
         self._rendered: set[BlockRange] = set()
         self._unproven: set[BlockRange] = set()
+        self.was_read = True
+        """Whether all files in scope could be read."""
+        self._numbers = {"now": 0, "earlier": 0}
+
+    @property
+    def was_earlier(self) -> bool:
+        """Whether all of them were proven earlier."""
+        return self._numbers["earlier"] > 0 and not self._numbers["now"]
 
     def findings(self) -> Iterator[Finding]:
         """Read and render the tables in scope, and the index file; yields what is wrong."""
@@ -77,7 +85,8 @@ class RunCheck:
             if verification.scope.is_whole and self._volume.index:
                 yield from self._index(reader, self._volume.index, is_sound=sound)
         if not verification.is_quick and self._receipts is not None:
-            counts.read(Kind.SEGMENTS, len(self._rendered - self._unproven))
+            count = len(self._rendered - self._unproven)
+            counts.read(Kind.SEGMENTS, count, is_earlier=self.was_earlier)
 
     def _table(self, reader: _Reader, table: str, shape: Shape) -> Iterator[Finding]:
         verification, counts = self._verification, self._verification.counts
@@ -94,11 +103,14 @@ class RunCheck:
             return
         place, state, recorded = self._identity(file)
         if verification.proven.find(place, state, recorded) is not None:
+            self._numbers["earlier"] += 1
             counts.read(Kind.TABLES, is_earlier=True)
             counts.read(Kind.BYTES, file.size, is_earlier=True)
             return
         findings = [*file_findings(self._backing, file, REPAIR_AND_LOAD, lambda _: None)]
+        self._numbers["now"] += 1
         if any(finding.problem in NOT_READ for finding in findings):
+            self.was_read = False
             self._unproven |= segments
             yield from findings
             return

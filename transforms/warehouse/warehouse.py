@@ -291,7 +291,7 @@ class Warehouse:
 
     def stored_tables(self, blocks: BlockRange) -> AbstractContextManager[Connection]:
         """Open the tables of history as they are stored over these blocks; see `stored_tables`."""
-        return stored_tables(self._backing, self.loaded_catalog().intact(), blocks)
+        return stored_tables(self._backing, self.loaded_catalog(), blocks)
 
     @contextmanager
     def render(self, blocks: BlockRange, table: str, *, null: str = "") -> Iterator[RenderedTable]:

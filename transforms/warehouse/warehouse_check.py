@@ -84,14 +84,16 @@ class WarehouseCheck:
             if info is not None and self._begun - info.modified < settle:
                 self.holding.unsettled.append(volume.blocks)
         findings = list(self._file(volume.file, REPAIR_AND_LOAD))
-        yield from findings
         if not findings:
             self._backing.files.bring([volume.file])
             try:
                 self.holding.add(volume, self._backing.files.path(volume.file))
+                return
             except IntegrityError as error:
                 place = self._backing.store.describe(volume.key)
-                yield Finding(Problem.DAMAGED, place, str(error), REPAIR_AND_LOAD)
+                findings.append(Finding(Problem.DAMAGED, place, str(error), REPAIR_AND_LOAD))
+        self.holding.unread.append(volume.blocks)
+        yield from findings
 
     def _other_files(self, document: Document) -> Iterator[Finding]:
         if not self._verification.scope.is_whole:
@@ -157,16 +159,21 @@ class WarehouseCheck:
         if self.holding.of_volume(volume):
             path = self._backing.files.path(volume.file)
             receipts = sorted(manifest_receipts([path]), key=_ORDER)
-        findings = list(RunCheck(self._backing, self._verification, volume, receipts).findings())
-        yield from findings
-        self._verification.counts.read(Kind.VOLUMES)
-        self._verification.report(Kind.VOLUMES)
+        check = RunCheck(self._backing, self._verification, volume, receipts)
+        yield from check.findings()
+        if check.was_read:
+            self._verification.counts.read(Kind.VOLUMES, is_earlier=check.was_earlier)
+        if self._verification.is_quick:
+            self._verification.report(Kind.VOLUMES)
 
     def _expect(self, volume: Volume, *, is_chosen: bool) -> None:
-        counts, is_read = self._verification.counts, not self._verification.is_quick
-        tables = sum(map(self._verification.scope.has_table, volume.shapes))
+        counts, scope = self._verification.counts, self._verification.scope
+        is_read = not self._verification.is_quick
+        tables = sum(map(scope.has_table, volume.shapes))
         counts.expect(Kind.VOLUMES, is_chosen=is_chosen)
-        counts.expect(Kind.BYTES, volume.size, is_chosen=is_chosen)
+        files = [file for table, file in volume.data.items() if scope.has_table(table)]
+        size = sum(file.size for file in files) if volume.kind == "history" else volume.size
+        counts.expect(Kind.BYTES, size, is_chosen=is_chosen)
         counts.expect(Kind.TABLES, tables, is_chosen=is_read)
         counts.expect(Kind.SEGMENTS, len(self._segments(volume)), is_chosen=is_read)
 

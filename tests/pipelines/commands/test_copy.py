@@ -278,7 +278,7 @@ def test_a_gap_is_named_by_what_is_loaded_and_a_copy_without_a_range_has_both_si
 def test_nothing_is_copied_of_blocks_of_which_a_volume_is_lost(tmp_path: Path) -> None:
     history_segment(tmp_path / "s", first=1, last=2)
     load_folder(tmp_path / "warehouse", tmp_path / "s")
-    (data,) = (tmp_path / "warehouse" / "data" / "orders").iterdir()
+    (data,) = (tmp_path / "warehouse" / "data" / "blocks").iterdir()
     data.unlink()
     done = _run(tmp_path, tmp_path / "c.duckdb")
     assert done.returncode == 5

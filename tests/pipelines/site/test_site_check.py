@@ -137,7 +137,7 @@ def test_a_quick_check_misses_no_file(place: Place, monkeypatch: pytest.MonkeyPa
     gone = [
         place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip",
         place.chain / "trades" / f"{KIT_CHAIN}-trades-1-10.zip.sha256",
-        FILES["a volume"](place),
+        FILES["a data file"](place),
     ]
     for path in gone:
         path.unlink()
@@ -324,9 +324,16 @@ TOGETHER = (
 )
 """Of these the remedy is one command: where it mends them all, it mends each."""
 
-EMPTIED = ("a ZIP", "a hash file", "the index", "the list of revisions", "a volume", "a record")
+EMPTIED = (
+    "a ZIP",
+    "a hash file",
+    "the index",
+    "the list of revisions",
+    "a data file",
+    "a manifest",
+)
 OF_THE_WAREHOUSE = (
-    *("a volume", "a state", "a record", "the captures", "a refused file"),
+    *("a manifest", "a data file", "an index file", "a state", "the captures", "a refused file"),
     "the newest document",
 )
 FOLLOWERS = {
