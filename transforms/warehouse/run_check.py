@@ -82,6 +82,8 @@ class RunCheck:
                     findings = [*self._table(reader, table, shape)]
                     sound = sound and not findings
                     yield from findings
+                    if not verification.is_quick:
+                        verification.report(Kind.TABLES)
             if verification.scope.is_whole and self._volume.index:
                 yield from self._index(reader, self._volume.index, is_sound=sound)
         if not verification.is_quick and self._receipts is not None:
@@ -125,7 +127,6 @@ class RunCheck:
             self._unproven |= segments
         if not verification.is_quick:
             counts.read(Kind.TABLES)
-            verification.report(Kind.TABLES)
         yield from findings
 
     def _identity(self, file: StoredFile) -> tuple[str, str, str]:

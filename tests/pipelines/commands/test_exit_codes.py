@@ -129,7 +129,7 @@ def test_6_is_a_lock_of_somebody_else(place: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        line = told(strata(place, "sql", "from parties"), 6)
+        line = told(strata(place, "sql", "from accounts"), 6)
         other.kill()
     assert "another program has it open to write" in line
     assert str(volume) in line
