@@ -35,9 +35,10 @@ ENGINES := tests/engines.txt
 ENGINES_STAMP := $(VENV)/engines/.installed
 DUCKDB_EXTENSIONS := tests/duckdb-extensions.txt
 DUCKDB_EXTENSIONS_STAMP := $(VENV)/duckdb-extensions/.installed
-# The tests of a file stay in one process and share what its fixtures made. Files keep their order: by
-# default those with few tests come last, and among them are the longest.
-WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# The tests of a file stay in one process and share what its fixtures made. Files keep their order, which
+# begins with the longest (tests/conftest.py): by default those with few tests come last, and among them
+# are these.
+WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
 # Of tests that take minutes by themselves.
 PATIENT := --timeout 3600
 
@@ -51,6 +52,9 @@ endef
 export INTERRUPTIBLE
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
+
+# Tests start hundreds of processes: each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas kernel docs
 .DEFAULT_GOAL := help
