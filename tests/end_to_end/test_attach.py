@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -304,7 +304,8 @@ def test_what_is_damaged_or_gone_is_found_and_mended_by_the_remedy_that_is_named
 ) -> None:
     """One after the other: of what is mended, the next check finds nothing."""
     copy = published.copied(tmp_path)
-    for harm, name in product((_flip, Path.unlink), _NAMES):
+    harms: tuple[Callable[[Path], object], ...] = (_flip, Path.unlink)
+    for harm, name in product(harms, _NAMES):
         harm(copy.folder / name)
         # That the statements are gone is seen where all files are listed.
         tables = () if harm is not _flip and name == "strata.sql" else ("blocks",)
