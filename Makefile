@@ -56,7 +56,7 @@ export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 # Tests start hundreds of processes: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas kernel docs
+.PHONY: setup cluster run serve ui protos test lint unit changed weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas kernel docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -143,6 +143,9 @@ lint: setup
 
 unit: setup weed servers duckdb15 pandas kernel $(FRICTIONLESS_STAMP) $(DUCKDB_EXTENSIONS_STAMP)
 	$(BIN)/python -m pytest $(WORKERS)
+
+changed: setup weed ## only the tests of what differs from HEAD, or SINCE=<commit>
+	$(BIN)/python -m pytest $$($(BIN)/python -m tests.changed $(SINCE))
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
 
