@@ -20,11 +20,11 @@ from tests.faults.temporary_files import ERRORS
 
 ORDERS = (
     Order("kills", SEED, (0, 1), ("publish",)),
-    Order("faults", SEED, tuple(range(1, 5)), ("load more", "verify")),
+    Order("faults", SEED, tuple(range(1, 5)), ("load more", "verify")),  # two of each
     Order("zips", SEED, (0,)),
-    Order("flips", SEED, tuple(range(0, 17, 8))),
+    Order("flips", SEED, tuple(range(0, 17, 4))),
     # The last one is a publish to whose requests nothing is answered from one on.
-    Order("proxy", SEED, (6, 32, 117), ("export", "publish")),
+    Order("proxy", SEED, (6, 12, 24, 32, 117), ("export", "publish")),
 )
 
 
