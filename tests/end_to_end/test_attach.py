@@ -44,6 +44,10 @@ _QUERIES: dict[str, str] = dict(
     )
 )
 _CHAIN = "sample-chain-001"
+_LISTS = (
+    "select function_name, macro_definition from duckdb_functions() "
+    "where schema_name = 'strata' and function_name like 'files%' order by all"
+)
 _VIEWS = "select schema_name, view_name from duckdb_views() where not internal order by all"
 _NAMES = ("strata.duckdb", "strata.sql")
 
@@ -223,6 +227,7 @@ def test_what_is_attached_in_2_0_has_the_same_views_and_answers(
         con.execute("set timezone = 'Asia/Kolkata'")
         there = con.execute(_VIEWS).fetchall()
         assert there == made.execute(_VIEWS).fetchall()
+        assert con.execute(_LISTS).fetchall() == made.execute(_LISTS).fetchall() != []
         compared = [view for view in there if view[1] not in ("receipts", "segments")]
         for schema, view in compared[::8]:
             assert _content(con, schema, view) == contents[schema, view], (schema, view)
