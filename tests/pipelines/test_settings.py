@@ -10,6 +10,7 @@ from exporters.locations import read_locations
 from exporters.zip_names import NameStyle
 from pipelines.resources import StrataResource
 from pipelines.settings import Settings
+from tests.cases import each_of
 from transforms.errors import ConfigError
 
 
@@ -45,7 +46,7 @@ def test_variables_are_read_and_options_beat_them() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("variable", "text"),
     [
         ("BATCH", "0"),

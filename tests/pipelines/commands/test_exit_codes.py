@@ -1,4 +1,4 @@
-"""Every exit code of the documentation, from real processes; what a full or read-only disk says."""
+"""Every exit code of the documentation, from processes; what a full or read-only disk says."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.settings import Settings
+from tests.command_kit import run_strata
 from tests.pipelines.command_kit import call, places
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN
@@ -30,7 +31,10 @@ def variables(place: Path) -> dict[str, str]:
 def strata(
     place: Path, *arguments: str, before: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own; started by the program `before`, if one is given."""
     environment = {**os.environ, **variables(place)}
+    if not before:
+        return run_strata(*arguments, environment=environment)
     command = [*before, str(STRATA), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
