@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from exporters.archive.archive import Archive, is_written, won_race
 from exporters.archive.archive_signatures import SIGNATURES, signature
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
+from exporters.archive.conditions import CONDITIONS, conditions_json, day_conditions
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.feed import FEED, MOST_ENTRIES, feed_xml
 from exporters.archive.hash_lists import SUMS, sums_text
@@ -130,6 +131,7 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocum
         yield _group(archive, group)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
     yield ArchiveDocument(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
+    yield ArchiveDocument(archive.key(CONDITIONS), _JSON, lambda old: _conditions(archive, old))
     yield ArchiveDocument(archive.key(LATEST), _JSON, lambda old: _latest(archive, old))
     yield ArchiveDocument(archive.key(FEED), _ATOM, lambda old: _feed(archive, old))
     yield ArchiveDocument(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
@@ -187,10 +189,21 @@ def _summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummar
             _log.warning("%s; the index does not have what it names", error)
 
 
+def _conditions(archive: Archive, old: bytes | None) -> bytes:
+    try:
+        replaced = revisions(archive)
+    except IntegrityError as error:
+        if old is not None:
+            return _left(old, CONDITIONS, error)
+        replaced = ()
+    return conditions_json(archive.chain_id, day_conditions(archive.index(), replaced))
+
+
 def _latest(archive: Archive, old: bytes | None) -> bytes:
     data = archive.read(INDEX) or b""
     index = archive.index()
-    names = {"feed": FEED, "page": "index.html", "schema": SCHEMA, "sums": SUMS}
+    names = {"conditions": CONDITIONS, "feed": FEED, "page": "index.html"}
+    names |= {"schema": SCHEMA, "sums": SUMS}
     try:
         newest = next(iter(newest_segments(archive, index, 1)), None)
     except IntegrityError as error:
@@ -218,7 +231,7 @@ def _left(old: bytes, name: str, error: IntegrityError) -> bytes:
 
 
 def _sums(archive: Archive) -> bytes:
-    names = (INDEX, SCHEMA, LATEST, FEED, REVISIONS, REVISIONS_COPY, PUBLIC_SQL)
+    names = (INDEX, SCHEMA, CONDITIONS, LATEST, FEED, REVISIONS, REVISIONS_COPY, PUBLIC_SQL)
     contents = ((name, archive.read(name)) for name in names)
     there = {name: data for name, data in contents if data is not None}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in there.items()}

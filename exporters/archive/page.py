@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 
+from exporters.archive.conditions import day_conditions
+from exporters.archive.day_calendar import day_calendar
 from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex, ShardTotals
 from exporters.archive.revisions import Revision
@@ -61,6 +63,7 @@ def chain_values(
             for group, shards in groups.items()
         ],
         "replaced": replaced,
+        "calendar": day_calendar(day_conditions(index, replaced or ())),
         "ids": index.ids,
         "times": index.times,
         "has_lake": index.has_lake,
