@@ -31,7 +31,7 @@ from exporters.archive.page import (
     home_page,
     shard_page,
 )
-from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
+from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, public_address, unsealed_sql
 from exporters.archive.recent import newest_segments
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, revisions
 from exporters.archive.schema_documents import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
@@ -57,8 +57,8 @@ class ArchiveDocument:
     content: Callable[[bytes | None], bytes]
 
 
-SIGNED_SUMS = (SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
-"""What follows from a document that no other is made from."""
+PUBLIC_SQL_READERS = ("index.html", SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
+"""What follows from `strata.sql`: the page has its address, the list its hash."""
 
 
 def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | None = None) -> int:
@@ -113,6 +113,15 @@ def sound_revisions(archive: Archive) -> tuple[Revision, ...] | None:
     except IntegrityError as error:
         _log.warning("%s", error)
         return None
+
+
+def sound_address(archive: Archive) -> str:
+    """Where anybody reads the chain's folder; empty where nobody knows."""
+    try:
+        return public_address(archive.read(PUBLIC_SQL), archive.place(PUBLIC_SQL))
+    except IntegrityError as error:
+        _log.warning("%s; who publishes to the lake makes it again", error)
+        return ""
 
 
 def is_begun(store: Store) -> bool:
@@ -245,7 +254,7 @@ def _sums(archive: Archive) -> bytes:
 
 
 def _chain_page(archive: Archive) -> bytes:
-    return chain_page(archive.index(), sound_revisions(archive))
+    return chain_page(archive.index(), sound_revisions(archive), sound_address(archive))
 
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:

@@ -89,8 +89,8 @@ class ShardSummary:
             tables.setdefault(entry.table, []).append(entry)
         sums = {table: sums_of(tables[table]) for table in sorted(tables)}
         ids = entries_chain(shard.entries).runs
-        blocks = tables.get("blocks", ())
-        times, days = _spanned(entry.times for entry in blocks), days_of(blocks)
+        times = _spanned(entry.times for entry in tables.get("blocks", ()))
+        days = days_of(shard.entries)
         sha256, hashes = (hashlib.sha256(text).hexdigest() for text in (data, shard.hashes()))
         return cls(shard.number, len(data), sha256, hashes, sums, ids, times, days)
 
