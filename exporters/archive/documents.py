@@ -23,6 +23,7 @@ from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, par
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.latest import LATEST, latest_json
+from exporters.archive.llms_text import LLMS, llms_txt
 from exporters.archive.page import (
     chain_page,
     group_number,
@@ -57,8 +58,8 @@ class ArchiveDocument:
     content: Callable[[bytes | None], bytes]
 
 
-PUBLIC_SQL_READERS = ("index.html", SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
-"""What follows from `strata.sql`: the page has its address, the list its hash."""
+PUBLIC_SQL_READERS = (LLMS, "index.html", SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
+"""What follows from `strata.sql`: the text and the page have its address, the list its hash."""
 
 
 def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | None = None) -> int:
@@ -140,6 +141,7 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocum
         yield _group(archive, group)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
     yield ArchiveDocument(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
+    yield ArchiveDocument(archive.key(LLMS), _TEXT, lambda _: _llms_txt(archive))
     yield ArchiveDocument(archive.key(CONDITIONS), _JSON, lambda old: _conditions(archive, old))
     yield ArchiveDocument(archive.key(LATEST), _JSON, lambda old: _latest(archive, old))
     yield ArchiveDocument(archive.key(FEED), _ATOM, lambda old: _feed(archive, old))
@@ -198,6 +200,10 @@ def _summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummar
             _log.warning("%s; the index does not have what it names", error)
 
 
+def _llms_txt(archive: Archive) -> bytes:
+    return llms_txt(archive.chain_id, sound_address(archive))
+
+
 def _conditions(archive: Archive, old: bytes | None) -> bytes:
     try:
         replaced = revisions(archive)
@@ -240,7 +246,7 @@ def _left(old: bytes, name: str, error: IntegrityError) -> bytes:
 
 
 def _sums(archive: Archive) -> bytes:
-    names = (INDEX, SCHEMA, CONDITIONS, LATEST, FEED, REVISIONS, REVISIONS_COPY, PUBLIC_SQL)
+    names = (INDEX, SCHEMA, LLMS, CONDITIONS, LATEST, FEED, REVISIONS, REVISIONS_COPY, PUBLIC_SQL)
     contents = ((name, archive.read(name)) for name in names)
     there = {name: data for name, data in contents if data is not None}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in there.items()}

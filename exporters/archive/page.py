@@ -15,6 +15,7 @@ from exporters.archive.day_calendar import day_calendar
 from exporters.archive.day_rows import DayRows, day_rows
 from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex, ShardTotals
+from exporters.archive.public_sql import shown_address
 from exporters.archive.revisions import Revision
 from exporters.archive.shards import SHARD_BLOCKS, Shard
 from exporters.archive.sums import Completeness, TableSums, Totals, added, completeness, totals
@@ -90,7 +91,7 @@ def chain_values(
         "axis": BlockRange(runs[0].first, runs[-1].last) if runs else None,
         "days": (days[0].day, days[-1].day) if days else None,
         "calendar": day_calendar(day_conditions(index, replaced or ())),
-        "address": address or f"https://<host>/archive/{index.chain_id}",
+        "address": shown_address(address, index.chain_id),
         "ids": index.ids,
         "times": index.times,
         "has_lake": index.has_lake,
