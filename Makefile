@@ -58,7 +58,6 @@ export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 # Tests start hundreds of processes: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-
 .PHONY: setup cluster run serve ui protos test lint unit changed weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas kernel promtool docs
 .DEFAULT_GOAL := help
 

@@ -298,6 +298,7 @@ FILES: dict[str, Callable[[Place], Path]] = {
     "the chain's page": _archived("index.html"),
     "the newest": _archived("latest.json"),
     "the feed": _archived("feed.xml"),
+    "the days": _archived("conditions.json"),
     "the hashes": _archived("SHA256SUMS"),
     "the list of revisions": _archived("revisions.json"),
     "the copy of the revisions": _archived("revisions.copy.json"),
@@ -318,7 +319,8 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 TOGETHER = (
-    *("a shard's hashes", "a shard's page", "the chain's page", "the newest", "the feed"),
+    *("a shard's hashes", "a shard's page", "the chain's page"),
+    *("the newest", "the feed", "the days"),
     "the page of chains",
 )
 """Of these the remedy is one command: where it mends them all, it mends each."""
