@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from pipelines.machine_name import MACHINE_TAG
 from pipelines.run_requests import BATCH_TAG
 from pipelines.step_failures import step_failures
 
@@ -44,7 +45,8 @@ def _line(instance: dg.DagsterInstance, record: dg.RunRecord) -> str:
     blocks = f" of blocks {run.tags[BATCH_TAG]}" if BATCH_TAG in run.tags else ""
     seconds = f" in {end - record.start_time:.1f} s" if record.start_time else ""
     reasons = "; ".join(_reasons(instance, run.run_id)) if run.is_failure else ""
-    how = f"{_WORDS[run.status.value]}{seconds}{reasons and f': {reasons}'}"
+    where = f" on {run.tags[MACHINE_TAG]}" if MACHINE_TAG in run.tags else ""
+    how = f"{_WORDS[run.status.value]}{seconds}{where}{reasons and f': {reasons}'}"
     return f"{when} {run.job_name}{blocks} {how} (run {run.run_id})"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import socket
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -210,4 +212,5 @@ def test_the_log_has_one_line_for_each_run_with_why_it_failed(
         (line,) = (line for line in lines if run.run_id in line)
         assert f" load_and_publish of blocks {run.batch} " in line
         assert (f": {run.failure} (run" if run.failure else " done in ") in line
+        assert re.search(rf" in \d+\.\d s on {socket.gethostname()}[: ]", line)
     assert any(" canceled" in line for line in lines if history.dead_run in line)
