@@ -19,12 +19,7 @@ from dagster._serdes import unpack_value
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task, create_task
 
-from exporters.locations import read_locations
 from pipelines.machine_name import machine_name
-from pipelines.settings import Settings
-from pipelines.site.machine import machine_problem
-from pipelines.site.site import Site
-from transforms.errors import ConfigError
 
 PAUSE_SECONDS = 30.0
 """For so long the slot of a run that was put back stays empty, so that others take the run."""
@@ -62,6 +57,13 @@ class RunTask(Task):  # type: ignore[misc]
 
 
 def _problem() -> str:
+    # Not before a process is forked for the run: libraries that have threads do not outlive that.
+    from exporters.locations import read_locations
+    from pipelines.settings import Settings
+    from pipelines.site.machine import machine_problem
+    from pipelines.site.site import Site
+    from transforms.errors import ConfigError
+
     try:
         return machine_problem(Site(read_locations(Settings)))
     except ConfigError as error:
