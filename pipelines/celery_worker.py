@@ -19,7 +19,7 @@ from dagster._serdes import unpack_value
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task, create_task
 
-from pipelines.machine_name import machine_name
+from pipelines.machine_name import machine_name, machine_tags
 
 PAUSE_SECONDS = 30.0
 """For so long the slot of a run that was put back stays empty, so that others take the run."""
@@ -49,6 +49,7 @@ class RunTask(Task):  # type: ignore[misc]
                 raise Ignore
             told = f"Put back, as {machine_name()} cannot work: {problem}"
             instance.report_engine_event(told, run)
+            instance.add_run_tags(run_id, machine_tags())  # for where nobody begins it
         # Not `Reject`, which wants a task to be acknowledged late: then the broker would hand a run
         # that takes long to a second worker.
         self.retry(countdown=0, throw=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 MACHINE_TAG = "strata/machine"
-"""The machine that a run was begun on; every run has it."""
+"""The machine that a run was begun on, or that could not begin it."""
 
 
 def machine_name() -> str:

@@ -51,7 +51,10 @@ def _line(instance: dg.DagsterInstance, record: dg.RunRecord) -> str:
 
 
 def _reasons(instance: dg.DagsterInstance, run_id: str) -> Iterator[str]:
-    entries = instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
-    events = (entry.dagster_event for entry in entries)
-    for reason, _ in step_failures(event for event in events if event is not None):
+    """Why steps failed; where none did, as nobody began the run, what Dagster says of the run."""
+    step, run = dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE
+    entries = instance.all_logs(run_id, of_type={step, run})
+    events = [entry.dagster_event for entry in entries if entry.dagster_event is not None]
+    reasons = [reason for reason, _ in step_failures(events)]
+    for reason in reasons or [event.message or "" for event in events]:
         yield " ".join(reason.split())

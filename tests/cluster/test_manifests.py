@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import yaml
 
 from tests.cluster.manifests_kit import check_manifests
 
-HOME = Path(__file__).resolve().parents[2] / "dagster_home" / "kubernetes"
+ROOT = Path(__file__).resolve().parents[2]
+HOME = ROOT / "dagster_home" / "kubernetes"
 WHOLE = yaml.safe_load((HOME / "kustomization.yaml").read_text())
 FILES = [HOME / name for name in WHOLE["resources"]]
 OBJECTS: list[dict[str, Any]] = [
@@ -138,3 +140,11 @@ def test_what_a_container_starts_is_a_program_with_these_options(pod: str) -> No
         done = subprocess.run(asked, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "Usage:" in done.stdout
+
+
+def test_the_image_has_one_version_of_each_package() -> None:
+    pins: dict[str, set[str]] = {}
+    for name in ("constraints.txt", "constraints-cluster.txt", "constraints-kubernetes.txt"):
+        for package, version in re.findall(r"^([\w.-]+)==(\S+)", (ROOT / name).read_text(), re.M):
+            pins.setdefault(package, set()).add(version)
+    assert {package: found for package, found in pins.items() if len(found) > 1} == {}
