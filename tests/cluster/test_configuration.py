@@ -148,6 +148,11 @@ def test_on_kubernetes_a_run_is_a_job_that_is_never_begun_again(tmp_path: Path) 
     volumes = {one["name"]: one for one in pod["volumes"]}
     assert volumes["instance"]["configMap"] == {"name": "strata-dagster"}
     assert volumes["home"]["emptyDir"] == {"sizeLimit": "50Gi"}
+    # What the namespace demands of every pod.
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
     manifest = tmp_path / "job.json"
     manifest.write_text(json.dumps(job))
     check_manifests(manifest)
