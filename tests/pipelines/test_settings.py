@@ -87,6 +87,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         require_id_chain=True,
         lake=False,
         keep_runs_days=8,
+        free_mb=9,
         metrics=Path("metrics"),
         signing_key=tmp_path / "strata.key",
         public_url="https://example.org/archive",
