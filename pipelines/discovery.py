@@ -17,7 +17,7 @@ from exporters.locations import dagster_home
 from pipelines.assets.same_warehouse import warehouse_tags
 from pipelines.batches import plan_batches
 from pipelines.checks import status_evaluations
-from pipelines.instance import end_killed_runs
+from pipelines.instance import end_killed_runs, runs_here
 from pipelines.partitions import (
     ADDED_AT_ONCE,
     SEGMENTS,
@@ -28,6 +28,7 @@ from pipelines.run_figures import write_runs
 from pipelines.run_log import log_ended_runs
 from pipelines.run_requests import run_requests
 from pipelines.settings import Settings
+from pipelines.site.machine import machine_problem
 from pipelines.site.segment_status import SiteStatus
 from pipelines.site.site import Site
 from pipelines.site.textfiles import measured_status
@@ -58,10 +59,11 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
         batches = plan_batches(status.to_do, order, settings.batch)
         tags = warehouse_tags(site) if status.to_do else {}
         requests = list(run_requests(context.instance, batches, datetime.now(UTC), tags))
+        problem = machine_problem(site) if requests and runs_here(context.instance) else ""
         is_same = replace(before, segments=now.segments, ended=ended) == now
         return dg.SensorResult(
-            run_requests=requests,
-            skip_reason=None if requests else _skip_reason(status),
+            run_requests=[] if problem else requests,
+            skip_reason=_skip_reason(status, problem) if problem or not requests else None,
             dynamic_partitions_requests=[
                 SEGMENTS.build_add_request(fresh[at : at + ADDED_AT_ONCE])
                 for at in range(0, len(fresh), ADDED_AT_ONCE)
@@ -73,7 +75,9 @@ def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.
     return new_segments
 
 
-def _skip_reason(status: SiteStatus) -> str:
+def _skip_reason(status: SiteStatus, problem: str) -> str:
+    if problem:
+        return f"no run is requested: {problem}"
     published, total, waiting = len(status.published), len(status.known), len(status.to_do)
     return (
         f"{published} of {total} segments are published; {waiting} are in runs or wait to be tried "

@@ -78,6 +78,15 @@ def only_command_line(
         yield
 
 
+def runs_here(instance: dg.DagsterInstance) -> bool:
+    """Whether runs are processes of this machine, and no broker or cluster hands them to others.
+
+    The launcher is not opened: that of Kubernetes wants to be inside of a cluster.
+    """
+    launcher = instance.get_ref().run_launcher_data if instance.is_persistent else None
+    return launcher is None or launcher.class_name == dg.DefaultRunLauncher.__name__
+
+
 def end_killed_runs(instance: dg.DagsterInstance, home: Path) -> None:
     """End what killed command lines left in the log, unless one is at work just now."""
     with suppress(BusyError), only_command_line(instance, home, wait_seconds=0):

@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from exporters.zip_names import NameStyle
+from pipelines.machine_name import machine_tags
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 
@@ -33,6 +34,7 @@ class StrataResource(dg.ConfigurableResource[Site]):
     require_id_chain: bool
     lake: bool
     keep_runs_days: int
+    free_mb: int
     signing_key: str
     metrics: str
     public_url: str
@@ -49,8 +51,10 @@ class StrataResource(dg.ConfigurableResource[Site]):
         plain["name_style"] = settings.name_style.value
         return cls(**{**values, **plain})
 
-    def create_resource(self, context: dg.InitResourceContext) -> Site:  # noqa: ARG002
-        """Open the site; nothing is read yet."""
+    def create_resource(self, context: dg.InitResourceContext) -> Site:
+        """Open the site; nothing is read yet. A run gets the name of the machine it is on."""
+        if context.run is not None and context.instance is not None:
+            context.instance.add_run_tags(context.run.run_id, machine_tags())
         values = {field.name: getattr(self, field.name) for field in fields(Settings)}
         paths = {name: Path(values[name]) if values[name] else None for name in _PATHS}
         return Site(Settings(**{**values, **paths, "name_style": NameStyle(self.name_style)}))

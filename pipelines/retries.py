@@ -11,13 +11,14 @@ from contextlib import contextmanager
 
 import dagster as dg
 
+from pipelines.machine_name import machine_name
 from transforms.errors import BusyError
 from transforms.machine_errors import sentence
 
 TRANSIENT = (BusyError, ConnectionError, TimeoutError)
 """Errors that may go away by themselves."""
 
-MACHINE = "machine"
+ERROR_NUMBER = "error number"
 """Of the metadata of a failure: the number of an error of the machine, like a full disk."""
 
 MOST_RETRIES = 4
@@ -34,5 +35,7 @@ def retried_if_transient(retry_number: int) -> Iterator[None]:
         raise dg.RetryRequested(max_retries=MOST_RETRIES, seconds_to_wait=wait) from error
     except OSError as error:
         raise dg.Failure(
-            sentence(error), {MACHINE: error.errno or 0}, allow_retries=False
+            sentence(error),
+            {ERROR_NUMBER: error.errno or 0, "machine": machine_name()},
+            allow_retries=False,
         ) from error

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from pipelines.machine_name import MACHINE_TAG
 from pipelines.run_requests import BATCH_TAG
 from pipelines.step_failures import step_failures
 
@@ -44,12 +45,16 @@ def _line(instance: dg.DagsterInstance, record: dg.RunRecord) -> str:
     blocks = f" of blocks {run.tags[BATCH_TAG]}" if BATCH_TAG in run.tags else ""
     seconds = f" in {end - record.start_time:.1f} s" if record.start_time else ""
     reasons = "; ".join(_reasons(instance, run.run_id)) if run.is_failure else ""
-    how = f"{_WORDS[run.status.value]}{seconds}{reasons and f': {reasons}'}"
+    where = f" on {run.tags[MACHINE_TAG]}" if MACHINE_TAG in run.tags else ""
+    how = f"{_WORDS[run.status.value]}{seconds}{where}{reasons and f': {reasons}'}"
     return f"{when} {run.job_name}{blocks} {how} (run {run.run_id})"
 
 
 def _reasons(instance: dg.DagsterInstance, run_id: str) -> Iterator[str]:
-    entries = instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
-    events = (entry.dagster_event for entry in entries)
-    for reason, _ in step_failures(event for event in events if event is not None):
+    """Why steps failed; where none did, as nobody began the run, what Dagster says of the run."""
+    step, run = dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE
+    entries = instance.all_logs(run_id, of_type={step, run})
+    events = [entry.dagster_event for entry in entries if entry.dagster_event is not None]
+    reasons = [reason for reason, _ in step_failures(events)]
+    for reason in reasons or [event.message or "" for event in events]:
         yield " ".join(reason.split())

@@ -20,6 +20,7 @@ from pipelines.instance import (
     open_instance,
 )
 from pipelines.jobs import load_and_publish, publish_bundles
+from pipelines.machine_name import machine_tags
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
 from pipelines.quiet import QUIET
 from pipelines.run_figures import write_runs
@@ -107,6 +108,7 @@ class _Runner:
                 **(batch_tags(batch) if batch else {}),
                 **warehouse_tags(self.site),
                 **COMMAND_LINE_TAG,
+                **machine_tags(),
             },
             resources={"site": self.site},
             raise_on_error=False,

@@ -7,7 +7,7 @@ from enum import Enum
 
 import dagster as dg
 
-from pipelines.retries import MACHINE
+from pipelines.retries import ERROR_NUMBER
 
 
 class Scope(Enum):
@@ -26,7 +26,7 @@ def step_failures(events: Iterable[dg.DagsterEvent]) -> Iterator[tuple[str, Scop
         data = event.step_failure_data
         failure = data.user_failure_data
         if failure is not None:
-            scope = Scope.MACHINE if MACHINE in failure.metadata else Scope.BATCH
+            scope = Scope.MACHINE if ERROR_NUMBER in failure.metadata else Scope.BATCH
             yield failure.description or failure.label or "", scope
             continue
         error = data.error

@@ -14,6 +14,20 @@ from hypothesis import settings
 
 _SERVERS = "STRATA_TEST_SERVERS"
 _SLOWEST = 10
+_MOST_WORKERS = 4
+_LONG_FILES = (
+    "tests/end_to_end/test_bucket_warehouse.py",
+    "tests/faults/test_faults.py",
+    "tests/end_to_end/test_attach.py",
+    "tests/model/test_model.py",
+    "tests/end_to_end/test_first_hour.py",
+    "tests/pipelines/site/test_verifying_lake.py",
+    "tests/pipelines/commands/test_copy.py",
+    "tests/api/test_lost_data.py",
+    "tests/transforms/stores/test_silence.py",
+    "tests/end_to_end/test_requests.py",
+)
+"""Those that take longest: at the end, one of them would leave the other cores idle."""
 
 # How long one example takes says more about the machine and its other work than about the code.
 settings.register_profile("strata", deadline=None)
@@ -81,8 +95,18 @@ def steps(request: pytest.FixtureRequest) -> int:
     return count
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: many tests wait for a network they made silent."""
+    return min((os.cpu_count() or 1) + 1, _MOST_WORKERS)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse tests of one id: of those, pytest-xdist would run one and leave out the others."""
+    """Begin with the files that take longest.
+
+    Refuse tests of one id: of those, pytest-xdist would run one and leave out the others.
+    """
+    places = {path: place for place, path in enumerate(_LONG_FILES)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
     counts = Counter(item.nodeid for item in items)
     if doubled := [node for node, count in counts.items() if count > 1]:
         raise pytest.UsageError(f"give these tests ids of their own: {', '.join(doubled)}")

@@ -8,12 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
 
-import pytest
 from click.testing import CliRunner
 from hatchling.builders.wheel import WheelBuilder
 from packaging.version import Version
 
 from pipelines.commands.group import strata
+from tests.cases import each_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -53,14 +53,14 @@ def test_the_version_stands_in_one_place_and_is_shown_as_it_is() -> None:
     assert output == f"strata, version {stated}\n"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@each_of("document", DOCUMENTS)
 def test_every_file_that_a_document_links_to_exists(document: str) -> None:
     path = ROOT / document
     links = re.findall(r"\]\(([^)#]+)", path.read_text())
     assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@each_of("document", DOCUMENTS)
 def test_every_place_in_the_project_that_a_document_names_exists(document: str) -> None:
     named = set(NAMED_PLACE.findall((ROOT / document).read_text()))
     assert sorted(name for name in named if not is_there(name)) == []

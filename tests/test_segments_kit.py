@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import zip_readers
+from tests.cases import each_of
 from tests.hostile_tables import EXACT_CELLS, REFUSED_TABLES, exact_segment
 from tests.hostile_zips import REFUSED_ZIPS, encrypted_entry, understated_size, wrong_crc
 from tests.segments_kit import (
@@ -35,7 +36,7 @@ _ALPHABET = st.characters(codec="utf-8") | st.sampled_from(list(',"\r\n#\\. '))
 _CELLS = st.none() | st.text(_ALPHABET, max_size=12)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "null", "text"),
     [
         (None, "", ""),
@@ -132,7 +133,7 @@ def test_default_rows_have_distinct_ascending_keys() -> None:
         assert rows[0][key] < rows[1][key] < rows[2][key]  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("height", "microseconds", "text"),
     [
         (0, 0, "2023-01-01 00:00:00+00"),

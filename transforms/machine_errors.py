@@ -14,7 +14,8 @@ REMEDIES = {
     errno.ENOSPC: _NO_ROOM,
     errno.EDQUOT: _NO_ROOM,
     errno.EFBIG: "raise the limit of a file's size (ulimit -f), then run it again",
-    errno.EROFS: "make it writable, or name another folder, then run it again",
+    errno.EROFS: "make it writable (a service of systemd: ReadWritePaths), or name another folder, "
+    "then run it again",
     errno.EACCES: "give this user the right to it, then run it again",
     errno.EPERM: "give this user the right to it, then run it again",
     errno.EIO: "the disk or its connection fails: see the system's log, then run it again",

@@ -25,6 +25,7 @@ _TYPES = {
     "html": "text/html; charset=utf-8",
     "sha256": "text/plain; charset=utf-8",
     "xml": "application/atom+xml",
+    "txt": "text/plain; charset=utf-8",
     "minisig": "text/plain; charset=utf-8",
     "SHA256SUMS": "text/plain; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",

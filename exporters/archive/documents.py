@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from exporters.archive.archive import Archive, is_written, won_race
 from exporters.archive.archive_signatures import SIGNATURES, signature
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
+from exporters.archive.conditions import CONDITIONS, conditions_json, day_conditions
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.feed import FEED, MOST_ENTRIES, feed_xml
 from exporters.archive.hash_lists import SUMS, sums_text
@@ -22,6 +23,7 @@ from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, par
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.latest import LATEST, latest_json
+from exporters.archive.llms_text import LLMS, llms_txt
 from exporters.archive.page import (
     chain_page,
     group_number,
@@ -30,7 +32,7 @@ from exporters.archive.page import (
     home_page,
     shard_page,
 )
-from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
+from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, public_address, unsealed_sql
 from exporters.archive.recent import newest_segments
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, revisions
 from exporters.archive.schema_documents import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
@@ -56,8 +58,8 @@ class ArchiveDocument:
     content: Callable[[bytes | None], bytes]
 
 
-SIGNED_SUMS = (SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
-"""What follows from a document that no other is made from."""
+PUBLIC_SQL_READERS = (LLMS, "index.html", SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
+"""What follows from `strata.sql`: the text and the page have its address, the list its hash."""
 
 
 def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | None = None) -> int:
@@ -114,6 +116,15 @@ def sound_revisions(archive: Archive) -> tuple[Revision, ...] | None:
         return None
 
 
+def sound_address(archive: Archive) -> str:
+    """Where anybody reads the chain's folder; empty where nobody knows."""
+    try:
+        return public_address(archive.read(PUBLIC_SQL), archive.place(PUBLIC_SQL))
+    except IntegrityError as error:
+        _log.warning("%s; who publishes to the lake makes it again", error)
+        return ""
+
+
 def is_begun(store: Store) -> bool:
     """Whether anybody has made the place yet: a folder is made by the first publication."""
     root = store.path(CHAINS)
@@ -130,6 +141,8 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocum
         yield _group(archive, group)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
     yield ArchiveDocument(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
+    yield ArchiveDocument(archive.key(LLMS), _TEXT, lambda _: _llms_txt(archive))
+    yield ArchiveDocument(archive.key(CONDITIONS), _JSON, lambda old: _conditions(archive, old))
     yield ArchiveDocument(archive.key(LATEST), _JSON, lambda old: _latest(archive, old))
     yield ArchiveDocument(archive.key(FEED), _ATOM, lambda old: _feed(archive, old))
     yield ArchiveDocument(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
@@ -187,10 +200,25 @@ def _summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummar
             _log.warning("%s; the index does not have what it names", error)
 
 
+def _llms_txt(archive: Archive) -> bytes:
+    return llms_txt(archive.chain_id, sound_address(archive))
+
+
+def _conditions(archive: Archive, old: bytes | None) -> bytes:
+    try:
+        replaced = revisions(archive)
+    except IntegrityError as error:
+        if old is not None:
+            return _left(old, CONDITIONS, error)
+        replaced = ()
+    return conditions_json(archive.chain_id, day_conditions(archive.index(), replaced))
+
+
 def _latest(archive: Archive, old: bytes | None) -> bytes:
     data = archive.read(INDEX) or b""
     index = archive.index()
-    names = {"feed": FEED, "page": "index.html", "schema": SCHEMA, "sums": SUMS}
+    names = {"conditions": CONDITIONS, "feed": FEED, "page": "index.html"}
+    names |= {"schema": SCHEMA, "sums": SUMS}
     try:
         newest = next(iter(newest_segments(archive, index, 1)), None)
     except IntegrityError as error:
@@ -218,7 +246,7 @@ def _left(old: bytes, name: str, error: IntegrityError) -> bytes:
 
 
 def _sums(archive: Archive) -> bytes:
-    names = (INDEX, SCHEMA, LATEST, FEED, REVISIONS, REVISIONS_COPY, PUBLIC_SQL)
+    names = (INDEX, SCHEMA, LLMS, CONDITIONS, LATEST, FEED, REVISIONS, REVISIONS_COPY, PUBLIC_SQL)
     contents = ((name, archive.read(name)) for name in names)
     there = {name: data for name, data in contents if data is not None}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in there.items()}
@@ -232,7 +260,7 @@ def _sums(archive: Archive) -> bytes:
 
 
 def _chain_page(archive: Archive) -> bytes:
-    return chain_page(archive.index(), sound_revisions(archive))
+    return chain_page(archive.index(), sound_revisions(archive), sound_address(archive))
 
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import chain
 
 from exporters.archive.archive_id_chain import entries_chain, id_run_json, id_run_of, joined_chain
+from exporters.archive.block_days import BlockDay, day_json, day_of, days_of, merged_days
 from exporters.archive.entries import (
     Entry,
     Json,
@@ -55,7 +56,7 @@ _SHARDS_END = b"\n]\n}\n"
 _COUNTS = ("zips", "rows", "bytes", "bundles", "bundle_bytes")
 # Of a shard's line what lists of shards need: to read all of it takes ten times as long.
 _SUMS = re.compile(",".join(rf'"{name}":(\d+)' for name in _COUNTS))
-_IDS, _DECODER = '"ids":', json.JSONDecoder()
+_IDS, _DAYS, _DECODER = '"ids":', '"days":', json.JSONDecoder()
 _LINE_START = re.compile(
     r'\{"path":"index/(\d+)\.json","from":\d+,"to":\d+,"bytes":\d+,'
     '"sha256":"([0-9a-f]{64})","hashes_sha256":"([0-9a-f]{64})",'
@@ -68,7 +69,7 @@ class ShardSummary:
 
     `hashes_sha256` is the hash of the file with its ZIPs' hashes, `ids` are the unbroken runs of
     its segments in the network's chain of ids, `times` those of its first and last block, where
-    its ZIPs of blocks say them.
+    its ZIPs of blocks say them, `days` the UTC days on which its segments begin or end.
     """
 
     number: int
@@ -78,6 +79,7 @@ class ShardSummary:
     tables: Mapping[str, TableSums]
     ids: tuple[IdRun, ...] = ()
     times: tuple[str, str] | None = None
+    days: tuple[BlockDay, ...] = ()
 
     @classmethod
     def of(cls, shard: Shard, data: bytes) -> ShardSummary:
@@ -88,8 +90,9 @@ class ShardSummary:
         sums = {table: sums_of(tables[table]) for table in sorted(tables)}
         ids = entries_chain(shard.entries).runs
         times = _spanned(entry.times for entry in tables.get("blocks", ()))
+        days = days_of(shard.entries)
         sha256, hashes = (hashlib.sha256(text).hexdigest() for text in (data, shard.hashes()))
-        return cls(shard.number, len(data), sha256, hashes, sums, ids, times)
+        return cls(shard.number, len(data), sha256, hashes, sums, ids, times, days)
 
     @property
     def blocks(self) -> BlockRange:
@@ -111,7 +114,8 @@ class ShardSummary:
         hashes = {"sha256": self.sha256, "hashes_sha256": self.hashes_sha256}
         facts = {"bytes": self.size, **hashes, **usual, "tables": own}
         ids = [id_run_json(run) for run in self.ids]
-        return dumps({**location, **facts, "ids": ids, **times_json(self.times)})
+        days = {"days": list(map(day_json, self.days))} if self.days else {}
+        return dumps({**location, **facts, "ids": ids, **days, **times_json(self.times)})
 
     @classmethod
     def parse(cls, line: str) -> ShardSummary:
@@ -121,7 +125,8 @@ class ShardSummary:
         tables = {table: _sums_of(usual | sums) for table, sums in summary["tables"].items()}
         ids = tuple(map(id_run_of, summary["ids"]))
         about = (summary["bytes"], summary["sha256"], summary["hashes_sha256"])
-        return cls(summary["from"] // SHARD_BLOCKS, *about, tables, ids, times_of(summary))
+        days = tuple(map(day_of, summary.get("days", ())))
+        return cls(summary["from"] // SHARD_BLOCKS, *about, tables, ids, times_of(summary), days)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +204,11 @@ class ArchiveIndex:
     def ids(self) -> IdChain:
         """How far the network's chain of ids is unbroken over the segments of all ZIPs."""
         return joined_chain(map(_id_runs, self.lines.values()))
+
+    @cached_property
+    def days(self) -> tuple[BlockDay, ...]:
+        """The UTC days on which segments begin or end, ascending, and their blocks."""
+        return merged_days(day for line in self.lines.values() for day in _days_in(line))
 
     @cached_property
     def times(self) -> tuple[str, str] | None:
@@ -326,6 +336,12 @@ def _id_runs(line: str) -> tuple[IdRun, ...]:
 def _runs_at(text: str) -> tuple[IdRun, ...]:
     """The runs at the start of a text: those of an index that changes are nearly all the same."""
     return tuple(map(id_run_of, _DECODER.raw_decode(text)[0]))
+
+
+def _days_in(line: str) -> tuple[BlockDay, ...]:
+    """The days of a shard, from its line; nothing else of that is read."""
+    text = line.rpartition(_DAYS)[2] if _DAYS in line else "[]"
+    return tuple(map(day_of, _DECODER.raw_decode(text)[0]))
 
 
 def _sums_json(sums: TableSums) -> Json:

@@ -6,11 +6,16 @@ The same index gives the same bytes. Links are relative, so a copy of the archiv
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
+from exporters.archive.conditions import day_conditions
+from exporters.archive.day_calendar import day_calendar
+from exporters.archive.day_rows import DayRows, day_rows
 from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex, ShardTotals
+from exporters.archive.public_sql import shown_address
 from exporters.archive.revisions import Revision
 from exporters.archive.shards import SHARD_BLOCKS, Shard
 from exporters.archive.sums import Completeness, TableSums, Totals, added, completeness, totals
@@ -24,6 +29,18 @@ GROUP_SHARDS = 50
 _MARKS = {"published": "published", "loaded": "loaded only", "gap": "missing"}
 """The colours of a bar, and what they mean."""
 
+
+@dataclass(frozen=True, slots=True)
+class TableLine:
+    """A table on a chain's page: its sums, how many blocks are not published, its bar and chart."""
+
+    name: str
+    sums: TableSums
+    missing: int
+    bar: Sequence[Mark]
+    chart: DayRows | None
+
+
 _render = partial(render, "exporters.archive")
 
 
@@ -32,35 +49,49 @@ def home_page(indexes: Sequence[ArchiveIndex]) -> bytes:
     return _render("home.html", chains=[_chain(index) for index in indexes])
 
 
-def chain_page(index: ArchiveIndex, replaced: Sequence[Revision] | None) -> bytes:
+def chain_page(
+    index: ArchiveIndex, replaced: Sequence[Revision] | None, address: str = ""
+) -> bytes:
     """The page of one chain: how far it goes, what is missing, where everything is.
 
     It lists the shards of the newest million blocks; the others are on pages of their own.
-    `replaced` is None where the list of revisions cannot be read.
+    `replaced` is None where the list of revisions cannot be read. `address` is where anybody reads
+    the chain's folder, empty where nobody knows.
     """
-    return _render("chain.html", **chain_values(index, replaced), here="")
+    return _render("chain.html", **chain_values(index, replaced, address), here="")
 
 
 def chain_values(
-    index: ArchiveIndex, replaced: Sequence[Revision] | None, holding: Coverage = ()
+    index: ArchiveIndex,
+    replaced: Sequence[Revision] | None,
+    address: str,
+    holding: Coverage = (),
 ) -> dict[str, object]:
     """What the template of a chain's page lays out; `holding` are the blocks that a server has."""
     tables = index.tables
     runs = union((*holding, *(run for sums in tables.values() for run in sums.covered)))
     groups = {group: list(shards) for group, shards in groupby(index.totals(), key=_group_of)}
+    charts, days = day_rows(index.days), index.days
     newest = groups.pop(max(groups), []) if groups else []
     return {
         "chain_id": index.chain_id,
         "extent": completeness(tables),
         "totals": totals(tables.values()),
         "marks": [mark for mark in _MARKS.items() if holding or mark[0] != "loaded"],
-        "tables": [(name, sums, *_coverage(runs, sums, holding)) for name, sums in tables.items()],
+        "tables": [
+            TableLine(name, sums, *_coverage(runs, sums, holding), charts.get(name))
+            for name, sums in tables.items()
+        ],
         "shards": newest,
         "groups": [
             (_group_blocks(group), group_path(group), added(shard.totals for shard in shards))
             for group, shards in groups.items()
         ],
         "replaced": replaced,
+        "axis": BlockRange(runs[0].first, runs[-1].last) if runs else None,
+        "days": (days[0].day, days[-1].day) if days else None,
+        "calendar": day_calendar(day_conditions(index, replaced or ())),
+        "address": shown_address(address, index.chain_id),
         "ids": index.ids,
         "times": index.times,
         "has_lake": index.has_lake,

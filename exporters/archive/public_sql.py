@@ -20,6 +20,10 @@ _END = re.compile(
     rf"-- {re.escape(PUBLIC_DATABASE)} sha256 ([0-9a-f]{{64}})\n-- sha256 ([0-9a-f]{{64}})\n\Z"
 )
 _END_BYTES = 256
+# An address that a shell and SQL read as it is between single quotes.
+_ADDRESS = re.compile(
+    r"^create table strata\.generation .*'(https?://[^\s'\"\\]+)' as address\b", re.M
+)
 
 
 def sealed_sql(statements: str, database_sha256: str) -> bytes:
@@ -38,3 +42,17 @@ def unsealed_sql(data: bytes, place: str) -> tuple[str, str]:
     if end is None or hashlib.sha256(whole).hexdigest() != end[2]:
         raise IntegrityError(f"{place} is damaged: it does not hash to the SHA-256 at its end")
     return whole[: whole.rfind(b"-- ")].decode(), end[1]
+
+
+def public_address(data: bytes | None, place: str) -> str:
+    """Where anybody reads the chain's folder, by a document; empty where it does not say.
+
+    Raises `IntegrityError` where it is damaged.
+    """
+    match = _ADDRESS.search(unsealed_sql(data, place)[0]) if data is not None else None
+    return match[1] if match else ""
+
+
+def shown_address(address: str, chain_id: str) -> str:
+    """An address as people copy it: where nobody knows it, with a gap to fill in."""
+    return address or f"https://<host>/archive/{chain_id}"

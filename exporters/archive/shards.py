@@ -33,7 +33,10 @@ added within `format` 1; a reader ignores those it does not know.
                     the runs of blocks covered (by either kind) and bundled (by bundles)
     shards          path, from, to, bytes, sha256, covered, bundled, and tables as above; where a
                     table's covered or bundled is left out, it is that of the shard; ids, its own
-                    runs as above with their first and last segment; first_time?, last_time?
+                    runs as above with their first and last segment; days?, the UTC days on which
+                    its segments begin or end [date, first, last, rows]: the blocks of these
+                    segments, and per table the rows of those that begin on it; first_time?,
+                    last_time?
 """
 
 from __future__ import annotations

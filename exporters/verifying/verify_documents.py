@@ -21,6 +21,7 @@ from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
 _KINDS = {
     "json": Kind.DOCUMENTS,
     "xml": Kind.DOCUMENTS,
+    "txt": Kind.DOCUMENTS,
     "html": Kind.PAGES,
     "sha256": Kind.HASH_FILES,
     "": Kind.HASH_FILES,

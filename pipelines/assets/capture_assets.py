@@ -8,9 +8,11 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from pipelines.assets.keys import CAPTURES
+from pipelines.instance import runs_here
 from pipelines.quiet import QUIET
 from pipelines.retries import retried_if_transient
 from pipelines.settings import Settings
+from pipelines.site.machine import machine_problem
 from pipelines.site.site import Site
 
 GROUP = "captures"
@@ -63,6 +65,9 @@ def captures_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg
         fresh = site.warehouse.new_captures(site.source)
         if not fresh:
             return dg.SensorResult(skip_reason="no new captures")
+        problem = machine_problem(site) if runs_here(context.instance) else ""
+        if problem:
+            return dg.SensorResult(skip_reason=f"no run is requested: {problem}")
         hour = int(context.last_tick_completion_time or 0) // 3600
         key = hashlib.sha256(repr((fresh, hour)).encode()).hexdigest()[:16]
         return dg.SensorResult(run_requests=[dg.RunRequest(f"captures {key}", QUIET)])

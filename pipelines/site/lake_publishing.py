@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from exporters.archive.documents import SIGNED_SUMS, refresh, sound_index
+from exporters.archive.documents import PUBLIC_SQL_READERS, refresh, sound_index
 from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
@@ -113,7 +113,7 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
         if not sound_index(lake.archive).has_lake:
             refresh(lake.archive, ())
         elif is_written:
-            refresh(lake.archive, (), SIGNED_SUMS)
+            refresh(lake.archive, (), PUBLIC_SQL_READERS)
 
 
 @at_one_look

@@ -12,10 +12,8 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 
 from exporters.archive.documents import sound_index
-from exporters.locations import dagster_home
 from exporters.measures import (
     COLLECT_LEFT,
     DISK_FREE,
@@ -32,6 +30,7 @@ from exporters.measures import (
     survey_figures,
 )
 from pipelines.site.collecting import collection_state
+from pipelines.site.machine import local_folders
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
 from transforms.files import new_file
@@ -122,19 +121,8 @@ def _site_figures(site: Site, status: SiteStatus) -> Iterator[Figure]:
 
 def _disks(site: Site) -> Iterator[Figure]:
     """What is left on the file systems of the places that are folders of this machine."""
-    settings = site.settings
-    texts = {
-        "source": settings.source,
-        "warehouse": settings.warehouse,
-        "archive": settings.archive,
-        "cache": ""
-        if site.warehouse.in_folder and not settings.cache
-        else str(site.warehouse.cache),
-        "dagster": str(dagster_home()),
-    }
-    for place, text in texts.items():
-        path = Path(text)
-        if text and path.is_dir():
+    for place, path in local_folders(site).items():
+        if path.is_dir():
             usage = shutil.disk_usage(path)
             yield Figure(DISK_FREE, usage.free, place)
             yield Figure(DISK_SIZE, usage.total, place)

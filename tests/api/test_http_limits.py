@@ -16,6 +16,7 @@ from websockets.sync.client import connect
 
 from tests.api.server_kit import ServerProcess
 from tests.api.site_kit import Site
+from tests.cases import each_of
 
 _HEAD = b"GET /health HTTP/1.1\r\nHost: x\r\n"
 _HEALTH = _HEAD + b"\r\n"
@@ -155,7 +156,7 @@ def test_many_connections_with_unfinished_headers_cost_little(roomy: ServerProce
         assert roomy.memory() - before < 40 * _MEGABYTE
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("request_", "wanted"),
     [
         (_HEAD + b"X-Long: " + b"x" * 5000 + b"\r\n\r\n", (431, 8)),

@@ -17,6 +17,7 @@ from tests.api.chain_kit import ALICE, MARKET, ORDER, RESOURCE
 from tests.api.odd_site import ODD_JSON, odd_site
 from tests.api.rpc.kit import Client, as_json, client_of
 from tests.api.server_kit import Served, serving, settings
+from tests.cases import each_of
 
 _PROVISIONS = "/api/v2/liquidity/provisions"
 _LISTS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
@@ -83,8 +84,8 @@ def _page(rest: httpx2.Client, name: str, query: str) -> Json:
     return found
 
 
-@pytest.mark.parametrize("name", _LISTS)
-@pytest.mark.parametrize("newest", [True, False])
+@each_of("name", _LISTS)
+@each_of("newest", [True, False])
 def test_a_list_with_odd_rows_says_the_same_to_rest_and_grpc(
     rest: httpx2.Client, rpc: Client, name: str, newest: bool
 ) -> None:
@@ -97,7 +98,7 @@ def test_a_list_with_odd_rows_says_the_same_to_rest_and_grpc(
     assert same["pageInfo"] == found["pageInfo"]
 
 
-@pytest.mark.parametrize("name", _LISTS)
+@each_of("name", _LISTS)
 def test_single_rows_are_answered_too(rest: httpx2.Client, name: str) -> None:
     edges = _page(rest, name, "pagination.first=300")["edges"]
     for edge in (*edges[:20], *edges[-20:]):
@@ -106,7 +107,7 @@ def test_single_rows_are_answered_too(rest: httpx2.Client, name: str) -> None:
         assert answer.status_code in (200, 400), answer.text
 
 
-@pytest.mark.parametrize("cell", _UNREADABLE)
+@each_of("cell", _UNREADABLE)
 def test_json_that_cannot_be_read_is_shown_as_null_is(rest: httpx2.Client, cell: str) -> None:
     shown = [*ODD_JSON].index(cell)
     withdrawals = _page(rest, "withdrawals of a party", "pagination.newestFirst=false")["edges"]

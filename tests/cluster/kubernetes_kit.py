@@ -1,7 +1,7 @@
 """A server that answers as Kubernetes' API does, to those whom its roles allow what they ask.
 
-It keeps Jobs. What becomes of one is said by the name of Dagster's job, in a label: `works` and
-`hangs` have a pod that runs, `fails` one that has ended, `vanishes` none any more.
+It keeps Jobs. What becomes of one is said by the name of Dagster's job, in a label: `fails` has a
+pod that has ended, `vanishes` none any more; others, as `works` and `hangs`, have one that runs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _PATH = re.compile(
     r"/(?P<kind>[a-z]+)(?:/(?P<name>[^/]+)(?:/(?P<part>[a-z]+))?)?"
 )
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_WORKS: dict[str, object] = {"active": 1}
 _STATUSES: dict[str, dict[str, object]] = {
-    "works": {"active": 1},
+    "works": _WORKS,
     "hangs": {"active": 1},
     "fails": {"failed": 1},
     "vanishes": {"failed": 1},
@@ -114,7 +115,7 @@ class Cluster:
     def _job(self, name: str) -> dict[str, Any] | None:
         job = self.jobs.get(name)
         started = {"startTime": "2026-01-01T00:00:00Z"}
-        return job and {**job, "status": {**started, **_STATUSES[_fate(job)]}}
+        return job and {**job, "status": {**started, **_STATUSES.get(_fate(job), _WORKS)}}
 
 
 @contextmanager

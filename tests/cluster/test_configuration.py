@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cluster.manifests_kit import check_manifests
 from tests.cluster.servers_kit import Database, postgres_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,12 +138,23 @@ def test_on_kubernetes_a_run_is_a_job_that_is_never_begun_again(tmp_path: Path) 
     assert (job["kind"], job["spec"]["backoffLimit"], pod["restartPolicy"]) == ("Job", 0, "Never")
     assert pod["serviceAccountName"] == "strata"
     assert container["image"] == "strata:0.2.0"
-    assert container["envFrom"] == [{"secretRef": {"name": "strata"}}]
-    assert container["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
+    named = [{"configMapRef": {"name": "strata-places"}}, {"secretRef": {"name": "strata"}}]
+    assert container["envFrom"] == named
+    requested = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "10Gi"}
+    assert container["resources"]["requests"] == requested
     mounted = {one["mountPath"] for one in container["volumeMounts"]}
-    assert mounted == {"/var/lib/strata/cache", "/var/lib/strata/dagster/dagster.yaml"}
+    home = "/var/lib/strata"
+    assert mounted == {home, f"{home}/dagster", f"{home}/dagster/dagster.yaml", "/tmp"}
     volumes = {one["name"]: one for one in pod["volumes"]}
     assert volumes["instance"]["configMap"] == {"name": "strata-dagster"}
-    assert volumes["cache"]["emptyDir"] == {"sizeLimit": "50Gi"}
+    assert volumes["home"]["emptyDir"] == {"sizeLimit": "50Gi"}
+    # What the namespace demands of every pod.
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    manifest = tmp_path / "job.json"
+    manifest.write_text(json.dumps(job))
+    check_manifests(manifest)
     variables = {one["name"]: one.get("value") for one in container["env"]}
     assert variables["DAGSTER_HOME"] == "/var/lib/strata/dagster"

@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 
 from pipelines.site.site import Site
+from tests.cases import each_of
 from tests.duckdb15_kit import asked_15
 from transforms.block_range import BlockRange
 from transforms.warehouse.warehouse_copy import write_copy
@@ -172,7 +173,7 @@ def test_the_cookbook_has_at_least_twenty_questions_and_the_test_knows_all() -> 
     assert _PAGE.read_text("utf-8").count("```sql") == len(_QUERIES)
 
 
-@pytest.mark.parametrize("title", _QUERIES)
+@each_of("title", _QUERIES)
 def test_a_query_gives_its_rows_in_any_time_zone(
     con: duckdb.DuckDBPyConnection, title: str
 ) -> None:

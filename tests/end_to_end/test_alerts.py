@@ -18,7 +18,7 @@ import yaml
 from tests.api.server_kit import serving
 from tests.api.server_kit import settings as server_settings
 from tests.command_kit import run_strata
-from tests.pipelines.commands.test_exit_codes import mounted
+from tests.mounts_kit import mounted
 from tests.pipelines.kit import make_segment, site_settings
 from tests.prometheus_kit import FOLDER, check_firing, promtool, samples
 from tests.s3_kit import bucket_server

@@ -9,8 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tests.fault_proxy import FaultProxy, Request
 from tests.pipelines.kit import load, site_settings
 from tests.web_files_kit import WebFiles
 from transforms.lake.public_views import file_lists
+from transforms.verifying.verification import Scope, Verification
 
 _ROOT = Path(__file__).parents[2]
 _WITH_HTTPFS = _ROOT / ".venv" / "duckdb-extensions"
@@ -42,6 +44,11 @@ _QUERIES: dict[str, str] = dict(
     )
 )
 _CHAIN = "sample-chain-001"
+_LISTS = (
+    "select function_name, macro_definition from duckdb_functions() "
+    "where schema_name = 'strata' and function_name like 'files%' order by all"
+)
+_VIEWS = "select schema_name, view_name from duckdb_views() where not internal order by all"
 _NAMES = ("strata.duckdb", "strata.sql")
 
 # Texts, as clients of two releases make other values of some types.
@@ -91,24 +98,50 @@ class Published:
 
 @dataclass(frozen=True)
 class Shown(Published):
-    """One that a server shows there, which counts the requests."""
+    """One that a server shows there, which counts the requests.
+
+    Besides what its folder and its list of hashes had before it was given an address, and the
+    files that `strata.sql` named before the last segment came.
+    """
 
     door: FaultProxy
+    folder_without_address: Sequence[str]
+    sums_without_address: str
+    first_files: frozenset[tuple[str, str]]
+
+
+def _named_files(published: Published) -> frozenset[tuple[str, str]]:
+    """The table and the name of each file of the lake that `strata.sql` names."""
+    lists = file_lists(published.read("strata.sql").decode())
+    return frozenset((files.table, name) for files in lists for name in files.files)
+
+
+def _publish_all(site: Site) -> None:
+    """Load and publish what the source has, as `strata run` does."""
+    load(site)
+    publish_segments(site, site.loaded_catalog().blocks)
+    assert not publish_missing(site).refused
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """The sample, published in two batches, behind `strata serve`."""
-    places = site_settings(tmp_path_factory.mktemp("sample"))
-    copy_sample(Path(places.source))
-    load(Site(places))
-    publish_segments(Site(places), Site(places).loaded_catalog().blocks)
+    """The sample behind `strata serve`, its last segment published after the others."""
+    folder = tmp_path_factory.mktemp("sample")
+    places = replace(site_settings(folder), lake=True, batch=8)
+    *_, late = copy_sample(Path(places.source))
+    late.rename(folder / late.name)
+    bare = Published(Site(places))
+    _publish_all(bare.site)
+    names = sorted(path.name for path in bare.folder.iterdir())
+    sums = bare.read("SHA256SUMS").decode()
     with serving(settings(places)) as served:
         door = FaultProxy(served.url)
-        given = replace(places, lake=True, batch=4, public_url=f"{door.url}/archive")
-        site = Site(given)
+        site = Site(replace(places, public_url=f"{door.url}/archive"))
         assert not publish_missing(site).refused
-        yield Shown(site, door)
+        first_files = _named_files(Published(site))
+        (folder / late.name).rename(late)
+        _publish_all(site)
+        yield Shown(site, door, names, sums, first_files)
         door.stop()
 
 
@@ -139,6 +172,12 @@ def local(published: Published) -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
+@pytest.fixture(scope="module")
+def contents(local: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], Any]:
+    """Columns, count and hash of the rows of each view of the warehouse, by schema and name."""
+    return {view: _content(local, *view) for view in local.execute(_VIEWS).fetchall()}
+
+
 def test_every_query_of_the_cookbook_answers_over_http_as_in_the_warehouse(
     published: Shown, local: duckdb.DuckDBPyConnection
 ) -> None:
@@ -148,39 +187,50 @@ def test_every_query_of_the_cookbook_answers_over_http_as_in_the_warehouse(
     assert _asked_15(published, queries) == json.loads(json.dumps(here, default=str))
 
 
-@pytest.mark.parametrize("has_file", [True, False], ids=["attached", "statements"])
 def test_views_of_tables_have_the_rows_and_columns_of_the_warehouse_in_2_0(
     published: Published,
     local: duckdb.DuckDBPyConnection,
-    tmp_path: Path,
-    *,
-    has_file: bool,
+    contents: dict[tuple[str, str], Any],
 ) -> None:
     with duckdb.connect() as con:
         con.register_filesystem(WebFiles())
         con.execute("set timezone = 'Asia/Kolkata'")
-        if has_file:
-            shutil.copy(published.folder / "strata.duckdb", tmp_path)
-            con.execute(f"attach '{tmp_path / 'strata.duckdb'}' as vega (read_only); use vega")
-        else:
-            con.execute(published.read("strata.sql").decode())
-        views = "select schema_name, view_name from duckdb_views() where not internal order by all"
-        there = con.execute(views).fetchall()
+        con.execute(published.read("strata.sql").decode())
+        there = con.execute(_VIEWS).fetchall()
         # A table that history took over: its last copy is of an older current state.
-        assert {*local.execute(views).fetchall()} - {*there} == {
+        assert {*contents} - {*there} == {
             ("main", "oracle_data_current"),
             ("exact", "oracle_data_current"),
         }
         compared = [view for view in there if view[1] not in ("receipts", "segments")]
         assert len(compared) > 100
         for schema, view in compared:
-            assert _content(con, schema, view) == _content(local, schema, view), (schema, view)
+            assert _content(con, schema, view) == contents[schema, view], (schema, view)
         counts = (
             "select table_name, first_block, rows, bytes, sha256 from strata.receipts order by all"
         )
         assert con.execute(counts).fetchall() == local.execute(counts).fetchall()
         generation = "select last_block, age(now(), time) < interval 1 day from strata.generation"
         assert con.execute(generation).fetchall() == [(7000, True)]
+
+
+def test_what_is_attached_in_2_0_has_the_same_views_and_answers(
+    published: Published, contents: dict[tuple[str, str], Any], tmp_path: Path
+) -> None:
+    """Of one view in eight the rows: those of all are compared where the statements are run."""
+    shutil.copy(published.folder / "strata.duckdb", tmp_path)
+    with duckdb.connect() as made, duckdb.connect() as con:
+        for each in (made, con):
+            each.register_filesystem(WebFiles())
+        made.execute(published.read("strata.sql").decode())
+        con.execute(f"attach '{tmp_path / 'strata.duckdb'}' as vega (read_only); use vega")
+        con.execute("set timezone = 'Asia/Kolkata'")
+        there = con.execute(_VIEWS).fetchall()
+        assert there == made.execute(_VIEWS).fetchall()
+        assert con.execute(_LISTS).fetchall() == made.execute(_LISTS).fetchall() != []
+        compared = [view for view in there if view[1] not in ("receipts", "segments")]
+        for schema, view in compared[::8]:
+            assert _content(con, schema, view) == contents[schema, view], (schema, view)
 
 
 def _content(con: duckdb.DuckDBPyConnection, schema: str, view: str) -> Any:
@@ -229,8 +279,10 @@ def test_what_a_table_means_is_said_there(published: Published, tmp_path: Path) 
 # --- damage
 
 
-def _findings(published: Published) -> list[str]:
-    return [str(finding) for finding in verify_site(Site(published.site.settings))]
+def _findings(published: Published, *tables: str) -> list[str]:
+    """What a check finds: of documents all, of tables only these if there are any."""
+    check = Verification(Scope(tables))
+    return [str(finding) for finding in verify_site(Site(published.site.settings), check)]
 
 
 def _publish(published: Published) -> None:
@@ -246,34 +298,30 @@ def _publish(published: Published) -> None:
     assert done.exit_code == 0, done.output
 
 
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [("strata.duckdb", 0.9999), ("strata.sql", 0.5)],
-)
-def test_a_foreign_byte_is_found_and_mended_by_the_remedy_that_is_named(
-    published: Published, tmp_path: Path, name: str, place: float
-) -> None:
-    copy = published.copied(tmp_path)
-    data = bytearray(copy.read(name))
-    data[int(len(data) * place)] ^= 1
-    (copy.folder / name).write_bytes(data)
-    (finding,) = [text for text in _findings(copy) if name in text]
-    assert finding.endswith("run strata publish; with STRATA_PUBLIC_URL set")
-    _publish(copy)
-    assert _findings(copy) == []
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * (0.9999 if path.suffix == ".duckdb" else 0.5))] ^= 1
+    path.write_bytes(data)
 
 
-@pytest.mark.parametrize("names", [_NAMES[:1], _NAMES[1:]])
-def test_what_is_gone_is_made_again(
-    published: Published, tmp_path: Path, names: Sequence[str]
+def test_what_is_damaged_or_gone_is_found_and_mended_by_the_remedy_that_is_named(
+    published: Published, tmp_path: Path
 ) -> None:
+    """One after the other: of what is mended, the next check finds nothing."""
     copy = published.copied(tmp_path)
-    for name in names:
-        (copy.folder / name).unlink()
-    assert _findings(copy)
-    _publish(copy)
+    harms: tuple[Callable[[Path], object], ...] = (_flip, Path.unlink)
+    for harm, name in product(harms, _NAMES):
+        harm(copy.folder / name)
+        # That the statements are gone is seen where all files are listed.
+        tables = () if harm is not _flip and name == "strata.sql" else ("blocks",)
+        findings = _findings(copy, *tables)
+        assert findings
+        if harm is _flip:
+            (finding,) = (text for text in findings if name in text)
+            assert finding.endswith("run strata publish; with STRATA_PUBLIC_URL set")
+        _publish(copy)
+        assert (copy.folder / name).exists()
     assert _findings(copy) == []
-    assert all((copy.folder / name).exists() for name in _NAMES)
 
 
 def test_statements_that_the_lake_no_longer_serves_are_found(
@@ -283,7 +331,8 @@ def test_statements_that_the_lake_no_longer_serves_are_found(
     listed = next(file_lists(copy.read("strata.sql").decode()))
     (copy.folder / "lake" / listed.table / listed.files[0]).unlink()
     path = f"lake/{listed.table}/{listed.files[0]}"
-    assert any(f"it names {path}, which is not there" in text for text in _findings(copy))
+    findings = _findings(copy, "blocks")
+    assert any(f"it names {path}, which is not there" in text for text in findings)
 
 
 # --- when they are written
@@ -304,38 +353,19 @@ def test_both_stay_as_they_are_until_the_lake_has_other_files(
 
 
 def test_a_new_segment_changes_both_and_leaves_the_files_that_the_last_ones_name(
-    tmp_path: Path,
+    published: Shown,
 ) -> None:
-    places = site_settings(tmp_path)
-    copy_sample(Path(places.source))
-    late = sorted(Path(places.source).glob("*6451-7000.zip"))[0]
-    late.rename(tmp_path / late.name)
-    copy = Published(Site(replace(places, lake=True, public_url="https://example.org/archive")))
-    listed = []
-    for number in range(2):
-        if number:
-            (tmp_path / late.name).rename(late)
-        site = Site(copy.site.settings)
-        load(site)
-        publish_segments(site, site.loaded_catalog().blocks)
-        assert not publish_missing(site).refused
-        listed.append([*file_lists(copy.read("strata.sql").decode())])
-    first, second = ({(one.table, f) for one in lists for f in one.files} for lists in listed)
-    assert first != second
-    assert all((copy.folder / "lake" / table / file).exists() for table, file in first | second)
-    assert _findings(copy) == []
+    files = _named_files(published)
+    assert files != published.first_files
+    for table, name in files | published.first_files:
+        assert (published.folder / "lake" / table / name).exists()
+    assert _findings(published) == []
 
 
-def test_nothing_is_written_without_an_address(tmp_path: Path) -> None:
-    places = site_settings(tmp_path)
-    copy_sample(Path(places.source))
-    site = Site(replace(places, lake=True))
-    load(site)
-    publish_segments(site, site.loaded_catalog().blocks)
-    assert not publish_missing(site).refused
-    folder = Path(places.archive, _CHAIN)
-    assert [*folder.glob("strata*")] == []
-    assert "strata" not in (folder / "SHA256SUMS").read_text()
+def test_nothing_is_written_without_an_address(published: Shown) -> None:
+    assert "SHA256SUMS" in published.folder_without_address
+    assert not [name for name in published.folder_without_address if name.startswith("strata")]
+    assert "strata" not in published.sums_without_address
 
 
 # --- what follows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -59,20 +60,30 @@ def _with_captures(warehouse: Warehouse, source: Path) -> Warehouse:
     return warehouse
 
 
-def test_every_view_answers_in_1_5_as_in_2_0(loaded: Warehouse, merged: Warehouse) -> None:
-    for warehouse in (loaded, merged):
-        new, old = (answers(warehouse.current, of_15=of_15) for of_15 in (False, True))
+@pytest.fixture(scope="module")
+def here(loaded: Warehouse, merged: Warehouse) -> Mapping[Path, Mapping[str, object]]:
+    """What the views of each answer in 2.0."""
+    return {w.current: answers(w.current, of_15=False) for w in (loaded, merged)}
+
+
+def test_every_view_answers_in_1_5_as_in_2_0(
+    here: Mapping[Path, Mapping[str, object]],
+) -> None:
+    for views, answers_here in here.items():
+        new, old = {**answers_here}, answers(views, of_15=True)
         assert str(new.pop("version")).startswith("2.0.")
         assert str(old.pop("version")).startswith("1.5.")
         assert {"main.orders", "exact.orders", "strata.receipts", "main.spam_captures"} <= {*old}
         assert old == new
 
 
-def test_a_copy_answers_in_1_5_as_the_warehouse_in_2_0(merged: Warehouse, tmp_path: Path) -> None:
+def test_a_copy_answers_in_1_5_as_the_warehouse_in_2_0(
+    merged: Warehouse, here: Mapping[Path, Mapping[str, object]], tmp_path: Path
+) -> None:
     place = tmp_path / "copy.duckdb"
     write_copy(merged, place, BlockRange(1, 7000), ())
     assert _storage(place) == "v1.5.0+"
-    old, new = answers(place, of_15=True), answers(merged.current, of_15=False)
+    old, new = answers(place, of_15=True), {**here[merged.current]}
     assert str(old.pop("version")).startswith("1.5.")
     assert old.pop("strata.copy")
     assert {"main.orders", "strata.receipts", "main.spam_captures"} <= {*old}
@@ -96,7 +107,10 @@ def test_every_file_of_a_warehouse_is_written_for_1_5(loaded: Warehouse, merged:
 
 
 def test_volumes_of_a_release_that_wrote_for_2_0_are_asked_rendered_and_merged(
-    loaded: Warehouse, source: Path, tmp_path: Path
+    loaded: Warehouse,
+    here: Mapping[Path, Mapping[str, object]],
+    source: Path,
+    tmp_path: Path,
 ) -> None:
     root = tmp_path / "warehouse"
     shutil.copytree(loaded.cache, root, ignore=shutil.ignore_patterns("scratch", "*.lock"))
@@ -109,7 +123,7 @@ def test_volumes_of_a_release_that_wrote_for_2_0_are_asked_rendered_and_merged(
     asked = answers(earlier.current, of_15=False)
     assert {name: asked[name] for name in asked if name.startswith(("main", "exact"))} == {
         name: rows
-        for name, rows in answers(loaded.current, of_15=False).items()
+        for name, rows in here[loaded.current].items()
         if name.startswith(("main", "exact"))
     }
     for segment in sorted(source.glob("*-1-1000.zip")):

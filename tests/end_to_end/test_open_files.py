@@ -68,7 +68,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("volumes", "files"), [(_VOLUMES, 160), pytest.param(2000, 1024, marks=pytest.mark.crash)]
+    ("volumes", "files"), [(_VOLUMES, 190), pytest.param(2000, 1024, marks=pytest.mark.crash)]
 )
 def test_every_command_works_or_advises_to_compact_and_then_all_work(
     built: Path, tmp_path: Path, volumes: int, files: int

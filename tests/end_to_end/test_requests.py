@@ -39,13 +39,14 @@ def test_one_new_segment_asks_a_bucket_no_more_often_beside_many_than_beside_few
 ) -> None:
     cloud = make_cloud(server, tmp_path)
     machine = cloud.machine("a")
+    one_by_one = Machine(machine.folder, {**machine.places, "STRATA_BATCH": "1"})
     asked: dict[int, int] = {}
-    for number in range(MANY + 1):
-        _add(cloud, number)
-        if number in (FEW, MANY):
-            asked[number] = _asked(server, machine)
-        else:
-            machine.strata("load")
-            machine.strata("publish")
+    for numbers, last in ((range(FEW), FEW), (range(FEW + 1, MANY), MANY)):
+        for number in numbers:
+            _add(cloud, number)
+        one_by_one.strata("load")
+        one_by_one.strata("publish")
+        _add(cloud, last)
+        asked[last] = _asked(server, machine)
     # A log of ten commits is summed up by reading ten.
     assert asked[FEW] <= asked[MANY] <= MOST

@@ -1,4 +1,7 @@
-"""Warehouses of very many small volumes, made in seconds: one for each block, without rows."""
+"""Warehouses of very many small volumes, made in seconds: one for each block, without rows.
+
+Each has a data file all the same, as those of a history have, so that queries open them.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.segments_kit import KIT_CHAIN
 from transforms.block_range import BlockRange
+from transforms.duck import working_connection
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
+from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import known_table
+from transforms.warehouse.data_files import empty_sql, write_sql
 from transforms.warehouse.manifest_rows import Origin
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.shapes import Volume
@@ -27,18 +34,23 @@ def many_volumes(root: Path, count: int) -> Warehouse:
     """A warehouse with the blocks from 1 to `count`, each a segment and a volume of its own."""
     warehouse = open_warehouse(root)
     warehouse.begin()
-    volumes = list(_volumes(warehouse, count))
+    with TemporaryDirectory() as folder:
+        volumes = list(_volumes(warehouse, count, Path(folder)))
     warehouse.backing.log.commit(
         lambda newest: replace(newest, chain_id=KIT_CHAIN).with_volumes(volumes)
     )
     return warehouse
 
 
-def _volumes(warehouse: Warehouse, count: int) -> Iterator[Volume]:
+def _volumes(warehouse: Warehouse, count: int, folder: Path) -> Iterator[Volume]:
     known, document = known_table(TABLE, 1), warehouse.begin()
     assert known is not None
     schema, header = known.schema, known.schema.header
     empty = (0, len(header), hashlib.sha256(header).hexdigest())
+    empty_file = folder / "empty.parquet"
+    with working_connection(folder) as con:
+        rows = f"from {empty_sql(TABLE, schema.columns)}"
+        con.execute(write_sql(file_rows(TABLE, schema.columns, f"({rows})"), empty_file, 1))
     origin = Origin(document.warehouse, document.generation)
     for height in range(1, count + 1):
         name = SegmentName(KIT_CHAIN, 1, BlockRange(height, height))

@@ -19,6 +19,7 @@ from exporters.locations import (
     set_for_library,
 )
 from exporters.zip_names import NameStyle
+from tests.cases import each_of
 from transforms.errors import ConfigError
 
 
@@ -89,7 +90,7 @@ def test_the_environment_of_the_process_is_read_unless_another_is_given(
     assert read_locations(Locations, {}).archive == "strata-data/archive"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("variable", "text", "wanted"),
     [
         ("LINES", "0", "a whole number from 1 up"),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporters.zip_names import CsvName, NameStyle, csv_name, parse_csv_name, zip_name
+from tests.cases import each_of
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.tables.registry import HISTORY_TABLES
@@ -29,7 +30,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("style", "ends", "version", "zipped", "csv"), NAMES)
+@each_of(("style", "ends", "version", "zipped", "csv"), NAMES)
 def test_names_follow_the_spec_and_the_style_pads_their_numbers(
     style: NameStyle, ends: tuple[int, int], version: int, zipped: str, csv: str
 ) -> None:
@@ -57,7 +58,7 @@ def test_a_csv_name_reads_back_whatever_the_chain_id(
     assert parse_csv_name(name) == CsvName(chain_id, table, version, blocks)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name", ["", "orders.csv", "c-orders-1-1000.csv", "c-orders-1-1-1000.zip", "c-orders-x-1-2.csv"]
 )
 def test_a_name_of_another_form_is_refused(name: str) -> None:

@@ -48,7 +48,7 @@ def remembered_files(warehouse: Path) -> set[str]:
 
 def present_files(warehouse: Path) -> set[str]:
     """The files that have such a name, named or not."""
-    paths = (path.relative_to(warehouse).as_posix() for path in warehouse.glob("*/*"))
+    paths = (path.relative_to(warehouse).as_posix() for path in warehouse.rglob("*"))
     return {path for path in paths if _FILE.fullmatch(path)}
 
 
@@ -117,8 +117,16 @@ def _texts(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     elif isinstance(content, dict):
+        yield from _data_files(content)
         for each in content.values():
             yield from _texts(each)
     elif isinstance(content, list):
         for each in content:
             yield from _texts(each)
+
+
+def _data_files(volume: dict[str, Any]) -> Iterator[str]:
+    """The data files of a volume, of which a document lists table, SHA-256 and size."""
+    for table, row in volume.get("data", {}).items():
+        first, last = volume["blocks"]
+        yield f"data/{table}/{first:09}-{last:09}.{row[0]}.parquet"

@@ -132,8 +132,8 @@ MUTANTS = (
     _one(
         "repair goes on naming what is damaged",
         "transforms/warehouse/examining.py",
-        "if volume.file in bad:",
-        "if volume.key in bad:",
+        "            if lost:\n                continue\n",
+        "",
     ),
     _one(
         "the index has the entry before the ZIP is there",

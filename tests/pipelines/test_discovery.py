@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -69,6 +71,36 @@ def test_a_segment_that_comes_late_gets_a_run_that_takes_only_it(
 
     ranges = [request.tags[BATCH_TAG] for request in result.run_requests or ()]
     assert ranges == ["1-10", "11-20", "21-30"]
+
+
+def test_a_machine_without_room_requests_no_run_and_says_why(
+    settings: Settings, home_instance: dg.DagsterInstance, make_segments: MakeSegments
+) -> None:
+    make_segments(1)
+
+    without_room = look(replace(settings, free_mb=10**12), home_instance)
+    with_room = look(settings, home_instance)
+
+    assert without_room.run_requests == []
+    assert without_room.skip_reason is not None
+    said = str(without_room.skip_reason.skip_message)
+    assert said.startswith(f"no run is requested: {settings.warehouse} has ")
+    assert len(with_room.run_requests or ()) == 1
+
+
+def test_a_machine_without_room_requests_runs_that_others_execute(
+    settings: Settings, tmp_path: Path, make_segments: MakeSegments
+) -> None:
+    make_segments(1)
+    home = tmp_path / "celery"
+    home.mkdir()
+    launcher = {"module": "dagster_celery.launcher", "class": "CeleryRunLauncher"}
+    (home / "dagster.yaml").write_text(json.dumps({"run_launcher": launcher}))
+
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        result = look(replace(settings, free_mb=10**12), instance)
+
+    assert len(result.run_requests or ()) == 1
 
 
 def test_a_gap_is_never_inside_a_run(

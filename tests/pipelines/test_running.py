@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import socket
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from click.testing import CliRunner
 
 from pipelines.commands.group import strata
 from pipelines.instance import COMMAND_LINE_TAG, open_instance
+from pipelines.machine_name import MACHINE_TAG
 from pipelines.run_log import log_ended_runs
 from pipelines.run_requests import BATCH_TAG
 from pipelines.running import FinishedRun, run_everything
@@ -210,4 +213,18 @@ def test_the_log_has_one_line_for_each_run_with_why_it_failed(
         (line,) = (line for line in lines if run.run_id in line)
         assert f" load_and_publish of blocks {run.batch} " in line
         assert (f": {run.failure} (run" if run.failure else " done in ") in line
+        assert re.search(rf" in \d+\.\d s on {socket.gethostname()}[: ]", line)
     assert any(" canceled" in line for line in lines if history.dead_run in line)
+
+
+def test_the_log_says_of_a_run_that_nobody_began_why_and_which_machine_could_not(
+    home_instance: dg.DagsterInstance, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = dg.DagsterRun("load", tags={MACHINE_TAG: "machine-2"})
+    home_instance.add_run(run)
+    home_instance.report_run_failed(run, "Run timed out due to\ntaking longer")
+
+    log_ended_runs(home_instance, 0.0)
+
+    line = capsys.readouterr().err
+    assert " load failed on machine-2: Run timed out due to taking longer (run " in line

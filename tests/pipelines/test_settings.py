@@ -10,6 +10,7 @@ from exporters.locations import read_locations
 from exporters.zip_names import NameStyle
 from pipelines.resources import StrataResource
 from pipelines.settings import Settings
+from tests.cases import each_of
 from transforms.errors import ConfigError
 
 
@@ -45,7 +46,7 @@ def test_variables_are_read_and_options_beat_them() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("variable", "text"),
     [
         ("BATCH", "0"),
@@ -86,6 +87,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         require_id_chain=True,
         lake=False,
         keep_runs_days=8,
+        free_mb=9,
         metrics=Path("metrics"),
         signing_key=tmp_path / "strata.key",
         public_url="https://example.org/archive",

@@ -16,6 +16,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from pipelines.instance import open_instance
+from tests.command_kit import run_strata
 from tests.pipelines.kit import make_segment, site_settings
 
 STRATA = Path(sys.executable).parent / "strata"
@@ -33,7 +34,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(3):
             make_segment(settings, number)
         for command in commands:
-            subprocess.run([STRATA, command], env=environment(place), check=True)
+            assert run_strata(command, environment=environment(place)).returncode == 0
     return folder
 
 
@@ -115,9 +116,7 @@ def test_a_signal_at_any_moment_ends_it_with_one_line(
     if command == ("run",):
         with open_instance(place / "home") as instance:
             assert not [run.status for run in instance.get_runs() if not run.is_finished]
-    again = subprocess.run(
-        [STRATA, *arguments], env=environment(place), capture_output=True, text=True
-    )
+    again = run_strata(*arguments, environment=environment(place))
     assert again.returncode == 0, again.stderr
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from pipelines.sample_history import copy_sample
 from tests import zip_readers
+from tests.cases import each_of
 from tests.sample import SEGMENTS, SampleSegment, write_sample
 from tests.segments_kit import Cell, decode, pg_csv
 from transforms.block_range import BlockRange
@@ -384,7 +385,7 @@ def test_values_that_are_easily_lost_are_there(
     assert any(row["vega_time"] is None for row in tables["parties"][-1])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "table",
     ["rewards", "delegations", "checkpoints", "margin_levels", "market_data", "oracle_data"],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import each_of
 from transforms.bounds import lower_bound, rfc3339, upper_bound
 from transforms.errors import RangeError
 
@@ -11,7 +12,7 @@ _DAY = 24 * 3600 * 10**6
 _JUNE = 1685577600 * 10**6  # 2023-06-01T00:00:00Z
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "lower", "upper"),
     [
         ("2023-06-01", _JUNE, _JUNE + _DAY - 1),
@@ -32,7 +33,7 @@ def test_digits_alone_are_a_height(text: str) -> None:
         assert (bound.block, bound.micros) == (int(text), None)
 
 
-@pytest.mark.parametrize("text", ["", "-5", "now", "2023-6-1", "2023-02-30", "٣", "1-2", "12:30"])
+@each_of("text", ["", "-5", "now", "2023-6-1", "2023-02-30", "٣", "1-2", "12:30"])
 def test_anything_else_is_refused_in_words(text: str) -> None:
     with pytest.raises(RangeError, match="give a height like 5000"):
         lower_bound(text)

@@ -15,6 +15,7 @@ from typing import TypeVar
 import pytest
 
 from tests import hostile_tables, hostile_zips
+from tests.cases import each_of
 from tests.hostile_tables import (
     EXACT_CELLS,
     REFUSED_TABLES,
@@ -194,7 +195,7 @@ def test_the_words_are_stated_for_every_hostile_segment_of_the_kit() -> None:
     assert set(_WORDS) == set(_MAKERS)
 
 
-@pytest.mark.parametrize("name", _WORDS)
+@each_of("name", _WORDS)
 def test_a_hostile_segment_is_quarantined_in_words(batch: _Batch, name: str) -> None:
     key = _key(_PLACES[name])
     (reason,) = [refusal.reason for refusal in batch.report.failures if refusal.key == key]
@@ -209,7 +210,7 @@ def test_a_hostile_segment_is_quarantined_in_words(batch: _Batch, name: str) -> 
     assert batch.copies[key] == batch.hostile[name]
 
 
-@pytest.mark.parametrize("name", _WORDS)
+@each_of("name", _WORDS)
 def test_nothing_of_a_hostile_segment_is_loaded(batch: _Batch, name: str) -> None:
     blocks = _PLACES[name]
     assert [known for known in batch.report.receipts if known.blocks == blocks] == []
@@ -231,7 +232,7 @@ def test_refused_bytes_are_not_tried_again(batch: _Batch) -> None:
     assert {bad.key: bad.reason for bad in batch.again.known_bad} == batch.reasons
 
 
-@pytest.mark.parametrize("name", _WORDS)
+@each_of("name", _WORDS)
 def test_a_corrected_file_of_the_same_name_is_loaded(batch: _Batch, name: str) -> None:
     blocks = _PLACES[name]
     tables = {known.table for known in batch.corrected.receipts if known.blocks == blocks}
@@ -269,7 +270,7 @@ def legal(tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, list[Pat
     return warehouse, segments
 
 
-@pytest.mark.parametrize("number", range(4))
+@each_of("number", range(4))
 def test_what_only_looks_wrong_is_loaded_to_the_byte(
     legal: tuple[Warehouse, list[Path]], number: int
 ) -> None:
@@ -279,7 +280,7 @@ def test_what_only_looks_wrong_is_loaded_to_the_byte(
     assert all(tables.values())
 
 
-@pytest.mark.parametrize(("table", "column"), EXACT_CELLS)
+@each_of(("table", "column"), EXACT_CELLS)
 def test_every_legal_cell_comes_back(
     legal: tuple[Warehouse, list[Path]], table: str, column: str
 ) -> None:
@@ -316,7 +317,7 @@ def test_cells_that_no_type_holds_are_counted_by_column(
     } == {_EXACT}
 
 
-@pytest.mark.parametrize(("table", "column"), _RAW)
+@each_of(("table", "column"), _RAW)
 def test_a_cell_that_no_type_holds_is_null_beside_its_text(
     legal: tuple[Warehouse, list[Path]], table: str, column: str
 ) -> None:

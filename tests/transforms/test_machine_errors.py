@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.cases import each_of
 from transforms.duck import attached, working_connection
 from transforms.duck_errors import machine_error
 from transforms.machine_errors import sentence
@@ -54,7 +55,7 @@ OF_MACHINE = [
 ]
 
 
-@pytest.mark.parametrize(("text", "number", "file"), OF_MACHINE)
+@each_of(("text", "number", "file"), OF_MACHINE)
 def test_number_and_file_are_found_in_what_duckdb_says(text: str, number: int, file: str) -> None:
     for error in (duckdb.IOException(text), OSError(text)):  # the latter is Arrow's
         found = machine_error(error, Path("/scratch"))
@@ -63,7 +64,7 @@ def test_number_and_file_are_found_in_what_duckdb_says(text: str, number: int, f
         assert sentence(found).startswith(f"{file}: {os.strerror(number)}: ")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "error",
     [
         duckdb.IOException('Cannot open file "/w/v": No such file or directory'),

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from transforms import sessions as serving
 from transforms.errors import UnreadableFilesError
 from transforms.sessions import InterruptedQueryError, Session, SessionPool, Time
@@ -46,7 +47,7 @@ def test_any_text_is_bound_as_it_is(session: Session, text: str) -> None:
     assert session.rows("select $1::varchar", [text]) == [(text,)]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sql", "values", "row"),
     [
         (

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from exporters.archive.archive import Archive
 from exporters.archive.chain_list import chains
-from exporters.archive.documents import sound_index, sound_revisions
+from exporters.archive.documents import sound_address, sound_index, sound_revisions
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.page import chain_values
 from exporters.archive.revisions import Revision
@@ -32,12 +32,14 @@ _SHOWN = 25
 class ArchiveView:
     """What a server has of a chain: published files, and loaded segments in ascending order.
 
-    `replaced` is None where the list of revisions is damaged.
+    `replaced` is None where the list of revisions is damaged. `address` is where anybody reads the
+    chain's folder, empty where nobody knows.
     """
 
     index: ArchiveIndex
     replaced: Sequence[Revision] | None = ()
     segments: Sequence[LoadedSegment] = ()
+    address: str = ""
 
 
 def view_archive(catalog: Catalog | None, store: Store) -> ArchiveView:
@@ -47,7 +49,12 @@ def view_archive(catalog: Catalog | None, store: Store) -> ArchiveView:
     if not chain_id:
         return ArchiveView(ArchiveIndex(""))
     archive = Archive(store, chain_id)
-    return ArchiveView(sound_index(archive), sound_revisions(archive), segments)
+    index, replaced, address = (
+        sound_index(archive),
+        sound_revisions(archive),
+        sound_address(archive),
+    )
+    return ArchiveView(index, replaced, segments, address)
 
 
 def archive_page(view: ArchiveView, base: str) -> bytes:
@@ -61,7 +68,7 @@ def archive_page(view: ArchiveView, base: str) -> bytes:
     return render(
         "api.http",
         "archive.html",
-        **chain_values(view.index, view.replaced, loaded_runs),
+        **chain_values(view.index, view.replaced, view.address, loaded_runs),
         base=base,
         here=f"{base}/archive/{quote(view.index.chain_id)}/",
         segments=view.segments,

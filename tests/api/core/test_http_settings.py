@@ -5,10 +5,11 @@ import pytest
 from api.core.server_settings import Listen, ServeSettings, read_settings
 from exporters.locations import read_locations
 from pipelines.settings import Settings
+from tests.cases import each_of
 from transforms.errors import ConfigError
 
 
-@pytest.mark.parametrize("source", [None, "/data/segments/", "s3://bucket/prefix", "relative"])
+@each_of("source", [None, "/data/segments/", "s3://bucket/prefix", "relative"])
 def test_the_server_looks_where_the_pipeline_puts_things(source: str | None) -> None:
     environment = {} if source is None else {"STRATA_SOURCE": source}
     pipeline = read_locations(Settings, environment)
@@ -24,7 +25,7 @@ def test_what_is_given_beats_the_environment_which_beats_the_default() -> None:
     assert found.locations.warehouse == "/v"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("listen", "rate"),
     [
         ({}, 0.0),
@@ -41,7 +42,7 @@ def test_the_rate_is_limited_beyond_loopback_unless_it_is_set(
     assert read_settings(listen).access.rate == rate
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value"),
     [
         ("API_PORT", "http"),

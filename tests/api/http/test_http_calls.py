@@ -17,6 +17,7 @@ from api.core.server_settings import Access, Limits
 from tests.api.rpc.kit import as_json, client_of
 from tests.api.server_kit import Served, occupied, serving, settings
 from tests.api.site_kit import Site
+from tests.cases import each_of
 from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 
@@ -37,7 +38,7 @@ _CALLS = (
 )
 
 
-@pytest.mark.parametrize("path", _CALLS)
+@each_of("path", _CALLS)
 def test_every_call_answers_json_with_the_newest_block(served: Served, path: str) -> None:
     with served.client() as client:
         answer = client.get(path)
@@ -48,7 +49,7 @@ def test_every_call_answers_json_with_the_newest_block(served: Served, path: str
     assert answer.json()
 
 
-@pytest.mark.parametrize("path", ["/nope", f"{_LIST}/", "/API/v2/withdrawals", "/api/v2"])
+@each_of("path", ["/nope", f"{_LIST}/", "/API/v2/withdrawals", "/api/v2"])
 def test_an_unknown_path_is_answered_as_by_the_gateway(served: Served, path: str) -> None:
     with served.client() as client:
         answer = client.get(path)
@@ -57,10 +58,8 @@ def test_an_unknown_path_is_answered_as_by_the_gateway(served: Served, path: str
     assert "x-block-height" not in answer.headers
 
 
-@pytest.mark.parametrize(
-    "path", [_LIST, "/api/v2/networkhistory/export", "/ready", "/openapi.json"]
-)
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "POST"])
+@each_of("path", [_LIST, "/api/v2/networkhistory/export", "/ready", "/openapi.json"])
+@each_of("method", ["PUT", "DELETE", "PATCH", "POST"])
 def test_another_method_is_answered_as_by_the_gateway(
     served: Served, method: str, path: str
 ) -> None:
@@ -123,7 +122,7 @@ def test_pretty_is_the_same_answer_indented(served: Served) -> None:
 # Compression
 
 
-@pytest.mark.parametrize("path", [_LIST, "/nope", "/health", "/docs", f"{_LIST}?partyId=zz"])
+@each_of("path", [_LIST, "/nope", "/health", "/docs", f"{_LIST}?partyId=zz"])
 def test_what_is_asked_for_compressed_is_the_same_compressed(served: Served, path: str) -> None:
     with served.client() as client:
         plain = client.get(path, headers={"accept-encoding": "identity"})
@@ -137,7 +136,7 @@ def test_what_is_asked_for_compressed_is_the_same_compressed(served: Served, pat
     assert gzip.decompress(body) == plain.content
 
 
-@pytest.mark.parametrize("accepted", ["identity", "br", "gzip;q=0", "gzip; q=0.000", ""])
+@each_of("accepted", ["identity", "br", "gzip;q=0", "gzip; q=0.000", ""])
 def test_nothing_is_compressed_unasked(served: Served, accepted: str) -> None:
     with (
         served.client() as client,

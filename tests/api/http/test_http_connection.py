@@ -6,9 +6,10 @@ import pytest
 from starlette.types import Message
 
 from api.http.connection import client_key, departure
+from tests.cases import each_of
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("host", "key"),
     [
         ("192.0.2.7", "192.0.2.7"),

@@ -22,6 +22,7 @@ from api.queries.requests import TABLES
 from tests import zip_readers
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, SECOND, Site
+from tests.cases import each_of
 from tests.segments_kit import expected_member, table_rows
 from tests.transforms.warehouse_kit import history_segment
 from transforms.block_range import BlockRange
@@ -110,7 +111,7 @@ def test_an_export_tells_its_hash_as_soon_as_it_is_known(built_site: Site) -> No
         assert _sha256(client.get(_ALL, headers={"Range": "bytes=0-99"})) == expected
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("wanted", "is_told"),
     [
         ("sha-256=1", True),
@@ -145,7 +146,7 @@ def test_rows_that_no_query_can_find_are_exported_too(tmp_path: Path) -> None:
         assert archive.read(archive.namelist()[0]) == expected_member([segment], "orders")
 
 
-@pytest.mark.parametrize("table", HISTORY_TABLES)
+@each_of("table", HISTORY_TABLES)
 def test_every_table_is_exported_by_name_and_by_number(served: Served, table: str) -> None:
     by_name = _fetch(served, f"{_PATH}?fromBlock=1&toBlock=20&table=TABLE_{table.upper()}")
     by_number = _fetch(served, f"{_PATH}?from_block=1&to_block=20&table={TABLES.index(table)}")
@@ -154,7 +155,7 @@ def test_every_table_is_exported_by_name_and_by_number(served: Served, table: st
     assert by_name.headers["content-disposition"].endswith(f"={CHAIN}-{table}-1-20.zip")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("query", "status", "code", "text"),
     [
         ("fromBlock=1&toBlock=50", 400, 3, "empty table name"),
@@ -178,7 +179,7 @@ def test_what_cannot_be_exported_is_told_before_the_first_byte(
     assert text in error["details"][0]["inner"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("query", "message"),
     [
         ("table=orders", 'parsing field "table": "orders" is not a valid value'),

@@ -13,6 +13,7 @@ from api.core.server_settings import Access
 from tests.api.rpc.kit import Client, FailedCallError, client_of, messages
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, Site
+from tests.cases import each_of
 
 _EXPORT = "/api/v2/networkhistory/export?fromBlock=1&toBlock=20&table=5"
 _STREAM = "/api/v2/stream/liquidity-provisions"
@@ -33,8 +34,8 @@ def _address(*parts: str) -> str:
     return f"192.0.{number // 256}.{number % 256}"
 
 
-@pytest.mark.parametrize("path", [_EXPORT, "/", "/archive", "/archive/", "/docs", "/openapi.json"])
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@each_of("path", [_EXPORT, "/", "/archive", "/archive/", "/docs", "/openapi.json"])
+@each_of("method", ["GET", "HEAD"])
 def test_downloads_and_pages_take_from_the_clients_bucket(
     limited: Served, path: str, method: str
 ) -> None:

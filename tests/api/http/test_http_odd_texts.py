@@ -8,11 +8,11 @@ from dataclasses import replace
 from urllib.parse import quote
 
 import duckdb
-import pytest
 
 from tests.api.rpc.kit import client_of
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, Site
+from tests.cases import each_of
 from transforms.objects import StoredFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
@@ -33,7 +33,7 @@ def _cursor(text: str) -> str:
     return quote(base64.b64encode(text.encode()).decode())
 
 
-@pytest.mark.parametrize(
+@each_of(
     "path",
     [
         "/api/v2/oracle/data",
@@ -44,7 +44,7 @@ def _cursor(text: str) -> str:
         f"/api/v2/liquidity/provisions?partyId={_PARTY}",
     ],
 )
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         '{"vegaTime":"2023-01-01T00:00:00Z","id":"\\ud800"}',
@@ -65,7 +65,7 @@ def test_a_cursor_with_half_a_pair_is_a_bad_cursor(served: Served, path: str, te
     assert body["details"][0]["inner"].startswith("failed to decode after cursor: ")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "status"),
     [
         (f"/api/v2/oracle/data?oracleSpecId={_RAW}", 400),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from openapi_spec_validator import validate
@@ -14,6 +13,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 from api.http.openapi import document
 from api.http.routes import OPERATIONS
 from tests.api.server_kit import Served
+from tests.cases import each_of
 
 _DOCUMENT: dict[str, Any] = json.loads(document())
 # Ends when the reader leaves; its tests read it.
@@ -49,7 +49,7 @@ def test_the_server_gives_the_description_that_was_checked(served: Served) -> No
         assert client.get("/openapi.json").json() == _DOCUMENT
 
 
-@pytest.mark.parametrize("path", _PATHS)
+@each_of("path", _PATHS)
 def test_whatever_is_asked_is_answered_as_the_description_says(served: Served, path: str) -> None:
     operation = schemathesis.openapi.from_dict(_DOCUMENT)[path]["GET"]
     sound = () if path == _PROVISIONS else ("not_a_server_error",)

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from api.core.api_errors import MalformedParameterError
 from api.http.query_strings import parse_query
+from tests.cases import each_of
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("query", "pairs"),
     [
         (b"", []),
@@ -31,7 +32,7 @@ def test_a_query_is_read_as_the_gateway_reads_it(
     assert parse_query(query) == pairs
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("query", "message"),
     [
         (b"a=%zz", 'invalid URL escape "%zz"'),

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from api.http.byte_ranges import Selection, select
+from tests.cases import each_of
 
 _SIZE = 1000
 _TAG = '"abc"'
 _WHOLE = Selection(200, 0, _SIZE)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("headers", "expected"),
     [
         ({}, _WHOLE),

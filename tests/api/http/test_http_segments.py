@@ -9,6 +9,7 @@ import pytest
 from tests.api.rpc.kit import FailedCallError, as_json, client_of
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
+from tests.cases import each_of
 
 _PATH = "/api/v2/networkhistory/segments"
 _METHOD = "ListAllNetworkHistorySegments"
@@ -37,7 +38,7 @@ def test_a_client_of_the_node_gets_everything(served: Served) -> None:
     assert _asked(served, None) == ([("41", "50"), ("21", "40"), ("1", "20")], None)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("to_block", "last"),
     [("50", "50"), ("49", "40"), ("40", "40"), ("20", "20"), ("999999999999999999", "50")],
 )

@@ -28,6 +28,7 @@ from api.queries.requests import (
     ListWithdrawals,
     ObserveLiquidityProvisions,
 )
+from tests.cases import each_of
 
 _FIELDS: Fields = {
     "pagination": PAGINATION,
@@ -37,7 +38,7 @@ _FIELDS: Fields = {
 }
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("query", "read"),
     [
         ([], {}),
@@ -69,7 +70,7 @@ def test_names_come_in_both_spellings_and_unknown_ones_are_passed_over(
     assert read_parameters(query, _FIELDS) == read
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("query", "message"),
     [
         ([("pagination.first", "1"), ("pagination.first", "2")], "too many values for field"),

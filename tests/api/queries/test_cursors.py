@@ -23,6 +23,7 @@ from api.queries.cursors import (
     take_time,
 )
 from api.queries.ids import IdError, parse_id, parse_key, show_id
+from tests.cases import each_of
 from transforms.tables.named_ids import NAMES
 
 _WITHDRAWALS = CursorFormat(("vegaTime", TIME), ("id", ID), ("partyId", ID), extra=1)
@@ -36,7 +37,7 @@ def _encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("cursors", "values", "text"),
     [
         (
@@ -85,7 +86,7 @@ def test_an_object_without_keys_stands_nowhere() -> None:
     assert _WITHDRAWALS.decode(_encoded("{}")) == ()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "why"),
     [
         ("zzz", "illegal base64 data at input byte 0"),
@@ -115,7 +116,7 @@ def test_any_other_text_is_refused(text: str, why: str) -> None:
     assert str(raised.value).encode()
 
 
-@pytest.mark.parametrize("version", ['"1"', "1.5", "true", "-1", str(2**63), "null"])
+@each_of("version", ['"1"', "1.5", "true", "-1", str(2**63), "null"])
 def test_a_number_in_a_cursor_is_a_whole_one(version: str) -> None:
     times = '"createdAt":"1970-01-01T00:00:00Z","vegaTime":"1970-01-01T00:00:00Z"'
     with pytest.raises(CursorError, match="not a number"):
@@ -139,29 +140,25 @@ def test_a_time_is_shown_and_taken_back(micros: int) -> None:
     assert not text.endswith("0Z") or "." not in text
 
 
-@pytest.mark.parametrize(("text", "name"), NAMES.items())
+@each_of(("text", "name"), NAMES.items())
 def test_an_id_of_one_byte_has_a_name_both_ways(text: str, name: str) -> None:
     assert parse_id(name) == parse_id(text) == text
     assert show_id(text) == name
 
 
-@pytest.mark.parametrize(
-    ("text", "hex_text"), [("AbCd", "abcd"), ("", ""), ("01", "01"), ("F" * 64, "f" * 64)]
-)
+@each_of(("text", "hex_text"), [("AbCd", "abcd"), ("", ""), ("01", "01"), ("F" * 64, "f" * 64)])
 def test_an_id_is_hex_of_any_case(text: str, hex_text: str) -> None:
     assert parse_id(text) == hex_text
     assert show_id(hex_text) == hex_text
 
 
-@pytest.mark.parametrize("text", ["zz", "abc", "0x01", " 01", "Network", "01\n", "é"])
+@each_of("text", ["zz", "abc", "0x01", " 01", "Network", "01\n", "é"])
 def test_what_is_no_hex_is_no_id(text: str) -> None:
     with pytest.raises(IdError, match="not a valid hex id"):
         parse_id(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "ab", "a" * 63, "a" * 65, "network", "g" * 64, "a" * 64 + "\n"]
-)
+@each_of("text", ["", "ab", "a" * 63, "a" * 65, "network", "g" * 64, "a" * 64 + "\n"])
 def test_a_key_has_32_bytes(text: str) -> None:
     with pytest.raises(IdError):
         parse_key(text)

@@ -32,6 +32,7 @@ from tests.api.chain_kit import (
     provision_row,
     small_chain,
 )
+from tests.cases import each_of
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -52,7 +53,7 @@ _MARKET_HISTORY = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("query", "shown"),
     [
         (f"marketId={MARKET}", _MARKET_HISTORY),
@@ -103,7 +104,7 @@ def test_current_is_the_last_row_of_each_provision_also_from_before_the_first_se
     ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("asked", "ids"),
     [
         (ObserveLiquidityProvisions(), ["f3", "f1", "f2"]),

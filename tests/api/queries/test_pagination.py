@@ -15,6 +15,7 @@ from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, NUMBER, TIME, CursorFormat
 from api.queries.listings import MemoryListing, QueryListing, Relation
 from api.queries.pagination import Listing, Page, Pagination, Row, Window, cut, page
+from tests.cases import each_of
 from transforms.sessions import SessionPool
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.backing import Backing
@@ -179,7 +180,7 @@ def test_a_cursor_without_the_further_key_loses_no_row(
             assert {*shown[: shown.index(row)]} <= {*rest}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "window"),
     [
         ({}, Window(1000, forward=True, newest_first=True)),
@@ -195,7 +196,7 @@ def test_what_is_not_said_has_a_default(given: dict[str, Any], window: Window) -
     assert Pagination(**given).window(_CURSORS) == window
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "inner"),
     [
         ({"first": 0}, "pagination limit must be greater than 0"),

@@ -45,6 +45,7 @@ from api.queries.records import (
     unsigned,
     withdrawal,
 )
+from tests.cases import each_of
 
 _ID = "a1" * 32
 _ORDER_ROW = (
@@ -86,7 +87,7 @@ def test_an_enum_without_a_name_stays_a_number() -> None:
     assert (read["status"], read["reason"], read["peggedOrder"]["reference"]) == (99, 77, 55)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("ext", "shown"),
     [
         ('{"erc20": {"receiverAddress": "0xABC"}}', {"erc20": {"receiverAddress": "0xABC"}}),
@@ -111,7 +112,7 @@ def test_the_extension_of_a_withdrawal_is_shown(ext: str | None, shown: Any) -> 
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("signers", "shown"),
     [
         ('{"\\\\x0042324232"', [{"pubKey": {"key": "B2B2"}}]),
@@ -145,7 +146,7 @@ def test_without_data_there_are_no_specs_either(data: str | None) -> None:
     assert (named, specs) == ([], ())
 
 
-@pytest.mark.parametrize("data", ["12.50", '"s"', "{}", "[1, null]"])
+@each_of("data", ["12.50", '"s"', "{}", "[1, null]"])
 def test_data_that_no_network_writes_is_none(data: str) -> None:
     (((_, named, specs, _),),) = oracle_data((0, "{", 1, data, '{"\\\\xf1"}', 2))
     assert (named, specs) == ([], ("f1",))
@@ -185,7 +186,7 @@ def test_bytes_are_base64_with_padding() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "plain"),
     [
         ("0", "0"),
@@ -202,7 +203,7 @@ def test_numbers_lose_only_the_zeros_behind_the_point(text: str | None, plain: s
     assert plain_number(text) == plain
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("micros", "shown"),
     [
         (None, 0),

@@ -9,6 +9,7 @@ import pytest
 
 from tests.api.answers_kit import ask, page
 from tests.api.chain_kit import RESOURCE, small_chain
+from tests.cases import each_of
 
 _PATH = f"/api/v2/node/signatures?id={RESOURCE}"
 _ASCENDING = ["00ff", "01", "0102", "ff"]
@@ -24,7 +25,7 @@ def test_they_are_sorted_by_their_bytes_descending_unless_asked_otherwise() -> N
     assert _signatures(f"{_PATH}&pagination.newestFirst=false") == _ASCENDING
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@each_of("size", [1, 2, 3, 4])
 def test_walking_visits_every_signature_once(size: int) -> None:
     seen: list[str] = []
     at = ""

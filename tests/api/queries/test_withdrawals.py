@@ -14,6 +14,7 @@ from api.core.snapshots import Reading, Snapshots
 from api.queries.withdrawal_rows import prepare, written_again
 from tests.api.answers_kit import Json, ask, drop_lookups, load, page
 from tests.api.chain_kit import ALICE, BOB, small_chain, withdrawal_row
+from tests.cases import each_of
 from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.warehouse.held_files import FOLDER, WRITTEN_AGAIN
@@ -216,9 +217,9 @@ _RANGES = {
 }
 
 
-@pytest.mark.parametrize("within", _RANGES)
-@pytest.mark.parametrize("of", ["", f"&partyId={ALICE}"])
-@pytest.mark.parametrize("newest", ["true", "false"])
+@each_of("within", _RANGES)
+@each_of("of", ["", f"&partyId={ALICE}"])
+@each_of("newest", ["true", "false"])
 def test_walking_over_many_reads_what_is_near_and_misses_nothing(
     many: Path, within: str, of: str, newest: str
 ) -> None:

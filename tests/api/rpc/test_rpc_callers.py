@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from api.rpc.callers import Callers, peer_host
+from tests.cases import each_of
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("peer", "host"),
     [
         ("ipv4:192.0.2.1:5000", "192.0.2.1"),
@@ -21,7 +20,7 @@ def test_the_peer_of_a_connection_is_named_by_its_address(peer: str, host: str) 
     assert peer_host(peer) == host
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("proxies", "forwarded", "found"),
     [
         (("127.0.0.1",), "", "127.0.0.1"),

@@ -30,6 +30,7 @@ from tests.api.rpc.kit import (
 )
 from tests.api.rpc.rich_site import CAPTURED, LAST, SPEC, UNSEEN, WITHDRAWAL
 from tests.api.server_kit import Served
+from tests.cases import each_of
 
 _FOLDER = Path(sys.prefix) / "stubs"
 _TRADING = "vega_sim.proto.data_node.api.v2.trading_data"
@@ -118,7 +119,7 @@ _CASES: list[tuple[str, str, Callable[[Foreign], dict[str, object]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "fields"), _CASES)
+@each_of(("method", "path", "fields"), _CASES)
 def test_a_foreign_client_reads_what_rest_says(
     foreign: Foreign,
     rest: httpx2.Client,
@@ -185,7 +186,7 @@ def test_a_foreign_client_reads_an_error(foreign: Foreign, rest: httpx2.Client) 
     assert failed(caught.value).body == rest.get("/api/v2/withdrawals?partyId=zz").json()
 
 
-@pytest.mark.parametrize("method", _METHODS)
+@each_of("method", _METHODS)
 def test_every_method_answers_a_foreign_client_as_it_does_ours(
     foreign: Foreign, rpc: Client, method: str
 ) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from api.core.descriptors import POOL, Message, ScalarType, message_class
 from api.queries import messages
 from tests.api.rpc.protos import COMPILED, compiled
+from tests.cases import each_of
 from transforms.tables.enum_names import enum_names
 
 _TYPES = {
@@ -119,7 +119,7 @@ def test_every_message_that_is_written_is_declared_here() -> None:
     assert {*_MESSAGES} == {*_DECLARED}
 
 
-@pytest.mark.parametrize("name", _MESSAGES)
+@each_of("name", _MESSAGES)
 def test_a_message_has_the_fields_that_rest_writes(name: str) -> None:
     wanted = [pair.split() for pair in _DECLARED[name].split(",")]
     found = _MESSAGES[name].fields
@@ -147,7 +147,7 @@ def _enums() -> Iterator[tuple[str, str]]:
     yield "pegged_reference", "vega.PeggedReference"
 
 
-@pytest.mark.parametrize(("column", "enum"), [*_enums()])
+@each_of(("column", "enum"), [*_enums()])
 def test_an_enum_has_the_names_that_the_tables_have(column: str, enum: str) -> None:
     declared = POOL.FindEnumTypeByName(enum).values_by_number
     assert {number: value.name for number, value in declared.items()} == enum_names(

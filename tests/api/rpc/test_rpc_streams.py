@@ -26,6 +26,7 @@ from tests.api.rpc.kit import (
 )
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, MARKETS, PARTIES, SECOND, Site
+from tests.cases import each_of
 from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
@@ -72,7 +73,7 @@ def test_an_export_is_the_zip_of_rest_in_messages_of_a_mebibyte(wide: Served) ->
     assert "x-block-height" not in headers  # as the data node: of single answers only
 
 
-@pytest.mark.parametrize("table", HISTORY_TABLES)
+@each_of("table", HISTORY_TABLES)
 def test_every_table_is_exported_as_by_rest(built: Served, table: str) -> None:
     number = TABLES.index(table)
     with client_of(built) as rpc:
@@ -81,7 +82,7 @@ def test_every_table_is_exported_as_by_rest(built: Served, table: str) -> None:
     assert found == _rest(built, 1, 20, number).content
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("first", "last", "table"),
     [(1, 50, 0), (41, 40, 5), (2, 20, 5), (1, 49, 5), (-1, 20, 5), (51, 60, 5), (1, 60, 5)],
 )

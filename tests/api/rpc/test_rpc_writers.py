@@ -10,6 +10,7 @@ from api.core.descriptors import Message, message_class
 from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORDER, WITHDRAWAL
 from api.queries.pagination import Page, Record
 from api.rpc.writers import encoded, page_arguments, record_arguments
+from tests.cases import each_of
 
 _ORDER: dict[str, Any] = {
     **dict.fromkeys((field.name for field in ORDER.fields), 0),
@@ -52,7 +53,7 @@ def test_a_message_without_content_is_still_there(
     assert found.ext.HasField("erc20") is has_erc20
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("field", "value", "expected"),
     [
         ("status", 99, 99),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from exporters.archive.figures import coverage_bar, size_text
+from tests.cases import each_of
 from transforms.block_range import BlockRange
 
 AXIS = BlockRange(1, 10_000)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("size", "text"),
     [
         (0, "0 bytes"),
@@ -25,7 +24,7 @@ def test_sizes_are_written_in_units_of_a_thousand(size: int, text: str) -> None:
     assert size_text(size) == text
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "runs", "drawn"),
     [
         ("held", [(1, 10_000)], [(0, 1000)]),

@@ -22,6 +22,7 @@ from exporters.archive.sums import completeness
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.runs import Run
 from tests.archive_kit import CHAIN, resealed, schema, segment_source
+from tests.cases import each_of
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.sealed import seal_text
@@ -64,7 +65,7 @@ def extent(entries: list[Entry]) -> tuple[int | None, list[str], list[str]]:
 SEGMENTS = ((1, 1000), (1001, 1087), (1088, 2000))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("entries", "expected"),
     [
         ([], (None, [], [])),
@@ -251,7 +252,7 @@ def test_a_field_of_a_later_release_is_passed_over() -> None:
     assert Shard.parse(resealed(written(found)), "here") == shard
 
 
-@pytest.mark.parametrize(
+@each_of(
     "data",
     [b"", b"{", b"[]", b"null", b"{}", b'{"format":1}', b'{"format":1,"chain_id":"x"}', b"\xff"],
 )
@@ -278,7 +279,7 @@ def test_a_flipped_bit_anywhere_in_a_document_is_refused() -> None:
                 read(bytes(flipped), "here")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("change", "problem"),
     [
         (

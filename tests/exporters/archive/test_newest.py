@@ -163,6 +163,7 @@ def test_two_commands_check_everything_but_pages(archive: Archive, tmp_path: Pat
     folder = tmp_path / "store" / CHAIN
     found = checked(folder, "sha256sum -c SHA256SUMS")
     assert {"index.json", "latest.json", "feed.xml", "schema.json", "revisions.json"} <= found
+    assert "conditions.json" in found
     zips = checked(folder, "cat index/*.sha256 | sha256sum -c")
     held = {key.removeprefix(f"{CHAIN}/") for key in contents(archive.store)}
     left = {path for path in held - found - zips if not path.endswith((".html", ".zip.sha256"))}

@@ -15,6 +15,7 @@ from exporters.exports.plan import (
     missing_blocks,
     plan_export,
 )
+from tests.cases import each_of
 from transforms.block_range import BlockRange
 from transforms.errors import RangeError
 from transforms.segments.segment_name import SegmentName
@@ -82,7 +83,7 @@ def test_another_tables_change_does_not_split() -> None:
     assert len(plan_export(segments, "trades", BlockRange(1, 2000)).spans) == 2
 
 
-@pytest.mark.parametrize("ends", [(1, 1000), (1, 3100), (1001, 2500), (2501, 2800), (5001, 6000)])
+@each_of("ends", [(1, 1000), (1, 3100), (1001, 2500), (2501, 2800), (5001, 6000)])
 def test_every_aligned_range_without_a_gap_has_a_plan(ends: tuple[int, int]) -> None:
     plan = plan_export(reversed(HELD), "orders", BlockRange(*ends))
     assert (plan.chain_id, plan.table, plan.blocks) == ("chain", "orders", BlockRange(*ends))
@@ -125,7 +126,7 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize(("ends", "message"), INVALID)
+@each_of(("ends", "message"), INVALID)
 def test_an_end_inside_a_segment_is_invalid_and_the_nearest_boundaries_are_named(
     ends: tuple[int, int], message: str
 ) -> None:
@@ -145,7 +146,7 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize(("ends", "message"), MISSING)
+@each_of(("ends", "message"), MISSING)
 def test_blocks_that_no_segment_holds_are_named(ends: tuple[int, int], message: str) -> None:
     with pytest.raises(NotHeldError) as caught:
         plan_export(HELD, "orders", BlockRange(*ends))
@@ -173,7 +174,7 @@ def test_a_segment_without_the_table_is_named() -> None:
         plan_export([first, bare], "orders", BlockRange(1, 2000))
 
 
-@pytest.mark.parametrize("table", ["", "order", "ORDERS", "assets"])
+@each_of("table", ["", "order", "ORDERS", "assets"])
 def test_an_unknown_table_is_invalid_and_the_fifteen_are_listed(table: str) -> None:
     with pytest.raises(InvalidExportError) as caught:
         plan_export(HELD, table, BlockRange(1, 1000))

@@ -18,6 +18,7 @@ import pytest
 
 from pipelines.sample_history import copy_sample
 from tests.benchmarks.measure import measured
+from tests.cases import each_of
 from tests.command_kit import run_strata
 from tests.segments_kit import build_segment, pg_csv, table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder
@@ -233,7 +234,7 @@ def test_a_table_that_became_history_keeps_its_state_before_in_every_range(tmp_p
             assert con.execute(counted).fetchall() == expected, blocks
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("arguments", "code", "sentence"),
     [
         (["c", "--tables", "order"], 2, "there is no table 'order': take some of accounts, "),

@@ -1,4 +1,4 @@
-"""Every exit code of the documentation, from real processes; what a full or read-only disk says."""
+"""Every exit code of the documentation, from processes; what a full or read-only disk says."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.settings import Settings
+from tests.command_kit import run_strata
+from tests.mounts_kit import mounted
 from tests.pipelines.command_kit import call, places
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN
@@ -30,7 +32,10 @@ def variables(place: Path) -> dict[str, str]:
 def strata(
     place: Path, *arguments: str, before: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own; started by the program `before`, if one is given."""
     environment = {**os.environ, **variables(place)}
+    if not before:
+        return run_strata(*arguments, environment=environment)
     command = [*before, str(STRATA), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
@@ -146,15 +151,6 @@ def test_7_is_a_limit_of_the_machine(place: Path) -> None:
     assert "Dagster's database says: " in told(strata(place, "run", before=limited), 7)
     assert called(place, "load") == 0
     assert called(place, "verify") == 0
-
-
-def mounted(script: str) -> tuple[str, ...]:
-    """What runs a command after mounts of its own, which only it sees."""
-    if shutil.which("unshare") is None:
-        pytest.skip("there is no unshare, to mount a file system for one process")
-    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
-        pytest.skip("this user may not mount anything")
-    return ("unshare", "-m", "sh", "-c", f'{script} && exec "$0" "$@"')
 
 
 def test_7_is_a_full_disk_too(place: Path) -> None:

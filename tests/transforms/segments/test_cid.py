@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from tests.segments_kit import all_shared_segments
 from transforms.segments import cid as module
 from transforms.segments.cid import CidHasher, cid_of, is_cid
@@ -38,7 +39,7 @@ _RECORDED = {
 }
 
 
-@pytest.mark.parametrize("size", _PATTERNS)
+@each_of("size", _PATTERNS)
 def test_the_id_of_repeated_bytes_is_that_of_another_implementation(size: int) -> None:
     data = (bytes(range(256)) * (size // 256 + 1))[:size]
     hasher = CidHasher()
@@ -119,7 +120,7 @@ def test_the_id_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
     assert cid_of(tmp_path / "file") == _plain(data, _CHUNK, 174)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from transforms.block_range import BlockRange
 from transforms.segments.cid import CidHasher
 from transforms.segments.id_chain import IdRun, id_chain, other_id
@@ -28,7 +28,7 @@ def _segment(number: int, own: str, previous: str, *, width: int = 10) -> IdRun:
 A, B, C, X = (_cid(name) for name in "abcx")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("segments", "runs", "wrong"),
     [
         ([], [], []),
@@ -88,7 +88,7 @@ def test_a_chain_of_parts_joins_to_the_chain_of_the_whole(links: list[str], cuts
     assert pairs == {(one.before.last, one.after.first) for one in whole.contradictions}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("own", "said", "other"),
     [(A, A, False), (A, B, True), (A, "", False), (A, "fake-cid-1", False)],
 )

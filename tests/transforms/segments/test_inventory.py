@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from tests.transforms.segments.held_kit import held_files
 from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
@@ -142,7 +143,7 @@ def test_files_of_the_same_blocks_are_refused_by_name(
     }
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("keys", "held", "chain_id"),
     [
         (["a-1-1-10.zip", "b-1-11-20.zip", "b-1-21-30.zip"], [], "b"),

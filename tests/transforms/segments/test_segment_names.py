@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.errors import SegmentError
 from transforms.segments.segment_name import SegmentName
@@ -18,7 +19,7 @@ def _ranges(*pairs: tuple[int, int]) -> list[BlockRange]:
     return [BlockRange(*pair) for pair in pairs]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("file_name", "chain_id", "version", "first", "last"),
     [
         ("testnet-001-1-1-1000.zip", "testnet-001", 1, 1, 1000),
@@ -42,7 +43,7 @@ def test_padded_numbers_are_read_and_written_plain() -> None:
     assert SegmentName.parse("c-001-000001-001000.zip").file_name == "c-1-1-1000.zip"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("file_name", "words"),
     [
         ("readme.txt", "is not named"),
@@ -121,7 +122,7 @@ def test_every_key_is_read_back(blocks: BlockRange) -> None:
     assert BlockRange.from_key(blocks.key) == blocks
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("one", "other", "overlap", "joins"),
     [
         ((1, 10), (11, 20), False, True),
@@ -141,7 +142,7 @@ def test_ranges_overlap_or_join(
     assert BlockRange(*one).joins(BlockRange(*other)) is joins
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("pieces", "runs", "gaps"),
     [
         ([], [], []),

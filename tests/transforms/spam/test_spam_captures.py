@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from transforms.duck import read_only_connection
 from transforms.machine_errors import MemoryLimitError
 from transforms.segments.source import Source
@@ -58,7 +59,7 @@ def test_numbers_may_be_text_and_absent_values_have_their_default() -> None:
     assert (read["votes"], read["pow"]) == (None, None)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("party", "id_"), [("network", "03"), ("03", "03"), ("XYZbeta", "05"), ("AB" * 32, "ab" * 32)]
 )
 def test_a_party_may_be_named_as_the_api_names_it(party: str, id_: str) -> None:
@@ -78,7 +79,7 @@ def test_votes_and_blocks_are_lists_and_unknown_values_are_passed_over() -> None
     assert "later" not in read
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "shown"),
     [
         ("2023-05-03T12:00:00Z", "2023-05-03T12:00:00Z"),
@@ -102,7 +103,7 @@ def test_nanoseconds_are_shown_and_read_back(nanos: int) -> None:
     assert parse_nanos(format_nanos(nanos)) == nanos
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "why"),
     [
         ("nonsense", "not JSON"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_of
 from tests.fault_proxy import Request
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
@@ -310,7 +311,7 @@ def test_the_environment_names_endpoint_and_region_in_the_usual_way(
     store.close()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "place"),
     [
         ("/data/archive", "/data/archive"),
@@ -327,9 +328,7 @@ def test_a_path_opens_a_folder(url: str, place: str) -> None:
     assert store.describe() == str(Path(place).expanduser())
 
 
-@pytest.mark.parametrize(
-    "url", ["", "s3://", "s3:///key", "gs://bucket", "file://host/x", "http://x"]
-)
+@each_of("url", ["", "s3://", "s3:///key", "gs://bucket", "file://host/x", "http://x"])
 def test_any_other_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"s3://<bucket>"):
         open_store(url)

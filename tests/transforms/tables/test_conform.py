@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from tests.pg_csv import Cell
 from transforms.duck import Connection, working_connection
 from transforms.tables.conform import conversion, rendered, typed_rows
@@ -196,7 +197,7 @@ _RAW: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("type_name", _TYPED)
+@each_of("type_name", _TYPED)
 def test_a_value_is_typed_or_kept_as_text(con: Connection, type_name: str) -> None:
     typed, raw = _TYPED[type_name], _RAW.get(type_name, [])
     expected = [(text, text, False) for text in typed] + [(None, text, True) for text in raw]
@@ -216,7 +217,7 @@ def test_a_whole_amount_is_typed_where_the_column_says_so(con: Connection) -> No
     assert [cell.whole for cell in held] == texts
 
 
-@pytest.mark.parametrize("name", ['quo"te', "it's", "select", "a b", "é", "_Raw "])
+@each_of("name", ['quo"te', "it's", "select", "a b", "é", "_Raw "])
 def test_a_column_may_have_any_name(con: Connection, name: str) -> None:
     held = _hold(con, ["5", "x", None], Column(name, "integer"))
     assert [(cell.typed, cell.whole) for cell in held] == [("5", "5"), (None, "x"), (None, None)]
@@ -363,7 +364,7 @@ _PIECES = [
 _NEAR = st.lists(st.sampled_from(_PIECES), max_size=7).map("".join)
 
 
-@pytest.mark.parametrize("type_name", _CANONICAL)
+@each_of("type_name", _CANONICAL)
 def test_what_postgresql_prints_is_typed_and_printed_back(con: Connection, type_name: str) -> None:
     @settings(max_examples=20, deadline=None)
     @given(st.lists(_CANONICAL[type_name], min_size=1, max_size=40))
@@ -374,7 +375,7 @@ def test_what_postgresql_prints_is_typed_and_printed_back(con: Connection, type_
     check()
 
 
-@pytest.mark.parametrize("type_name", _TYPES)
+@each_of("type_name", _TYPES)
 def test_any_text_at_all_comes_back_and_no_value_says_otherwise(
     con: Connection, type_name: str
 ) -> None:
@@ -395,7 +396,7 @@ def test_any_text_at_all_comes_back_and_no_value_says_otherwise(
     check()
 
 
-@pytest.mark.parametrize("type_name", _AS_TEXT)
+@each_of("type_name", _AS_TEXT)
 def test_what_is_held_as_text_is_never_raw(con: Connection, type_name: str) -> None:
     texts = ["", "1.50", "NaN", "{}", "\\x00", "STATUS_FROM_THE_FUTURE", "a,b\n"]
     held = _hold(con, texts, Column("c", type_name))

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from tests.pg_csv import Cell, pg_csv
 from transforms.duck import Connection, quote_files, quote_name, quote_text, working_connection
 from transforms.tables.dialect import LineCounter, copy_sql, header_names, read_sql, select_list
@@ -160,7 +161,7 @@ def test_names_of_files_and_columns_are_only_names(con: Connection, tmp_path: Pa
     assert out.read_bytes() == b"1,2,3,4,5,6,7,8\n"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "names"),
     [
         (b"a,b\n", ("a", "b")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import each_of
 from transforms.tables.enum_names import enum_names
 from transforms.tables.registry import known_table, known_tables
 
@@ -11,7 +12,7 @@ _RESERVED = {38, 39}
 _LAST_OF_THE_SPECIFICATION = 50
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("table", "column", "names"),
     [
         ("orders", "side", "SIDE_UNSPECIFIED SIDE_BUY SIDE_SELL"),
@@ -54,7 +55,7 @@ def test_order_reasons_number_the_specification_s_list_around_the_reserved_two()
     assert all(name.startswith("ORDER_ERROR_") for name in reasons.values())
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("number", "name"),
     [
         (0, "UNSPECIFIED"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
-import pytest
-
+from tests.cases import each_of
 from transforms.tables.meanings import column_meaning, table_meaning
 from transforms.tables.registry import HISTORY_TABLES, known_table, known_tables
 
@@ -51,7 +50,7 @@ def test_no_text_is_left_over_for_a_table_that_never_was() -> None:
     assert set(_TEXTS["names"]) <= {c for table in _TABLES_EVER for c in _columns_ever(table)}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("table", "column", "expected"),
     [
         ("orders", "price", "10^-decimal_places of the market"),

@@ -6,8 +6,7 @@ import json
 from collections.abc import Container, Iterator
 from importlib.resources import files
 
-import pytest
-
+from tests.cases import each_of
 from transforms.tables.column_facts import ASSET_UNITS, MARKET_UNITS
 from transforms.tables.reference import ColumnReference, Versions, schema_reference
 from transforms.tables.registry import HISTORY_TABLES, known_table, tables_ever
@@ -114,7 +113,7 @@ def test_every_exported_table_is_marked() -> None:
     assert {table for table, one in _REFERENCE.items() if one.exported} == set(HISTORY_TABLES)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("table", "column", "unit", "decimals", "target"),
     [
         ("orders", "price", "price", "markets.decimal_places by market_id", None),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from transforms.errors import SegmentError
 from transforms.tables.registry import (
     HISTORY_TABLES,
@@ -32,7 +33,7 @@ def _orders(change: Callable[[list[str]], list[str]] = list, version: int = 1) -
     return change(list(known.schema.names))
 
 
-@pytest.mark.parametrize("version", [1, 2, 6, 21, 69, 123])
+@each_of("version", [1, 2, 6, 21, 69, 123])
 def test_the_fifteen_tables_are_history_at_every_version(version: int) -> None:
     assert len(HISTORY_TABLES) == 15
     for table in HISTORY_TABLES:
@@ -46,7 +47,7 @@ def test_a_version_has_as_many_tables_as_its_dump(version: int, tables: int) -> 
     assert len(known_tables(version)) == tables
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("table", "version", "kind"),
     [
         ("oracle_data", 36, "current"),
@@ -68,7 +69,7 @@ def test_a_table_comes_changes_its_kind_and_goes(
     assert (table in known_tables(version)) is (kind is not None)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("table", "column", "type_name"),
     [
         ("orders", "id", "bytea"),
@@ -92,7 +93,7 @@ def test_a_header_gives_the_names_and_the_registry_their_types(
     assert Column(column, type_name) in schema.columns
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("header", "types"),
     [
         ([*_BLOCKS, "extra"], [("extra", UNKNOWN_TYPE)]),
@@ -143,7 +144,7 @@ _REFUSED: list[tuple[Callable[[list[str]], list[str]], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "words"), _REFUSED)
+@each_of(("change", "words"), _REFUSED)
 def test_a_header_that_contradicts_its_version_is_refused(
     change: Callable[[list[str]], list[str]], words: str
 ) -> None:
@@ -151,7 +152,7 @@ def test_a_header_that_contradicts_its_version_is_refused(
         schema_of("orders", 1, _orders(change))
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED_COLUMNS))
+@each_of("name", sorted(RESERVED_COLUMNS))
 def test_a_header_may_not_use_the_names_of_our_own_columns(name: str) -> None:
     with pytest.raises(SegmentError, match=f"table orders: the header uses the name {name}"):
         schema_of("orders", 1, [*_orders(), name.upper()])
@@ -175,7 +176,7 @@ def test_any_part_of_a_known_header_is_accepted_as_it_stands(data: st.DataObject
     assert schema == TableSchema(known.schema.table, columns)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("changed", "same"),
     [
         ([("a", "text"), ("b", "bigint")], True),
