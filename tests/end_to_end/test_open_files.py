@@ -100,20 +100,6 @@ def test_every_command_works_or_advises_to_compact_and_then_all_work(
     ]
 
 
-def test_a_query_that_meets_the_limit_on_its_way_gives_the_same_advice(
-    built: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(built, tmp_path / "warehouse")
-    limited = Limited(tmp_path, 210)  # enough to open all of them once
-
-    limited.strata("sql", _COUNT)
-    shown = limited.advised("sql", _SEVERAL_TIMES)
-    written = limited.advised("sql", _SEVERAL_TIMES, "--format", "csv")
-
-    assert "opened once for every table that a query names" in shown
-    assert written == shown
-
-
 def test_a_load_merges_what_is_too_much_by_itself(built: Path, tmp_path: Path) -> None:
     shutil.copytree(built, tmp_path / "warehouse")
     (tmp_path / "source").mkdir()

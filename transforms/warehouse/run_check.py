@@ -13,6 +13,7 @@ import duckdb
 
 from transforms.block_range import BlockRange
 from transforms.duck import Connection, attached, naming_large, quote_files
+from transforms.duck_files import FOREIGN_LOG, log_beside
 from transforms.errors import BusyError, IntegrityError, StrataError
 from transforms.lookups.lookup_tables import prove_lookups
 from transforms.objects import StoredFile
@@ -137,6 +138,9 @@ class RunCheck:
 
     def _index(self, reader: _Reader, file: StoredFile, *, is_sound: bool) -> Iterator[Finding]:
         """The index file, whose bytes are proven, and what it has where the rows are sound."""
+        if log := log_beside(self._backing.files.path(file)):
+            yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
+            return
         place, state, recorded = self._identity(file)
         if self._verification.proven.find(place, state, recorded) is not None:
             return

@@ -139,19 +139,14 @@ class WarehouseCheck:
         for volume in volumes:
             if verification.is_over():
                 return
-            yield from self._foreign_logs(volume)
             if volume.key not in chosen:
                 yield from self._present(volume)
             elif volume.kind == "history":
                 yield from self._run(volume)
+            elif log := log_beside(self._backing.files.path(volume.file)):
+                yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
             else:
                 yield from self._state(volume)
-
-    def _foreign_logs(self, volume: Volume) -> Iterator[Finding]:
-        """Logs of DuckDB beside the files of a volume, which some other program wrote."""
-        for file in (volume.index, volume.file if volume.kind == "state" else None):
-            if file and (log := log_beside(self._backing.files.path(file))):
-                yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
 
     def _run(self, volume: Volume) -> Iterator[Finding]:
         """A run of segments, by its manifest where that is sound."""
