@@ -22,7 +22,7 @@ from exporters.lake.new_files import new_file
 from exporters.lake.proving import prove_held
 from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
 from exporters.lake.reports import AddedRows, LakeReport, Refused, each_alone
-from exporters.lake.tables import LakeTable, NewFile
+from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version
 from exporters.lake.trying import versions
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
@@ -74,15 +74,17 @@ class LakePublisher:
             if not missing:
                 return LakeReport()
             spelling = version.spelling if version else {}
+            joined = self._joined(version, missing) if version and table != RECEIPTS else []
+            removed = [lake_file.file for _, old in joined for lake_file in old]
             with scratch_folder(self.scratch) as folder:
-                files = list(self._new_files(table, missing, folder, spelling))
+                files = list(self._new_files(table, missing, joined, folder, spelling))
                 added = [lake_table.upload(file) for file in files]
             columns = list(dict.fromkeys(column for file in files for column in file.columns))
             version = version or lake_table.made([*columns, *own])
             if version.lacks(missing) != list(missing):
                 continue
             try:
-                lake_table.commit(version, added, columns)
+                lake_table.commit(version, added, columns, removed)
             except LostRaceError as error:
                 _log.info("%s", error)
                 continue
@@ -95,7 +97,45 @@ class LakePublisher:
             )
         raise BusyError(f"others keep changing {self.lake.place(table)}: try again later")
 
+    def _joined(
+        self, version: Version, missing: Sequence[BlockRange]
+    ) -> list[tuple[BlockRange, list[HeldFile]]]:
+        """The runs of which the warehouse has one file, and the table some segments in others.
+
+        With the missing ones that is all of the run: its file takes the place of the others.
+        """
+        joined = []
+        for run in self.rows.volumes:
+            inside = [blocks for blocks in missing if _holds(run, blocks)]
+            old = version.holding(run)
+            if not (inside and old and all(_holds(run, file.blocks) for file in old)):
+                continue
+            if [*contiguous_runs(sorted([*inside, *(file.blocks for file in old)]))] == [run]:
+                joined.append((run, old))
+        return joined
+
     def _new_files(
+        self,
+        table: str,
+        segments: Sequence[BlockRange],
+        joined: Sequence[tuple[BlockRange, Sequence[HeldFile]]],
+        folder: Path,
+        spelling: Mapping[str, str],
+    ) -> Iterator[NewFile]:
+        """A file for each run, as the warehouse has it where the whole of one is to be added."""
+        whole = [run for run, _ in joined]
+        rest = [blocks for blocks in segments if not any(_holds(run, blocks) for run in whole)]
+        for run in () if table == RECEIPTS else self.rows.volumes:
+            inside = [blocks for blocks in rest if _holds(run, blocks)]
+            if [*contiguous_runs(inside)] == [run]:
+                whole.append(run)
+        for run in sorted(whole):
+            place = Path(mkdtemp(dir=folder))
+            yield new_file(self.rows, table, run, place, spelling)
+        rest = [blocks for blocks in rest if not any(_holds(run, blocks) for run in whole)]
+        yield from self._written(table, rest, folder, spelling)
+
+    def _written(
         self,
         table: str,
         segments: Sequence[BlockRange],
@@ -113,7 +153,7 @@ class LakePublisher:
                     raise
                 middle = len(of_run) // 2
                 for half in (of_run[:middle], of_run[middle:]):
-                    yield from self._new_files(table, half, place, spelling)
+                    yield from self._written(table, half, place, spelling)
 
     def _publish_receipts(self) -> LakeReport:
         """Add the receipts of the segments that every table has.
@@ -146,3 +186,7 @@ class LakePublisher:
         if version and doubtful:
             prove_held(self.lake, version, self.rows, doubtful, self.scratch)
         return there
+
+
+def _holds(run: BlockRange, blocks: BlockRange) -> bool:
+    return run.first <= blocks.first and blocks.last <= run.last

@@ -1,4 +1,4 @@
-"""Keeping the lake's files few: neighbours are merged, files that no version names are removed."""
+"""Keeping the lake's files few: it follows the warehouse's merges, and removes what none names."""
 
 from __future__ import annotations
 
@@ -17,17 +17,13 @@ from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.reports import LakeReport, each_alone
 from exporters.lake.rewriting import merge_files
 from exporters.lake.tables import LakeTable, Version
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import LakeRows
 from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.merge_plan import MOST_PARTIAL, MergeLimits, plan_merges
-
-LAKE_FILES = MergeLimits(256 * 2**20, 3)
-"""How large the files of the lake become: large enough for a scan, small enough to skip."""
 
 RowsOver = Callable[[BlockRange], AbstractContextManager[LakeRows | None]]
 """Opens what a run of files is written anew from; None where the warehouse has not just that."""
@@ -42,40 +38,41 @@ _log = logging.getLogger(__name__)
 
 
 def merge_lake(
-    lake: Lake, rows_over: RowsOver, scratch: Path, limits: MergeLimits = LAKE_FILES
+    lake: Lake, volumes: Sequence[BlockRange], rows_over: RowsOver, scratch: Path
 ) -> int:
-    """Merge neighbours until nothing is worth merging; returns how many files that left fewer.
+    """Join the files that the warehouse has as one; returns how many files that left fewer.
 
-    See `transforms.warehouse.merge_plan`: no byte is written anew more than three times. A table
-    that is damaged, or that others wrote to, stays as it is: who publishes to it says so. So does
-    one whose merged rows take too much memory.
+    `volumes` are the runs of segments that it has files of. A table that is damaged, or that others
+    wrote to, stays as it is: who publishes to it says so.
     """
     fewer = 0
     for table in (*HISTORY_TABLES, RECEIPTS):
         try:
-            fewer += _merge_table(lake, table, rows_over, scratch, limits)
+            fewer += _merge_table(lake, table, volumes, rows_over, scratch)
         except (IntegrityError, MemoryLimitError) as error:
             _log.warning("%s was not merged: %s", lake.place(table), error)
     return fewer
 
 
 def _merge_table(
-    lake: Lake, table: str, rows_over: RowsOver, scratch: Path, limits: MergeLimits
+    lake: Lake, table: str, volumes: Sequence[BlockRange], rows_over: RowsOver, scratch: Path
 ) -> int:
     fewer = 0
-    while version := LakeTable(lake, table).expected():
-        plan = next(iter(plan_merges(version.files, MOST_PARTIAL, limits)), None)
-        if plan is None:
-            break
-        with rows_over(BlockRange(plan[0].blocks.first, plan[-1].blocks.last)) as rows:
+    for run in volumes:
+        version = LakeTable(lake, table).expected()
+        files = version.holding(run) if version else []
+        blocks = [lake_file.blocks for lake_file in files]
+        if version is None or len(files) < 2 or [*contiguous_runs(blocks)] != [run]:
+            continue
+        with rows_over(run) as rows:
             if rows is None:
-                break
+                continue
             try:
-                merge_files(lake, version, plan, rows, scratch)
+                merge_files(lake, version, files, rows, scratch)
             except LostRaceError as error:
                 _log.info("%s", error)
                 break  # who was faster merges, or the next one does
-        fewer += len(plan) - 1
+        fewer += len(files) - 1
     return fewer
 
 

@@ -94,7 +94,8 @@ def _merged(site: Site, lake: Lake) -> LakeReport:
     opened = partial(rows_over, lake, site.warehouse, site.scratch())
     # One process of a machine at a time; of several machines the slower one gives in.
     with suppress(BusyError), exclusive(site.warehouse.cache / ".lake.lock", wait_seconds=0):
-        return LakeReport(merged=merge_lake(lake, opened, site.scratch()))
+        volumes = [volume.blocks for volume in site.loaded_catalog().history()]
+        return LakeReport(merged=merge_lake(lake, volumes, opened, site.scratch()))
     return LakeReport()
 
 

@@ -26,16 +26,14 @@ from exporters.publishing.replace import Correction
 from pipelines.settings import Settings
 from pipelines.site.lake_publishing import lacking_segments, replace_in_lake, site_lake
 from pipelines.site.site import Site
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError
 from transforms.lake.parquet_rows import file_rows
 from transforms.lake.state_rows import state_rows
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.merge_plan import MergeLimits
 
 CORRECTION = Correction("a test", datetime(2026, 11, 22, tzinfo=UTC))
-_TINY = MergeLimits(2**20, 3)
 """Files of some kilobytes are merged as large ones are."""
 
 
@@ -116,9 +114,11 @@ def _publish_state(site: Site, dice: random.Random) -> None:
 
 def _merge(site: Site, dice: random.Random) -> None:
     lake = site_lake(site)
-    merge_lake(
-        lake, partial(rows_over, lake, site.warehouse, site.scratch()), site.scratch(), _TINY
-    )
+    loaded = site.loaded_catalog().blocks
+    start = dice.randrange(len(loaded))
+    volumes = [*contiguous_runs(loaded[:start]), *contiguous_runs(loaded[start:])]
+    opened = partial(rows_over, lake, site.warehouse, site.scratch())
+    merge_lake(lake, volumes, opened, site.scratch())
 
 
 def _correct(site: Site, dice: random.Random) -> None:

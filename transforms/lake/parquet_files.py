@@ -7,6 +7,7 @@ from it alone and held against its receipt (spec 2.8), and its types against tho
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -86,6 +87,33 @@ def write_file(
                     "the lake; report it, with the segment"
                 )
         file.check_rows()
+        table_columns = file_columns(table, columns)
+        file.check_types(table_columns)
+        return WrittenFile(path, table_columns, file.statistics(table_columns))
+
+
+def linked_file(
+    proof: Connection,
+    data: Path,
+    table: str,
+    receipts: Sequence[Receipt],
+    scratch: Path,
+    spelling: Mapping[str, str],
+) -> WrittenFile | None:
+    """A data file of the warehouse as a file of the lake: the same bytes, proven when loaded.
+
+    On one file system they are one file. None where the lake's table writes the name of a column
+    otherwise; see `write_file`.
+    """
+    columns = shapes_of(receipts)[table].column_list()
+    if any(spelling.get(fold_case(c.name), c.name) != c.name for c in columns):
+        return None
+    path = scratch / f"{table}.parquet"
+    try:
+        path.hardlink_to(data)
+    except OSError:
+        shutil.copyfile(data, path)
+    with opened_file(path, scratch, receipts, proof) as file:
         table_columns = file_columns(table, columns)
         file.check_types(table_columns)
         return WrittenFile(path, table_columns, file.statistics(table_columns))

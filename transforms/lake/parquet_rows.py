@@ -10,7 +10,7 @@ from threading import Lock
 
 from transforms.block_range import BlockRange
 from transforms.duck import Connection
-from transforms.lake.parquet_files import WrittenFile, lake_reader, write_file
+from transforms.lake.parquet_files import WrittenFile, lake_reader, linked_file, write_file
 from transforms.scratch import scratch_folder
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
@@ -20,10 +20,13 @@ from transforms.warehouse.warehouse import Warehouse
 class LakeRows:
     """The rows of all history tables over a run of segments, and the receipts of these.
 
-    Files are written one at a time, whoever asks.
+    `volumes` are the runs of segments of which the warehouse has data files. Files are written one
+    at a time, whoever asks.
     """
 
     receipts: Sequence[Receipt]
+    volumes: Sequence[BlockRange]
+    _data: Mapping[tuple[str, BlockRange], Path]
     _con: Connection
     _proof: Connection
     _writing: Lock = field(default_factory=Lock)
@@ -41,19 +44,26 @@ class LakeRows:
     def write(
         self, table: str, blocks: BlockRange, scratch: Path, spelling: Mapping[str, str]
     ) -> WrittenFile:
-        """Write a table over these blocks, which are those of segments; see `write_file`."""
+        """Write a table over these blocks, which are those of segments; see `write_file`.
+
+        Where they are those of a data file, it is that file.
+        """
         with self._writing:
-            receipts = self.of(table, blocks)
-            return write_file(self._con, self._proof, table, receipts, scratch, spelling)
+            receipts, data = self.of(table, blocks), self._data.get((table, blocks))
+            file = data and linked_file(self._proof, data, table, receipts, scratch, spelling)
+            return file or write_file(self._con, self._proof, table, receipts, scratch, spelling)
 
 
 @contextmanager
 def file_rows(warehouse: Warehouse, receipts: Sequence[Receipt]) -> Iterator[LakeRows]:
     """Open the rows of the segments of these receipts, at least one, ascending."""
     hull = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.last)
+    volumes = [*warehouse.loaded_catalog().volumes_over(hull)]
+    path = warehouse.backing.files.path
+    data = {(table, v.blocks): path(file) for v in volumes for table, file in v.data.items()}
     with (
         warehouse.stored_tables(hull) as con,
         scratch_folder(warehouse.backing.scratch) as scratch,
         lake_reader(scratch, warehouse.backing.memory_mb) as proof,
     ):
-        yield LakeRows(receipts, con, proof)
+        yield LakeRows(receipts, [volume.blocks for volume in volumes], data, con, proof)

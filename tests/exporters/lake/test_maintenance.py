@@ -25,10 +25,9 @@ from tests.exporters.lake.lake_kit import HISTORY_TABLES, LakeSite, lake_site, w
 from tests.lake_readers import log_actions
 from tests.pipelines.kit import blocks
 from tests.segments_kit import table_rows
-from transforms.warehouse.merge_plan import MergeLimits
+from transforms.block_range import BlockRange
 
 ALL = blocks(0, 1, 2, 3)
-_SMALL = MergeLimits(100_000, 3)
 WHY = Correction("the node had dumped another row", datetime(2026, 1, 2, tzinfo=UTC))
 
 
@@ -75,7 +74,7 @@ def lake(loaded: LakeSite, tmp_path: Path) -> LakeSite:
 def _merge(lake: LakeSite) -> int:
     place = Lake(lake.site.archive(lake.chain))
     opened = partial(rows_over, place, lake.site.warehouse, lake.site.scratch())
-    return merge_lake(place, opened, lake.site.scratch(), _SMALL)
+    return merge_lake(place, [BlockRange(1, 40)], opened, lake.site.scratch())
 
 
 def _sweep(lake: LakeSite) -> list[str]:
