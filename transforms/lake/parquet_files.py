@@ -27,6 +27,7 @@ from transforms.errors import IntegrityError
 from transforms.lake.statistics import Statistics, read_statistics
 from transforms.memory import rendering_text
 from transforms.tables.file_columns import (
+    OWN_COLUMNS,
     OWN_TYPES,
     FileColumn,
     duck_type,
@@ -37,7 +38,7 @@ from transforms.tables.registry import Column, TableSchema, fold_case
 from transforms.warehouse.data_files import rows_sql, write_sql
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import table_digests
-from transforms.warehouse.shapes import shapes_of
+from transforms.warehouse.shapes import Shape, shapes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +97,16 @@ def linked_file(
     proof: Connection,
     data: Path,
     table: str,
-    receipts: Sequence[Receipt],
+    shape: Shape,
     scratch: Path,
     spelling: Mapping[str, str],
 ) -> WrittenFile | None:
     """A data file of the warehouse as a file of the lake: the same bytes, proven when loaded.
 
     On one file system they are one file. None where the lake's table writes the name of a column
-    otherwise; see `write_file`.
+    otherwise, or segments do; see `write_file`.
     """
-    columns = shapes_of(receipts)[table].column_list()
+    columns = shape.column_list()
     if any(spelling.get(fold_case(c.name), c.name) != c.name for c in columns):
         return None
     path = scratch / f"{table}.parquet"
@@ -113,8 +114,11 @@ def linked_file(
         path.hardlink_to(data)
     except OSError:
         shutil.copyfile(data, path)
-    with opened_file(path, scratch, receipts, proof) as file:
+    with opened_file(path, scratch, (), proof) as file:
         table_columns = file_columns(table, columns)
+        if {*file.names()} != {column.name for column in (*table_columns, *OWN_COLUMNS)}:
+            path.unlink()
+            return None
         file.check_types(table_columns)
         return WrittenFile(path, table_columns, file.statistics(table_columns))
 

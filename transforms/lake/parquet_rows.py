@@ -13,6 +13,7 @@ from transforms.duck import Connection
 from transforms.lake.parquet_files import WrittenFile, lake_reader, linked_file, write_file
 from transforms.scratch import scratch_folder
 from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.shapes import Shape
 from transforms.warehouse.warehouse import Warehouse
 
 
@@ -26,7 +27,7 @@ class LakeRows:
 
     receipts: Sequence[Receipt]
     volumes: Sequence[BlockRange]
-    _data: Mapping[tuple[str, BlockRange], Path]
+    _data: Mapping[tuple[str, BlockRange], tuple[Path, Shape]]
     _con: Connection
     _proof: Connection
     _writing: Lock = field(default_factory=Lock)
@@ -49,9 +50,13 @@ class LakeRows:
         Where they are those of a data file, it is that file.
         """
         with self._writing:
-            receipts, data = self.of(table, blocks), self._data.get((table, blocks))
-            file = data and linked_file(self._proof, data, table, receipts, scratch, spelling)
-            return file or write_file(self._con, self._proof, table, receipts, scratch, spelling)
+            if data := self._data.get((table, blocks)):
+                path, shape = data
+                file = linked_file(self._proof, path, table, shape, scratch, spelling)
+                if file is not None:
+                    return file
+            receipts = self.of(table, blocks)
+            return write_file(self._con, self._proof, table, receipts, scratch, spelling)
 
 
 @contextmanager
@@ -60,7 +65,11 @@ def file_rows(warehouse: Warehouse, receipts: Sequence[Receipt]) -> Iterator[Lak
     hull = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.last)
     volumes = [*warehouse.loaded_catalog().volumes_over(hull)]
     path = warehouse.backing.files.path
-    data = {(table, v.blocks): path(file) for v in volumes for table, file in v.data.items()}
+    data = {
+        (table, volume.blocks): (path(file), volume.shapes[table])
+        for volume in volumes
+        for table, file in volume.data.items()
+    }
     with (
         warehouse.stored_tables(hull) as con,
         scratch_folder(warehouse.backing.scratch) as scratch,
