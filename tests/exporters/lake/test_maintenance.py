@@ -28,7 +28,7 @@ from tests.segments_kit import table_rows
 from transforms.warehouse.merge_plan import MergeLimits
 
 ALL = blocks(0, 1, 2, 3)
-_SMALL = MergeLimits(100_000, 3)
+_SMALL = MergeLimits(86_000, 3)
 WHY = Correction("the node had dumped another row", datetime(2026, 1, 2, tzinfo=UTC))
 
 
