@@ -14,7 +14,7 @@ from tests.s3_kit import BucketServer, bucket_server
 # Commits after which a table's log is summed up: with as many more, the same tables are at it.
 COMMITS = 10
 FEW, MANY = 2, 2 + COMMITS
-MOST = 270
+MOST = 275
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from transforms.warehouse.warehouse_address import open_warehouse
 
 _MOST_BYTES = 800 * 2**20
 _ROWS, _CELL_BYTES = 40_000, 4_000
-_LARGE_ROWS, _LARGE_BYTES = 60, 10**6
+_LARGE_ROWS, _LARGE_BYTES = 60, 4 * 10**6
 _LITTLE_MB, _ENOUGH_MB = 100, 2000
 
 
