@@ -1,8 +1,10 @@
-"""The warehouse and the archive beside a model: fifty steps in the gate, more by `--steps`."""
+"""The warehouse and the archive beside a model: a hundred steps in the gate, more by `--steps`."""
 
 from __future__ import annotations
 
 import random
+
+import pytest
 
 from tests.model.mutants import MUTANTS, mutated
 from tests.model.walking import walk
@@ -10,6 +12,8 @@ from tests.model.walking import walk
 _GATE_STEPS = 100
 
 
+# A step runs a whole command, and a machine may be ten times slower than another.
+@pytest.mark.timeout(1800)
 def test_random_commands_leave_what_the_model_says(steps: int) -> None:
     if steps <= _GATE_STEPS:
         walk(steps)
