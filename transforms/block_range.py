@@ -49,6 +49,10 @@ class BlockRange:
         """Whether a block lies in both."""
         return self.first <= other.last and other.first <= self.last
 
+    def holds(self, other: BlockRange) -> bool:
+        """Whether all blocks of `other` lie in this range."""
+        return self.first <= other.first and other.last <= self.last
+
     def joins(self, following: BlockRange) -> bool:
         """Whether `following` starts right after this range."""
         return following.first == self.last + 1

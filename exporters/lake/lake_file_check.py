@@ -20,7 +20,7 @@ from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import LakeFile, opened_file
 from transforms.lake.statistics import Statistics, fitted
 from transforms.tables.file_columns import OWN_COLUMNS, FileColumn, file_columns
-from transforms.tables.registry import HISTORY_TABLES, fold_case
+from transforms.tables.registry import fold_case, history_tables
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.shapes import shapes_of
 
@@ -121,7 +121,7 @@ class FileCheck:
         keys = [(row["_segment"], row["last_block"], row["table_name"]) for row in rows]
         if any(first >= second for first, second in pairwise(keys)):
             yield "its rows do not ascend by segment and table"
-        if others := {table for *_, table in keys} - {*HISTORY_TABLES}:
+        if others := {table for *_, table in keys} - {*history_tables()}:
             yield f"it is about tables that are not of history: {', '.join(sorted(others))}"
         yield from self._logged(receipt_statistics(rows))
 

@@ -3,16 +3,17 @@
 Killed anywhere and run again, or run by two at once, every segment is in every table once: what a
 table holds is read from the version upon which the commit is made. Receipts come last, so a segment
 that has receipts is there whole. A file that was left without a commit is found by its name, if the
-same segments come again, and swept after a week otherwise.
+same data file comes again, and swept after a week otherwise.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -31,15 +32,27 @@ from transforms.machine_errors import MemoryLimitError
 from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError
 from transforms.tables.file_columns import OWN_COLUMNS
-from transforms.tables.registry import HISTORY_TABLES
 
 _log = logging.getLogger(__name__)
 _WORKERS = 4
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Blocks of which a file is made, the segments with rows that a table lacks, the old files."""
+
+    blocks: BlockRange
+    segments: tuple[BlockRange, ...]
+    old: tuple[HeldFile, ...] = ()
+
+
 @dataclass
 class LakePublisher:
-    """Publishes segments (loaded, ascending, at least one) whose rows and receipts are `rows`."""
+    """Publishes segments (loaded, ascending, at least one), whose volumes `rows` has.
+
+    The file of a volume is the warehouse's data file, where all of its segments that have rows are
+    published; it takes the place of the files that hold some of them.
+    """
 
     lake: Lake
     rows: LakeRows
@@ -47,14 +60,14 @@ class LakePublisher:
     scratch: Path
     _added_segments: dict[str, set[BlockRange]] = field(default_factory=dict)
 
-    def publish(self, tables: Sequence[str] = HISTORY_TABLES) -> LakeReport:
-        """Add what the tables lack of the segments; then the receipts of those that are whole.
+    def publish(self, tables: Collection[str] = ()) -> LakeReport:
+        """Add what tables (none: all) lack of the segments; then the receipts of those in all.
 
         A table to which nothing can be added, for what it holds already, is in the report, and the
         others go on. Errors of the machine end it as they are: run it again.
         """
         with ThreadPoolExecutor(_WORKERS) as pool:
-            reports = list(pool.map(self._publish_table, tables))
+            reports = list(pool.map(self._publish_table, tables or self.rows.tables))
         report = LakeReport()
         for table_report in reports:
             report = report.and_(table_report)
@@ -63,32 +76,33 @@ class LakePublisher:
         return report.and_(each_alone(RECEIPTS, self._publish_receipts))
 
     def _publish_table(self, table: str) -> LakeReport:
-        return each_alone(table, partial(self._add, table, self.segments))
+        chosen = frozenset(self.segments)
+        segments = [segment for segment in self.rows.segments(table) if segment in chosen]
+        return each_alone(table, partial(self._add, table, segments))
 
     def _add(self, table: str, segments: Sequence[BlockRange]) -> LakeReport:
         """Write, upload and name what a table lacks; again, where others were faster."""
         own = RECEIPT_COLUMNS if table == RECEIPTS else OWN_COLUMNS
         lake_table = LakeTable(self.lake, table)
         for version in versions(lake_table, is_read=False):
-            missing = version.lacks(segments) if version else segments
-            if not missing:
+            runs = self._runs(table, segments, version)
+            if not runs:
                 return LakeReport()
             spelling = version.spelling if version else {}
-            joined = self._joined(version, missing) if version and table != RECEIPTS else []
-            removed = [lake_file.file for _, old in joined for lake_file in old]
             with scratch_folder(self.scratch) as folder:
-                files = list(self._new_files(table, missing, joined, folder, spelling))
+                files = [*chain(*(self._files(table, run, folder, spelling) for run in runs))]
                 added = [lake_table.upload(file) for file in files]
             columns = list(dict.fromkeys(column for file in files for column in file.columns))
             version = version or lake_table.made([*columns, *own])
-            if version.lacks(missing) != list(missing):
+            if self._runs(table, segments, version) != runs:
                 continue
+            old = [lake_file.file for run in runs for lake_file in run.old]
             try:
-                lake_table.commit(version, added, columns, removed)
+                lake_table.commit(version, added, columns, old)
             except LostRaceError as error:
                 _log.info("%s", error)
                 continue
-            self._added_segments.setdefault(table, set()).update(missing)
+            self._added_segments.setdefault(table, set()).update(*(run.segments for run in runs))
             return LakeReport(
                 tuple(
                     AddedRows(table, upload.name, file.blocks, file.statistics.rows, upload.bytes)
@@ -97,63 +111,44 @@ class LakePublisher:
             )
         raise BusyError(f"others keep changing {self.lake.place(table)}: try again later")
 
-    def _joined(
-        self, version: Version, missing: Sequence[BlockRange]
-    ) -> list[tuple[BlockRange, list[HeldFile]]]:
-        """The runs of which the warehouse has one file, and the table some segments in others.
+    def _runs(
+        self, table: str, segments: Sequence[BlockRange], version: Version | None
+    ) -> list[_Run]:
+        """What a table lacks of segments in which it has rows: as data files where they are whole.
 
-        With the missing ones that is all of the run: its file takes the place of the others.
+        Raises `ConflictError` where a file of the table holds a part of a segment.
         """
-        joined = []
-        for run in self.rows.volumes:
-            inside = [blocks for blocks in missing if _holds(run, blocks)]
-            old = version.holding(run)
-            if not (inside and old and all(_holds(run, file.blocks) for file in old)):
-                continue
-            if [*contiguous_runs(sorted([*inside, *(file.blocks for file in old)]))] == [run]:
-                joined.append((run, old))
-        return joined
+        missing = version.lacks(segments) if version else [*segments]
+        if table == RECEIPTS:
+            return [*_parts(missing)]
+        runs: list[_Run] = []
+        for volume in self.rows.volumes if missing else ():
+            lacking = [segment for segment in missing if volume.blocks.holds(segment)]
+            old = version.holding(volume.blocks) if version and lacking else []
+            absent = frozenset(lacking)
+            with_rows = filter(volume.blocks.holds, self.rows.segments(table))
+            others = [segment for segment in with_rows if segment not in absent]
+            is_whole = all(volume.blocks.holds(lake_file.blocks) for lake_file in old) and all(
+                any(lake_file.blocks.holds(segment) for lake_file in old) for segment in others
+            )
+            if is_whole and lacking:
+                runs.append(_Run(volume.blocks, tuple(lacking), tuple(old)))
+            else:
+                runs += _parts(lacking)
+        return runs
 
-    def _new_files(
-        self,
-        table: str,
-        segments: Sequence[BlockRange],
-        joined: Sequence[tuple[BlockRange, Sequence[HeldFile]]],
-        folder: Path,
-        spelling: Mapping[str, str],
+    def _files(
+        self, table: str, run: _Run, folder: Path, spelling: Mapping[str, str]
     ) -> Iterator[NewFile]:
-        """A file for each run, as the warehouse has it where the whole of one is to be added."""
-        whole = [run for run, _ in joined]
-        rest = [blocks for blocks in segments if not any(_holds(run, blocks) for run in whole)]
-        for run in () if table == RECEIPTS else self.rows.volumes:
-            inside = [blocks for blocks in rest if _holds(run, blocks)]
-            if [*contiguous_runs(inside)] == [run]:
-                whole.append(run)
-        for run in sorted(whole):
-            place = Path(mkdtemp(dir=folder))
-            yield new_file(self.rows, table, run, place, spelling)
-        rest = [blocks for blocks in rest if not any(_holds(run, blocks) for run in whole)]
-        yield from self._written(table, rest, folder, spelling)
-
-    def _written(
-        self,
-        table: str,
-        segments: Sequence[BlockRange],
-        folder: Path,
-        spelling: Mapping[str, str],
-    ) -> Iterator[NewFile]:
-        """A file for each run; for each half of it, where a run takes too much memory at once."""
-        for run in contiguous_runs(segments):
-            place = Path(mkdtemp(dir=folder))
-            try:
-                yield new_file(self.rows, table, run, place, spelling)
-            except MemoryLimitError:
-                of_run = [blocks for blocks in segments if run.first <= blocks.first <= run.last]
-                if len(of_run) == 1:
-                    raise
-                middle = len(of_run) // 2
-                for half in (of_run[:middle], of_run[middle:]):
-                    yield from self._written(table, half, place, spelling)
+        """The file of a run; of each half of it, where it takes too much memory at once."""
+        try:
+            yield new_file(self.rows, table, run.blocks, Path(mkdtemp(dir=folder)), spelling)
+        except MemoryLimitError:
+            if run.old or len(run.segments) == 1:
+                raise
+            middle = len(run.segments) // 2
+            for half in (*_parts(run.segments[:middle]), *_parts(run.segments[middle:])):
+                yield from self._files(table, half, folder, spelling)
 
     def _publish_receipts(self) -> LakeReport:
         """Add the receipts of the segments that every table has.
@@ -165,7 +160,7 @@ class LakePublisher:
         if not missing:
             return LakeReport()
         refused = []
-        for table in HISTORY_TABLES:
+        for table in self.rows.tables:
             try:
                 missing = self._whole(table, missing)
             except (ConflictError, IntegrityError) as error:
@@ -175,18 +170,21 @@ class LakePublisher:
         return self._add(RECEIPTS, missing)
 
     def _whole(self, table: str, segments: Sequence[BlockRange]) -> list[BlockRange]:
-        """Those of the segments that a table has; what others put there is proven."""
-        own_segments = self._added_segments.get(table, set())
-        if own_segments.issuperset(segments):
+        """Those of the segments whose rows a table has; what others put there is proven."""
+        due = self._added_segments.get(table, set())
+        with_rows = frozenset(self.rows.segments(table))
+        doubtful = [s for s in segments if s in with_rows and s not in due]
+        if not doubtful:
             return list(segments)
         version = LakeTable(self.lake, table).version()
-        absent = frozenset(version.lacks(segments) if version else segments)
-        there = [segment for segment in segments if segment not in absent]
-        doubtful = [segment for segment in there if segment not in own_segments]
-        if version and doubtful:
-            prove_held(self.lake, version, self.rows, doubtful, self.scratch)
-        return there
+        absent = frozenset(version.lacks(doubtful) if version else doubtful)
+        there = [segment for segment in doubtful if segment not in absent]
+        if version and there:
+            prove_held(self.lake, version, self.rows, there, self.scratch)
+        return [segment for segment in segments if segment not in absent]
 
 
-def _holds(run: BlockRange, blocks: BlockRange) -> bool:
-    return run.first <= blocks.first and blocks.last <= run.last
+def _parts(segments: Sequence[BlockRange]) -> Iterator[_Run]:
+    """The segments (ascending) in runs without a gap."""
+    for blocks in contiguous_runs(segments):
+        yield _Run(blocks, tuple(filter(blocks.holds, segments)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,37 +11,25 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.proving import fetched
 from exporters.lake.receipt_file import parse_receipts, read_receipt_rows, receipt_rows
 from exporters.lake.tables import LakeTable
-from transforms.block_range import BlockRange, contiguous_runs
-from transforms.lake.parquet_rows import LakeRows, file_rows
+from transforms.block_range import BlockRange
+from transforms.lake.parquet_rows import LakeRows, lake_rows
 from transforms.scratch import scratch_folder
-from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
-
-
-def history_receipts(warehouse: Warehouse, segments: Sequence[BlockRange]) -> list[Receipt]:
-    """The receipts of the tables of history of loaded segments, ascending."""
-    return [receipt for receipt in warehouse.receipts(segments) if receipt.table in HISTORY_TABLES]
 
 
 @contextmanager
 def rows_over(
     lake: Lake, warehouse: Warehouse, scratch: Path, blocks: BlockRange
 ) -> Iterator[LakeRows | None]:
-    """Open the loaded rows over these blocks; None where the lake has others, or more.
+    """Open the loaded rows of a volume over these blocks; None where the lake has others, or more.
 
     What is merged must stay what it was: a correction is made on the record, and not by merging.
     """
     segments = sorted(warehouse.loaded_catalog().segments_over(blocks))
-    receipts = history_receipts(warehouse, segments)
-    if [*contiguous_runs(segments)] != [blocks] or not receipts:
-        yield None
-        return
-    if receipt_rows(receipts) != receipt_rows(lake_receipts(lake, blocks, scratch)):
-        yield None
-        return
-    with file_rows(warehouse, receipts) as rows:
-        yield rows
+    with lake_rows(warehouse, segments) as rows:
+        is_same = receipt_rows(rows.receipts) == receipt_rows(lake_receipts(lake, blocks, scratch))
+        yield rows if is_same else None
 
 
 def lake_receipts(lake: Lake, blocks: BlockRange, scratch: Path) -> list[Receipt]:
@@ -56,4 +44,4 @@ def lake_receipts(lake: Lake, blocks: BlockRange, scratch: Path) -> list[Receipt
             copy = folder / "receipts.parquet"
             fetched(lake, RECEIPTS, file, copy)
             receipts += parse_receipts(read_receipt_rows(copy), lake.archive.chain_id)
-    return [r for r in receipts if blocks.first <= r.blocks.first and r.blocks.last <= blocks.last]
+    return [receipt for receipt in receipts if blocks.holds(receipt.blocks)]

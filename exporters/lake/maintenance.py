@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from math import inf
 from pathlib import Path
 
@@ -17,13 +19,14 @@ from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.reports import LakeReport, each_alone
 from exporters.lake.rewriting import merge_files
 from exporters.lake.tables import LakeTable, Version
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import LakeRows
 from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError
-from transforms.tables.registry import HISTORY_TABLES
+from transforms.tables.registry import history_tables
+from transforms.warehouse.shapes import Volume
 
 RowsOver = Callable[[BlockRange], AbstractContextManager[LakeRows | None]]
 """Opens what a run of files is written anew from; None where the warehouse has not just that."""
@@ -37,43 +40,65 @@ _WORKERS = 8
 _log = logging.getLogger(__name__)
 
 
-def merge_lake(
-    lake: Lake, volumes: Sequence[BlockRange], rows_over: RowsOver, scratch: Path
-) -> int:
+def merge_lake(lake: Lake, volumes: Sequence[Volume], rows_over: RowsOver, scratch: Path) -> int:
     """Join the files that the warehouse has as one; returns how many files that left fewer.
 
-    `volumes` are the runs of segments that it has files of. A table that is damaged, or that others
-    wrote to, stays as it is: who publishes to it says so.
+    `volumes` are those of the warehouse, ascending. A table that is damaged, or that others wrote
+    to, stays as it is: who publishes to it says so.
     """
+    tables = frozenset(history_tables()).intersection(chain(*(volume.data for volume in volumes)))
+    merges = _Merges(lake, scratch)
+    versions = {table: merges.version(table) for table in (*sorted(tables), RECEIPTS)}
     fewer = 0
-    for table in (*HISTORY_TABLES, RECEIPTS):
-        try:
-            fewer += _merge_table(lake, table, volumes, rows_over, scratch)
-        except (IntegrityError, MemoryLimitError) as error:
-            _log.warning("%s was not merged: %s", lake.place(table), error)
-    return fewer
-
-
-def _merge_table(
-    lake: Lake, table: str, volumes: Sequence[BlockRange], rows_over: RowsOver, scratch: Path
-) -> int:
-    fewer = 0
-    for run in volumes:
-        version = LakeTable(lake, table).expected()
-        files = version.holding(run) if version else []
-        blocks = [lake_file.blocks for lake_file in files]
-        if version is None or len(files) < 2 or [*contiguous_runs(blocks)] != [run]:
+    for volume in volumes:
+        due = [table for table, version in versions.items() if version and _is_due(version, volume)]
+        if not due:
             continue
-        with rows_over(run) as rows:
-            if rows is None:
-                continue
-            try:
-                merge_files(lake, version, files, rows, scratch)
-            except LostRaceError as error:
-                _log.info("%s", error)
-                break  # who was faster merges, or the next one does
-        fewer += len(files) - 1
+        with rows_over(volume.blocks) as rows:
+            for table in due if rows else ():
+                assert rows is not None
+                fewer += merges.merge(table, volume, rows)
+                versions[table] = merges.version(table)
     return fewer
+
+
+def _is_due(version: Version, volume: Volume) -> bool:
+    """Whether files of a table lie in a volume's blocks, and are not the one of these."""
+    blocks = [lake_file.blocks for lake_file in version.holding(volume.blocks)]
+    return bool(blocks) and blocks != [volume.blocks] and all(map(volume.blocks.holds, blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Merges:
+    """Merges in one lake, each table by itself."""
+
+    lake: Lake
+    scratch: Path
+
+    def version(self, table: str) -> Version | None:
+        """The expected version of a table; None where it cannot be merged."""
+        try:
+            version = LakeTable(self.lake, table).expected()
+            return version if version and version.files else None
+        except IntegrityError as error:
+            _log.warning("%s was not merged: %s", self.lake.place(table), error)
+            return None
+
+    def merge(self, table: str, volume: Volume, rows: LakeRows) -> int:
+        """Join the files of a table over a volume; returns how many files that left fewer."""
+        version = self.version(table)
+        if version is None or not _is_due(version, volume):
+            return 0
+        old = version.holding(volume.blocks)
+        try:
+            merge_files(self.lake, version, volume.blocks, rows, self.scratch)
+        except LostRaceError as error:
+            _log.info("%s", error)  # who was faster merges, or the next one does
+            return 0
+        except (IntegrityError, MemoryLimitError) as error:
+            _log.warning("%s was not merged: %s", self.lake.place(table), error)
+            return 0
+        return len(old) - 1
 
 
 def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:

@@ -10,7 +10,6 @@ from exporters.lake.receipt_file import write_receipts
 from exporters.lake.tables import NewFile
 from transforms.block_range import BlockRange
 from transforms.lake.parquet_rows import LakeRows
-from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.receipts import Receipt
 
 
@@ -30,4 +29,4 @@ def new_file(
 
 def receipts_of(rows: LakeRows, run: BlockRange) -> list[Receipt]:
     """The receipts of all tables of the segments in a run."""
-    return [receipt for table in HISTORY_TABLES for receipt in rows.of(table, run)]
+    return [receipt for receipt in rows.receipts if run.holds(receipt.blocks)]

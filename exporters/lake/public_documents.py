@@ -46,7 +46,7 @@ from transforms.lake.public_views import (
 )
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256, versioned
-from transforms.tables.registry import HISTORY_TABLES
+from transforms.tables.registry import history_tables
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.catalog_views import table_shapes
 
@@ -143,7 +143,9 @@ class PublicDocuments:
         }
         versions = {files.table: files.version for files in lists}
         states = [name for volume in self.catalog.states() for name in volume.shapes]
-        names = sorted({*HISTORY_TABLES, RECEIPTS, *filter(is_state, states)})
+        history = {name for volume in self.catalog.history() for name in volume.data}
+        history.intersection_update(history_tables())
+        names = sorted({*history, RECEIPTS, *filter(is_state, states)})
         with ThreadPoolExecutor(_READERS) as pool:
             tables = pool.map(lambda name: self._table(name, columns, versions.get(name, 0)), names)
             there = {table.name: table for table in tables if table and table.files}
@@ -178,7 +180,7 @@ class PublicDocuments:
             file = item.file
             file_columns = columns.get((name, file.name)) or self._columns(name, file)
             groups.setdefault(file_columns, []).append(file.name)
-        is_history = name in (*HISTORY_TABLES, RECEIPTS)
+        is_history = name in (*history_tables(), RECEIPTS)
         as_of = (
             None if is_history else max((item.blocks.last for item in version.files), default=None)
         )

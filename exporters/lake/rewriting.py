@@ -33,14 +33,13 @@ _SEGMENTS = 50  # of a file that takes the place of foreign ones: merging makes 
 
 
 def merge_files(
-    lake: Lake, version: Version, old: Sequence[HeldFile], rows: LakeRows, scratch: Path
+    lake: Lake, version: Version, run: BlockRange, rows: LakeRows, scratch: Path
 ) -> None:
-    """Make one file of neighbours (two or more, without a gap), which hold what `rows` has.
+    """Make one file of those in a run of segments, which hold what `rows` has.
 
     Raises `LostRaceError` where somebody else changed the table meanwhile.
     """
-    table = LakeTable(lake, version.table)
-    run = BlockRange(old[0].blocks.first, old[-1].blocks.last)
+    table, old = LakeTable(lake, version.table), version.holding(run)
     with scratch_folder(scratch) as folder:
         new = new_file(rows, version.table, run, folder, version.spelling)
         added = table.upload(new)
@@ -76,7 +75,7 @@ def rewrites(
         if not rewrite.old or chosen.isdisjoint(rewrite.segments):
             continue
         for file in rewrite.old:
-            if not any(_holds(whole, file.blocks) for whole in rewrite.runs):
+            if not any(whole.holds(file.blocks) for whole in rewrite.runs):
                 raise RangeError(
                     f"{version.lake.place(version.table, file.file.name)} holds blocks that the "
                     "warehouse lacks: load their segments first"
@@ -102,10 +101,6 @@ def _connected(files: Sequence[HeldFile], loaded_blocks: Sequence[BlockRange]) -
             old.append(file)
     if last >= 0:
         yield Rewrite(tuple(old), tuple(segments))
-
-
-def _holds(whole: BlockRange, part: BlockRange) -> bool:
-    return whole.first <= part.first and part.last <= whole.last
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +164,11 @@ def _lacking(version: Version, loaded_rows: LoadedRows, scratch: Path) -> Iterat
 def _new_files(
     version: Version, rows: LakeRows, runs: Iterable[BlockRange], folder: Path
 ) -> Iterator[NewFile]:
-    """A file for each run, in folders of their own."""
+    """A file for each run in which the table has rows, in folders of their own."""
+    with_rows = rows.segments(version.table)
     for number, run in enumerate(runs):
+        if version.table != RECEIPTS and not any(map(run.holds, with_rows)):
+            continue
         place = folder / str(number)
         place.mkdir()
         yield new_file(rows, version.table, run, place, version.spelling)

@@ -21,7 +21,7 @@ from transforms.lake.state_rows import StateRows
 from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError
 from transforms.tables.file_columns import OWN_COLUMNS
-from transforms.tables.registry import HISTORY_TABLES
+from transforms.tables.registry import history_tables
 from transforms.warehouse.receipts import Receipt
 
 _WORKERS = 8
@@ -44,7 +44,7 @@ def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
 
 def is_state(table: str) -> bool:
     """Whether a table of a dump is one that the lake has as current state."""
-    return table not in (*HISTORY_TABLES, RECEIPTS) and _NAME.fullmatch(table) is not None
+    return table not in (*history_tables(), RECEIPTS) and _NAME.fullmatch(table) is not None
 
 
 def correct_state(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 
 from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
 from exporters.lake.stored_log import StoredLog
 from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
@@ -118,7 +119,16 @@ class Version:
 
     def holding(self, blocks: BlockRange) -> list[HeldFile]:
         """The files that hold any of these blocks."""
-        return [file for file in self.files if file.blocks.overlaps(blocks)]
+        start = bisect_left(self.files, blocks.first, key=lambda file: file.blocks.last)
+        overlapping = takewhile(
+            lambda file: file.blocks.first <= blocks.last, islice(self.files, start, None)
+        )
+        return list(overlapping)
+
+    def covers(self, blocks: BlockRange) -> bool:
+        """Whether files hold all of these blocks."""
+        runs = contiguous_runs(file.blocks for file in self.holding(blocks))
+        return any(run.holds(blocks) for run in runs)
 
     def lacks(self, segments: Iterable[BlockRange]) -> list[BlockRange]:
         """Those of the segments (ascending) that no file holds.

@@ -31,7 +31,7 @@ from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader
 from transforms.memory import MEMORY_MB
 from transforms.scratch import scratch_folder
-from transforms.tables.registry import HISTORY_TABLES
+from transforms.tables.registry import history_tables
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
     LAKE_PUBLISH,
@@ -45,7 +45,7 @@ from transforms.verifying.findings import (
 from transforms.verifying.verification import Verification
 from transforms.warehouse.receipts import Receipt
 
-_OF_SEGMENTS = (*HISTORY_TABLES, RECEIPTS)
+_OF_SEGMENTS = (*history_tables(), RECEIPTS)
 _EVERYTHING = BlockRange(0, 2**63 - 1)
 
 
@@ -167,7 +167,7 @@ class LakeCheck:
         """Whether a file is checked; receipts are where another file is."""
         if table not in _OF_SEGMENTS or self.verification.scope.reaches(file.blocks):
             return True
-        others = (other for name in HISTORY_TABLES for other, _ in self._chosen.get(name, ()))
+        others = (other for name in history_tables() for other, _ in self._chosen.get(name, ()))
         return table == RECEIPTS and any(other.blocks.overlaps(file.blocks) for other in others)
 
     # --- files
@@ -219,7 +219,7 @@ class LakeCheck:
         *,
         is_chosen: bool,
     ) -> Iterator[Finding]:
-        is_history = version.table in HISTORY_TABLES
+        is_history = version.table in history_tables()
         remedy = self._replace(version.table, file.blocks if is_history else None)
         if not is_chosen:
             yield from reader.present(version, file, remedy)
@@ -233,7 +233,7 @@ class LakeCheck:
         self, version: Version, file: HeldFile, kept_receipts: KeptReceipts
     ) -> Sequence[Receipt] | None:
         """What a file must render to; None where that is not known."""
-        if version.table in HISTORY_TABLES:
+        if version.table in history_tables():
             return kept_receipts.of(version.table, file.blocks)
         if self.state is None or self.state.blocks != file.blocks:
             return None
@@ -257,7 +257,7 @@ class LakeCheck:
         newest = self.state.blocks
         if self.expected.numbers() and not self.expected.is_due(newest):
             return
-        if not any(_holds(file.blocks, newest) for file in receipts.ours):
+        if not any(file.blocks.holds(newest) for file in receipts.ours):
             return  # the segment itself lacks
         lacking = []
         for table in filter(is_state, sorted(self.state.receipts)):
@@ -304,7 +304,3 @@ def _check_whole(version: Version) -> None:
             f"its property for statistics lists {', '.join(sorted(listed)) or 'nothing'}, and the "
             f"files have them of {', '.join(sorted(described))}"
         )
-
-
-def _holds(whole: BlockRange, part: BlockRange) -> bool:
-    return whole.first <= part.first and part.last <= whole.last

@@ -16,17 +16,13 @@ CURRENT_STATE = dg.AssetKey([WAREHOUSE, "current_state"])
 VOLUMES = dg.AssetKey([WAREHOUSE, "volumes"])
 CAPTURES = dg.AssetKey([WAREHOUSE, "spam_captures"])
 INDEX = dg.AssetKey([ARCHIVE, "index"])
+LAKE_TABLES = dg.AssetKey([LAKE, "tables"])
 BUNDLES = dg.AssetKey([ARCHIVE, "bundles"])
 
 
 def table_key(table: str) -> dg.AssetKey:
     """The asset of a history table in the warehouse."""
     return dg.AssetKey([WAREHOUSE, table])
-
-
-def lake_key(table: str) -> dg.AssetKey:
-    """The asset of a table in the lake."""
-    return dg.AssetKey([LAKE, table])
 
 
 def export_key(table: str) -> dg.AssetKey:

@@ -1,11 +1,9 @@
-"""The lake: the 15 tables as Delta tables, for the segments of a run, after their exports."""
-
-from collections.abc import Iterator, Mapping
+"""The lake: the history tables as Delta tables, for the segments of a run, after their exports."""
 
 import dagster as dg
 
 from exporters.lake.reports import LakeReport
-from pipelines.assets.keys import LAKE, export_key, lake_key
+from pipelines.assets.keys import LAKE, LAKE_TABLES, export_key
 from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, partitions_of_run
@@ -17,60 +15,45 @@ from transforms.tables.registry import HISTORY_TABLES
 
 
 def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
-    """Every table's rows of a run's segments, in one step; any table may be picked alone.
+    """Every table's rows of a run's segments, in one step.
 
     With them come the receipts of segments that are whole, and the newest current state.
     """
+    spec = dg.AssetSpec(
+        LAKE_TABLES,
+        group_name=LAKE,
+        deps=[export_key(table) for table in HISTORY_TABLES],
+        kinds={"deltalake", "parquet"},
+        description="The history tables as exact Parquet in Delta tables, and their receipts.",
+    )
 
     @dg.multi_asset(
-        name="publish_to_lake",
-        specs=[*map(_spec, HISTORY_TABLES)],
-        partitions_def=SEGMENTS,
-        backfill_policy=policy,
-        can_subset=True,
+        name="publish_to_lake", specs=[spec], partitions_def=SEGMENTS, backfill_policy=policy
     )
-    def publish(
-        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
-    ) -> Iterator[dg.MaterializeResult[None]]:
+    def publish(context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]) -> None:
         segments = segments_of_run(partitions_of_run(context))
-        keys = {key.path[-1]: key for key in sorted(context.selected_asset_keys)}
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
             check_warehouse(context, site)
-            report = publish_to_lake(site, segments, tuple(keys))
-        _describe(context, keys, report, segments)
-        failed = {refusal.table for refusal in report.refused}
-        for table, key in keys.items():
-            if table not in failed and not report.refused_segments:
-                yield dg.MaterializeResult[None](asset_key=key)
+            report = publish_to_lake(site, segments)
+        _describe(context, report, segments)
         if report.refused:
             raise _failure(report)
 
     return publish
 
 
-def _spec(table: str) -> dg.AssetSpec:
-    return dg.AssetSpec(
-        lake_key(table),
-        group_name=LAKE,
-        deps=[export_key(table)],
-        kinds={"deltalake", "parquet"},
-        description=f"{table} as exact Parquet in a Delta table, proven to render to the CSV.",
-        skippable=True,
-    )
-
-
 def _describe(
-    context: dg.AssetExecutionContext,
-    keys: Mapping[str, dg.AssetKey],
-    report: LakeReport,
-    segments: tuple[BlockRange, ...],
+    context: dg.AssetExecutionContext, report: LakeReport, segments: tuple[BlockRange, ...]
 ) -> None:
-    """What became of each segment: the file that has its rows, with the file's rows and bytes."""
-    for added in report.added:
-        for blocks in segments if added.table in keys else ():
-            if blocks.overlaps(added.blocks):
-                facts = {"file": added.name, "rows": added.rows, "bytes": added.bytes}
-                context.add_asset_metadata(facts, keys[added.table], blocks.key)
+    """What became of each segment: the files that have its rows, with their rows and bytes."""
+    for blocks in segments:
+        added = [file for file in report.added if blocks.overlaps(file.blocks)]
+        facts = {
+            "files": len(added),
+            "rows": sum(file.rows for file in added),
+            "bytes": sum(file.bytes for file in added),
+        }
+        context.add_asset_metadata(facts, LAKE_TABLES, blocks.key)
 
 
 def _failure(report: LakeReport) -> dg.Failure:

@@ -13,7 +13,7 @@ from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
 from exporters.lake.lake_publication import LakePublisher
-from exporters.lake.loaded import history_receipts, rows_over
+from exporters.lake.loaded import rows_over
 from exporters.lake.maintenance import merge_lake, sweep_lake, tables_there
 from exporters.lake.public_documents import PublicDocuments
 from exporters.lake.reports import LakeReport, Refused, each_alone
@@ -27,10 +27,11 @@ from pipelines.site.publication_state import is_held, published_entries
 from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
-from transforms.lake.parquet_rows import LakeRows, file_rows
+from transforms.lake.parquet_rows import LakeRows, lake_rows
 from transforms.lake.state_rows import StateRows, state_rows
 from transforms.scratch import exclusive
-from transforms.tables.registry import HISTORY_TABLES
+from transforms.tables.registry import HISTORY_TABLES, history_tables
+from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.volumes import Progress
 
 
@@ -46,23 +47,19 @@ def site_lake(site: Site) -> Lake:
 
 
 @at_one_look
-def publish_to_lake(
-    site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
-) -> LakeReport:
+def publish_to_lake(site: Site, segments: Sequence[BlockRange]) -> LakeReport:
     """Put into the lake what it lacks of segments (loaded, ascending, at least one).
 
     Then the newest current state; small neighbouring files are merged. Segments that are not
     published as they are loaded are in the report, and the others go on.
     """
     lake = site_lake(site)
-    problems = _unpublished(site, lake, segments, tables)
+    problems = _unpublished(site, lake, segments)
     report = _refusal(problems)
     published = [blocks for blocks in segments if blocks not in problems]
-    receipts = history_receipts(site.warehouse, published)
-    if receipts:
-        with file_rows(site.warehouse, receipts) as rows:
-            publisher = LakePublisher(lake, rows, published, site.scratch())
-            report = report.and_(publisher.publish(tables))
+    if published:
+        with lake_rows(site.warehouse, published) as rows:
+            report = report.and_(LakePublisher(lake, rows, published, site.scratch()).publish())
     report = report.and_(_publish_state(site, lake))
     report = report.and_(_merged(site, lake))
     name_lake(site, lake)
@@ -70,7 +67,10 @@ def publish_to_lake(
 
 
 def _unpublished(
-    site: Site, lake: Lake, segments: Sequence[BlockRange], tables: Sequence[str]
+    site: Site,
+    lake: Lake,
+    segments: Sequence[BlockRange],
+    tables: Sequence[str] = HISTORY_TABLES,
 ) -> dict[BlockRange, tuple[str, ...]]:
     """The segments that the archive has not, or has otherwise: the lake has what the ZIPs have."""
     entries = {
@@ -78,8 +78,9 @@ def _unpublished(
         for entry in published_entries(lake.archive, segments, tables)
     }
     problems: dict[BlockRange, tuple[str, ...]] = {}
-    for receipt in history_receipts(site.warehouse, segments):
-        if receipt.table in tables and not is_held(receipt, entries):
+    zipped = frozenset(HISTORY_TABLES).intersection(tables)
+    for receipt in site.warehouse.receipts(segments):
+        if receipt.table in zipped and not is_held(receipt, entries):
             what = f"the archive has not this text of {receipt.table}: run strata publish first"
             problems[receipt.blocks] = (*problems.get(receipt.blocks, ()), what)
     return problems
@@ -94,7 +95,7 @@ def _merged(site: Site, lake: Lake) -> LakeReport:
     opened = partial(rows_over, lake, site.warehouse, site.scratch())
     # One process of a machine at a time; of several machines the slower one gives in.
     with suppress(BusyError), exclusive(site.warehouse.cache / ".lake.lock", wait_seconds=0):
-        volumes = [volume.blocks for volume in site.loaded_catalog().history()]
+        volumes = site.loaded_catalog().history()
         return LakeReport(merged=merge_lake(lake, volumes, opened, site.scratch()))
     return LakeReport()
 
@@ -118,21 +119,40 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
 
 
 @at_one_look
-def lacking_segments(
-    site: Site, tables: Sequence[str] = (*HISTORY_TABLES, RECEIPTS)
-) -> list[BlockRange]:
-    """The loaded segments that any of these tables lacks, ascending; reads the logs alone.
+def lacking_segments(site: Site, tables: Sequence[str] = ()) -> list[BlockRange]:
+    """The loaded segments that any of these tables (none: all) lacks, ascending, by the logs alone.
 
-    Raises `ConflictError`, `IntegrityError` for a table of which that cannot be said.
+    Those of a volume count where a table has not all of its blocks. Raises `ConflictError`,
+    `IntegrityError` for a table of which that cannot be said.
     """
-    lake, segments = site_lake(site), site.loaded_catalog().blocks
-    lacking = (_lacks(lake, table, segments) for table in tables)
+    lake, catalog = site_lake(site), site.loaded_catalog()
+    lacking = (_lacks(lake, table, catalog) for table in tables or _tables(catalog))
     return sorted(frozenset(chain.from_iterable(lacking)))
 
 
-def _lacks(lake: Lake, table: str, segments: Sequence[BlockRange]) -> Sequence[BlockRange]:
+def _tables(catalog: Catalog) -> list[str]:
+    """The tables that the lake should have, in which there are rows; and the receipts."""
+    with_rows = frozenset(chain.from_iterable(volume.data for volume in catalog.history()))
+    return [*sorted(with_rows.intersection(history_tables())), RECEIPTS]
+
+
+def _lacks(lake: Lake, table: str, catalog: Catalog) -> Sequence[BlockRange]:
     version = LakeTable(lake, table).expected()
-    return version.lacks(segments) if version else segments
+    if table == RECEIPTS:
+        return version.lacks(catalog.blocks) if version else catalog.blocks
+    volumes = (volume.blocks for volume in catalog.history() if table in volume.data)
+    lacking = iter([blocks for blocks in volumes if not (version and version.covers(blocks))])
+    return [*_of_runs(catalog.blocks, lacking)]
+
+
+def _of_runs(segments: Sequence[BlockRange], runs: Iterator[BlockRange]) -> Iterator[BlockRange]:
+    """Those of the segments that lie in runs; both ascend."""
+    run = next(runs, None)
+    for segment in segments:
+        while run is not None and run.last < segment.first:
+            run = next(runs, None)
+        if run is not None and run.holds(segment):
+            yield segment
 
 
 def sweep(site: Site) -> LakeReport:
@@ -151,8 +171,8 @@ def replace_in_lake(
     what is right stays. A table that cannot be corrected is in the report, and the others go on.
     """
     lake = site_lake(site)
-    history = [table for table in tables if table in HISTORY_TABLES]
-    states = [table for table in tables if table not in (*HISTORY_TABLES, RECEIPTS)]
+    history = [table for table in tables if table in history_tables()]
+    states = [table for table in tables if table not in (*history_tables(), RECEIPTS)]
     report = LakeReport()
     for table in history:
         report = report.and_(_corrected(site, lake, table, segments, correction))
@@ -205,21 +225,22 @@ def _corrected(
 
 def _loaded_rows(site: Site, lake: Lake, table: str) -> LoadedRows:
     """What a table of history, or the receipts, may be written anew from."""
+    catalog = site.loaded_catalog()
     tables = HISTORY_TABLES if table == RECEIPTS else (table,)
 
     @contextmanager
     def opened(segments: Sequence[BlockRange]) -> Iterator[LakeRows]:
-        with file_rows(site.warehouse, history_receipts(site.warehouse, segments)) as rows:
+        with lake_rows(site.warehouse, segments) as rows:
             yield rows
 
     def due(segments: Sequence[BlockRange]) -> list[BlockRange]:
         """Of the receipts only those of segments that every table has."""
         absent = set(_unpublished(site, lake, segments, tables))
-        for other in tables if table == RECEIPTS else ():
-            absent.update(_lacks(lake, other, segments))
+        for other in _tables(catalog)[:-1] if table == RECEIPTS else ():
+            absent.update(_lacks(lake, other, catalog))
         return [blocks for blocks in segments if blocks not in absent]
 
-    return LoadedRows(site.loaded_catalog().blocks, opened, due)
+    return LoadedRows(catalog.blocks, opened, due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,21 +264,21 @@ class LakeTableStatus:
 @at_one_look
 def lake_status(site: Site) -> list[LakeTableStatus]:
     """How far each table of the lake is, by the logs alone."""
-    lake, segments = site_lake(site), site.loaded_catalog().blocks
-    statuses = (_status(lake, table, segments) for table in tables_there(lake))
+    lake, catalog = site_lake(site), site.loaded_catalog()
+    statuses = (_status(lake, table, catalog) for table in tables_there(lake))
     return [status for status in statuses if status is not None]
 
 
-def _status(lake: Lake, table: str, segments: Sequence[BlockRange]) -> LakeTableStatus | None:
+def _status(lake: Lake, table: str, catalog: Catalog) -> LakeTableStatus | None:
     try:
         version = LakeTable(lake, table).version()
-        return _version_status(version, segments) if version else None
+        return _version_status(version, catalog) if version else None
     except (ConflictError, IntegrityError) as error:
         return LakeTableStatus(table, problem=str(error))
 
 
-def _version_status(version: Version, segments: Sequence[BlockRange]) -> LakeTableStatus:
-    is_history = version.table in (*HISTORY_TABLES, RECEIPTS)
+def _version_status(version: Version, catalog: Catalog) -> LakeTableStatus:
+    is_history = version.table in (*history_tables(), RECEIPTS)
     return LakeTableStatus(
         version.table,
         version.snapshot.version,
@@ -265,7 +286,7 @@ def _version_status(version: Version, segments: Sequence[BlockRange]) -> LakeTab
         sum(lake_file.file.rows for lake_file in version.files),
         sum(lake_file.size for lake_file in version.files),
         tuple(contiguous_runs(lake_file.blocks for lake_file in version.files)),
-        tuple(contiguous_runs(version.lacks(segments))) if is_history else (),
+        tuple(contiguous_runs(_lacks(version.lake, version.table, catalog))) if is_history else (),
     )
 
 
@@ -297,11 +318,11 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
 
 def _lacking(site: Site, lake: Lake) -> tuple[list[BlockRange], LakeReport]:
     """The segments that any table lacks, and the tables of which that cannot be said."""
-    segments = site.loaded_catalog().blocks
+    catalog = site.loaded_catalog()
     lacking, report = set[BlockRange](), LakeReport()
-    for table in (*HISTORY_TABLES, RECEIPTS):
+    for table in _tables(catalog):
         try:
-            lacking.update(_lacks(lake, table, segments))
+            lacking.update(_lacks(lake, table, catalog))
         except (ConflictError, IntegrityError) as error:
             report = report.and_(LakeReport(refused=(Refused(table, str(error)),)))
     return sorted(lacking), report

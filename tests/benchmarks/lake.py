@@ -28,11 +28,10 @@ from deltalake import DeltaTable
 from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
 from exporters.lake.lake_publication import LakePublisher
-from exporters.lake.loaded import history_receipts
 from tests.benchmarks import load
 from tests.benchmarks.market import write_history
 from tests.benchmarks.measure import Cost, measured
-from transforms.lake.parquet_rows import file_rows
+from transforms.lake.parquet_rows import lake_rows
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -72,7 +71,7 @@ def publish(home: Path) -> None:
     lake = Lake(Archive(FolderStore(home / "archive"), catalog.chain_id))
     scratch = home / "scratch"
     scratch.mkdir()
-    with file_rows(warehouse, history_receipts(warehouse, catalog.blocks)) as rows:
+    with lake_rows(warehouse, catalog.blocks) as rows:
         report = LakePublisher(lake, rows, catalog.blocks, scratch).publish()
     if report.refused:
         raise RuntimeError(f"not all was published: {report.refused}")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from exporters.lake.lake_files import PARQUET_TYPE, Lake
 from exporters.lake.lake_publication import LakePublisher
-from exporters.lake.loaded import history_receipts, rows_over
+from exporters.lake.loaded import rows_over
 from exporters.lake.maintenance import merge_lake, sweep_lake
 from exporters.lake.state_tables import publish_state
 from exporters.lake.tables import LakeTable, Version
@@ -26,9 +26,9 @@ from exporters.publishing.replace import Correction
 from pipelines.settings import Settings
 from pipelines.site.lake_publishing import lacking_segments, replace_in_lake, site_lake
 from pipelines.site.site import Site
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.errors import BusyError
-from transforms.lake.parquet_rows import file_rows
+from transforms.lake.parquet_rows import lake_rows
 from transforms.lake.state_rows import state_rows
 from transforms.stores.store import LostRaceError
 from transforms.tables.registry import HISTORY_TABLES
@@ -89,15 +89,13 @@ def prepared(place: Place, seed: int) -> Iterator[None]:
         failing.pop_all()
 
 
-def publish_some(
-    site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
-) -> None:
+def publish_some(site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = ()) -> None:
     """Put segments into the tables; whatever another process damaged may be refused."""
-    with file_rows(site.warehouse, history_receipts(site.warehouse, segments)) as rows:
+    with lake_rows(site.warehouse, segments) as rows:
         LakePublisher(site_lake(site), rows, segments, site.scratch()).publish(tables)
 
 
-def _publish(site: Site, dice: random.Random, tables: Sequence[str] = HISTORY_TABLES) -> None:
+def _publish(site: Site, dice: random.Random, tables: Sequence[str] = ()) -> None:
     loaded = site.loaded_catalog().blocks
     lacking = lacking_segments(site, tables)
     if dice.random() < 0.8 and lacking:
@@ -114,9 +112,7 @@ def _publish_state(site: Site, dice: random.Random) -> None:
 
 def _merge(site: Site, dice: random.Random) -> None:
     lake = site_lake(site)
-    loaded = site.loaded_catalog().blocks
-    start = dice.randrange(len(loaded))
-    volumes = [*contiguous_runs(loaded[:start]), *contiguous_runs(loaded[start:])]
+    volumes = site.loaded_catalog().history()
     opened = partial(rows_over, lake, site.warehouse, site.scratch())
     merge_lake(lake, volumes, opened, site.scratch())
 

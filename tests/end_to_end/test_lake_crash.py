@@ -18,7 +18,7 @@ import pytest
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import FileName
-from exporters.lake.loaded import history_receipts, lake_receipts
+from exporters.lake.loaded import lake_receipts
 from exporters.lake.maintenance import sweep_lake, tables_there
 from exporters.lake.proving import prove_held
 from exporters.lake.receipt_file import receipt_rows
@@ -36,7 +36,7 @@ from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder, state_segment
 from tests.weed_kit import weed_server
 from transforms.block_range import BlockRange
-from transforms.lake.parquet_rows import file_rows
+from transforms.lake.parquet_rows import lake_rows
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -158,17 +158,16 @@ def _finish(place: Place, dice: random.Random) -> Counter[str]:
 def _assert_exact(site: Site, loaded: tuple[BlockRange, ...]) -> None:
     """Every table renders every segment to what its receipt says, and has no other row."""
     lake, hull = site_lake(site), BlockRange(loaded[0].first, loaded[-1].last)
-    receipts = history_receipts(site.warehouse, loaded)
-    with file_rows(site.warehouse, receipts) as rows:
-        for table in HISTORY_TABLES:
-            version = LakeTable(lake, table).version()
+    with lake_rows(site.warehouse, loaded) as rows:
+        for table in rows.tables:
+            version, segments = LakeTable(lake, table).version(), rows.segments(table)
             assert version is not None
-            assert version.lacks(loaded) == []
-            prove_held(lake, version, rows, loaded, site.scratch())
-            held = sum(file.file.rows for file in version.files)
-            assert held == sum(one.rows for one in receipts if one.table == table)
-    said = receipt_rows(lake_receipts(lake, hull, site.scratch()))
-    assert said == receipt_rows(receipts)
+            assert version.lacks(segments) == []
+            prove_held(lake, version, rows, segments, site.scratch())
+            row_count = sum(file.file.rows for file in version.files)
+            assert row_count == sum(receipt.rows for receipt in rows.of(table, hull))
+        logged = receipt_rows(lake_receipts(lake, hull, site.scratch()))
+        assert logged == receipt_rows(rows.receipts)
 
 
 def _assert_tidy(site: Site) -> None:

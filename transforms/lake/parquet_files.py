@@ -1,14 +1,15 @@
-"""Writing the rows of a table over a run of segments as one Parquet file, and proving it.
+"""The rows of a table over a run of segments as one Parquet file of the lake, proven.
 
-DuckDB writes from the volumes, in the order of segments and rows, so that the same segments give
-the same bytes. Before anybody sees the file it is read again: the CSV of every segment is rendered
-from it alone and held against its receipt (spec 2.8), and its types against those of the columns.
+It is the warehouse's data file of the run, which was proven when it was loaded. Of a part of such a
+run DuckDB writes a file, in the order of segments and rows, and before anybody sees that one it is
+read again: the CSV of every segment is rendered from it alone and held against its receipt (spec
+2.8), and its types against those of the columns.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,19 +27,22 @@ from transforms.duck import (
 from transforms.errors import IntegrityError
 from transforms.lake.statistics import Statistics, read_statistics
 from transforms.memory import rendering_text
+from transforms.tables.dialect import select_list
 from transforms.tables.file_columns import (
     OWN_COLUMNS,
     OWN_TYPES,
     FileColumn,
     duck_type,
     file_columns,
-    file_rows,
 )
 from transforms.tables.registry import Column, TableSchema, fold_case
 from transforms.warehouse.data_files import rows_sql, write_sql
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import table_digests
 from transforms.warehouse.shapes import Shape, shapes_of
+
+RowsQuery = Callable[[Sequence[Column]], str]
+"""SQL for the rows of a file with these columns of CSVs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class WrittenFile:
 def write_file(
     con: Connection,
     proof: Connection,
+    rows: RowsQuery,
     table: str,
     receipts: Sequence[Receipt],
     scratch: Path,
@@ -63,22 +68,19 @@ def write_file(
 ) -> WrittenFile:
     """Write a table over the segments of its receipts, which follow each other, and prove it.
 
-    `con` has the table as volumes store it (`stored_tables`), `proof` reads what was written: to
-    open one takes longer than a small table. Without receipts, where no segment has the table, the
-    file has no rows and only our own columns. `spelling` is how names of columns are written, by
-    their lower case, where others were written so before: readers of Parquet do not fold case.
+    `con` runs the query of the rows, `proof` reads what was written: to open one takes longer than
+    a small table. `spelling` is how names of columns are written, by their lower case, where others
+    were written so before: readers of Parquet do not fold case. The same rows give the same bytes.
     Raises `IntegrityError` where the file does not render to what the receipts say.
     """
-    shape = shapes_of(receipts).get(table)
     columns = [
         replace(column, name=spelling.get(fold_case(column.name), column.name))
-        for column in (shape.column_list() if shape else ())
+        for column in shapes_of(receipts)[table].column_list()
     ]
     path = scratch / f"{table}.parquet"
     with naming_large(f"table {table} as Parquet", scratch):
         row_bytes = sum(r.bytes for r in receipts) // max(sum(r.rows for r in receipts), 1)
-        rows = _rows(table, columns, receipts)
-        con.execute(write_sql(rows, path, row_bytes, is_unique=False))
+        con.execute(write_sql(rows(columns), path, row_bytes, is_unique=False))
     with opened_file(path, scratch, receipts, proof) as file:
         for receipt, digest in file.digests():
             if digest != receipt.sha256:
@@ -94,7 +96,7 @@ def write_file(
 
 
 def linked_file(
-    proof: Connection,
+    con: Connection,
     data: Path,
     table: str,
     shape: Shape,
@@ -114,7 +116,7 @@ def linked_file(
         path.hardlink_to(data)
     except OSError:
         shutil.copyfile(data, path)
-    with opened_file(path, scratch, (), proof) as file:
+    with opened_file(path, scratch, (), con) as file:
         table_columns = file_columns(table, columns)
         if {*file.names()} != {column.name for column in (*table_columns, *OWN_COLUMNS)}:
             path.unlink()
@@ -123,14 +125,18 @@ def linked_file(
         return WrittenFile(path, table_columns, file.statistics(table_columns))
 
 
-def _rows(table: str, columns: Sequence[Column], receipts: Sequence[Receipt]) -> str:
-    """SQL for the rows of these segments, in the order of the CSVs."""
-    if not receipts:
-        own = ", ".join(f"null::{kind} as {name}" for name, kind in OWN_TYPES.items())
-        return f"select {own} where false"
-    rows = file_rows(table, columns, f"main.{quote_name(table)}")
+def part_sql(
+    table: str, data: Sequence[Path], receipts: Sequence[Receipt], columns: Sequence[Column]
+) -> str:
+    """SQL for the rows of data files (ascending) in the segments of receipts, in their order."""
+    names = [column.name for column in (*file_columns(table, columns), *OWN_COLUMNS)]
+    cells = select_list([(quote_name(name), name) for name in names])
     firsts = [receipt.blocks.first for receipt in receipts]
-    return f"{rows} where _segment between {min(firsts)} and {max(firsts)}"
+    return (
+        f"select {cells} "  # noqa: S608 - quoted
+        f"from read_parquet({quote_files(data)}, hive_partitioning = false, union_by_name = true) "
+        f"where _segment between {min(firsts)} and {max(firsts)}"
+    )
 
 
 def lake_reader(scratch: Path, memory_mb: int) -> AbstractContextManager[Connection]:

@@ -1,46 +1,69 @@
-"""What files of the lake are written from: the tables of a warehouse over a run of segments."""
+"""What files of the lake are made of: the data files of a warehouse over a run of segments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
 
 from transforms.block_range import BlockRange
 from transforms.duck import Connection
-from transforms.lake.parquet_files import WrittenFile, lake_reader, linked_file, write_file
+from transforms.lake.parquet_files import (
+    WrittenFile,
+    lake_reader,
+    linked_file,
+    part_sql,
+    write_file,
+)
+from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
+from transforms.tables.registry import history_tables
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.shapes import Shape
+from transforms.warehouse.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
 class LakeRows:
-    """The rows of all history tables over a run of segments, and the receipts of these.
+    """The rows of all history tables of some volumes, and their receipts, ascending by block.
 
-    `volumes` are the runs of segments of which the warehouse has data files. Files are written one
-    at a time, whoever asks.
+    Files are written one at a time, whoever asks.
     """
 
     receipts: Sequence[Receipt]
-    volumes: Sequence[BlockRange]
-    _data: Mapping[tuple[str, BlockRange], tuple[Path, Shape]]
+    volumes: Sequence[Volume]
+    _path: Callable[[StoredFile], Path]
     _con: Connection
-    _proof: Connection
     _writing: Lock = field(default_factory=Lock)
+
+    @cached_property
+    def _receipts_by_table(self) -> Mapping[str, Sequence[Receipt]]:
+        receipts: defaultdict[str, list[Receipt]] = defaultdict(list)
+        for receipt in self.receipts:
+            receipts[receipt.table].append(receipt)
+        return receipts
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that have rows, sorted."""
+        return sorted({receipt.table for receipt in self.receipts if receipt.rows})
 
     def of(self, table: str, blocks: BlockRange) -> list[Receipt]:
         """The receipts of a table in the segments that lie in these blocks, ascending."""
         return [
             receipt
-            for receipt in self.receipts
-            if receipt.table == table
-            and blocks.first <= receipt.blocks.first
-            and receipt.blocks.last <= blocks.last
+            for receipt in self._receipts_by_table.get(table, ())
+            if blocks.holds(receipt.blocks)
         ]
+
+    def segments(self, table: str) -> list[BlockRange]:
+        """The segments in which a table has rows, ascending."""
+        receipts = self._receipts_by_table.get(table, ())
+        return [receipt.blocks for receipt in receipts if receipt.rows]
 
     def write(
         self, table: str, blocks: BlockRange, scratch: Path, spelling: Mapping[str, str]
@@ -49,30 +72,34 @@ class LakeRows:
 
         Where they are those of a data file, it is that file.
         """
+        volumes = [volume for volume in self.volumes if volume.blocks.overlaps(blocks)]
         with self._writing:
-            if data := self._data.get((table, blocks)):
-                path, shape = data
-                file = linked_file(self._proof, path, table, shape, scratch, spelling)
+            if [volume.blocks for volume in volumes] == [blocks] and table in volumes[0].data:
+                path, shape = self._path(volumes[0].data[table]), volumes[0].shapes[table]
+                file = linked_file(self._con, path, table, shape, scratch, spelling)
                 if file is not None:
                     return file
+            files = [self._path(volume.data[table]) for volume in volumes if table in volume.data]
             receipts = self.of(table, blocks)
-            return write_file(self._con, self._proof, table, receipts, scratch, spelling)
+            query = partial(part_sql, table, files, receipts)
+            return write_file(self._con, self._con, query, table, receipts, scratch, spelling)
 
 
 @contextmanager
-def file_rows(warehouse: Warehouse, receipts: Sequence[Receipt]) -> Iterator[LakeRows]:
-    """Open the rows of the segments of these receipts, at least one, ascending."""
-    hull = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.last)
-    volumes = [*warehouse.loaded_catalog().volumes_over(hull)]
-    path = warehouse.backing.files.path
-    data = {
-        (table, volume.blocks): (path(file), volume.shapes[table])
-        for volume in volumes
-        for table, file in volume.data.items()
-    }
+def lake_rows(warehouse: Warehouse, segments: Sequence[BlockRange]) -> Iterator[LakeRows]:
+    """Open the rows of the volumes that hold these loaded segments (ascending, at least one).
+
+    Raises `FileNotFoundError` where a data file is missing.
+    """
+    catalog, backing = warehouse.loaded_catalog(), warehouse.backing
+    hull = BlockRange(segments[0].first, segments[-1].last)
+    volumes = [*catalog.volumes_over(hull)]
+    tables = frozenset(history_tables())
+    receipts = [r for r in warehouse.receipts(catalog.segments_over(hull)) if r.table in tables]
+    files = [file for volume in volumes for table, file in volume.data.items() if table in tables]
     with (
-        warehouse.stored_tables(hull) as con,
-        scratch_folder(warehouse.backing.scratch) as scratch,
-        lake_reader(scratch, warehouse.backing.memory_mb) as proof,
+        backing.files.hold(files),
+        scratch_folder(backing.scratch) as scratch,
+        lake_reader(scratch, backing.memory_mb) as con,
     ):
-        yield LakeRows(receipts, [volume.blocks for volume in volumes], data, con, proof)
+        yield LakeRows(receipts, volumes, backing.files.path, con)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, Error, read_only_connection
+from transforms.duck import Connection, Error, quote_name, read_only_connection
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import WrittenFile, lake_reader, write_file
 from transforms.scratch import scratch_folder
+from transforms.tables.file_columns import file_rows
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.manifest_rows import read_receipts
 from transforms.warehouse.receipts import Receipt
@@ -33,7 +35,9 @@ class StateRows:
         """Write a table whole; see `write_file`."""
         with self._writing:
             receipts = [self.receipts[table]]
-            return write_file(self._con, self._proof, table, receipts, scratch, spelling)
+            query = partial(file_rows, table, rows=f"main.{quote_name(table)}")
+            con, proof = self._con, self._proof
+            return write_file(con, proof, query, table, receipts, scratch, spelling)
 
 
 def loaded_state(backing: Backing) -> tuple[BlockRange, Mapping[str, Receipt]] | None:

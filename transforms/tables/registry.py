@@ -145,6 +145,17 @@ def tables_ever() -> tuple[str, ...]:
 
 
 @cache
+def history_tables() -> tuple[str, ...]:
+    """The tables that any schema version dumps as history, sorted: those of the lake.
+
+    Six of them are current state in earlier versions.
+    """
+    changes = _changes().items()
+    states = ((table, state) for table, states in changes for _, state in states)
+    return tuple(sorted({table for table, state in states if state and state.kind == "history"}))
+
+
+@cache
 def known_tables(version: int) -> tuple[str, ...]:
     """The names of all tables that exist at schema `version`, sorted."""
     return tuple(sorted(table for table in _changes() if known_table(table, version) is not None))

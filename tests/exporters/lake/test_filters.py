@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 from exporters.lake.lake_files import Lake
 from exporters.lake.lake_publication import LakePublisher
-from exporters.lake.loaded import history_receipts
 from tests.exporters.lake.filters_kit import (
     FILTER_READERS,
     Comparison,
@@ -36,7 +35,7 @@ from tests.exporters.lake.filters_kit import (
 from tests.exporters.lake.lake_kit import LakeSite, lake_site
 from tests.lake_readers import shortest_double
 from tests.segments_kit import build_segment, table_rows
-from transforms.lake.parquet_rows import file_rows
+from transforms.lake.parquet_rows import lake_rows
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 
 _SEGMENTS, _ROWS = 12, 8
@@ -155,13 +154,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
             tables=tables,
             omit=states,
         )
-    made = lake_site(folder, folder / "source")
+    made = lake_site(folder, folder / "source", batch=1)
     made.load()
     scratch = made.site.scratch()
     for blocks in made.site.loaded_catalog().blocks:
-        with file_rows(
-            made.site.warehouse, history_receipts(made.site.warehouse, [blocks])
-        ) as rows:
+        with lake_rows(made.site.warehouse, [blocks]) as rows:
             publisher = LakePublisher(Lake(made.site.archive(made.chain)), rows, [blocks], scratch)
             assert publisher.publish([*_FILTERED]).refused == ()
     return made

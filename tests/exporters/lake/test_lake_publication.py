@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from pipelines.site.lake_publishing import publish_to_lake
-from tests.exporters.lake.lake_kit import HISTORY_TABLES, LakeSite, added, lake_site, write_segment
+from exporters.lake.lake_publication import LakePublisher
+from exporters.lake.reports import LakeReport
+from pipelines.site.lake_publishing import publish_to_lake, site_lake
+from tests.exporters.lake.lake_kit import LakeSite, added, lake_site, write_segment
 from tests.pipelines.kit import blocks
 from tests.segments_kit import table_rows
+from transforms.block_range import BlockRange
+from transforms.lake.parquet_rows import lake_rows
 
 ALL = blocks(0, 1, 2, 3)
+_WITH_ROWS = ("blocks", "orders")
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +45,14 @@ def lake(loaded: LakeSite, tmp_path: Path) -> LakeSite:
     return loaded.elsewhere(archive)
 
 
+def _publish_tables(
+    lake: LakeSite, segments: Sequence[BlockRange], tables: Sequence[str]
+) -> LakeReport:
+    with lake_rows(lake.site.warehouse, segments) as rows:
+        publisher = LakePublisher(site_lake(lake.site), rows, segments, lake.site.scratch())
+        return publisher.publish(tables)
+
+
 def test_publishing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
     lake: LakeSite, loaded: LakeSite, tmp_path: Path
 ) -> None:
@@ -47,14 +61,14 @@ def test_publishing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
 
     again = lake.publish()
 
-    assert len(first.added) == 2 * (len(HISTORY_TABLES) + 1)
+    assert [file.table for file in first.added] == [*_WITH_ROWS, "receipts"] * 2
     assert (again.added, again.refused, again.merged) == ((), (), 0)
     assert before == {path: path.read_bytes() for path in before}
     assert len(list(lake.folder.glob("*/*.parquet"))) == len(first.added)
     lake.check(*ALL)
     other = loaded.elsewhere(shutil.copytree(loaded.site.settings.archive, tmp_path / "other"))
     assert not other.publish().refused
-    for table in (*HISTORY_TABLES, "receipts"):
+    for table in (*_WITH_ROWS, "receipts"):
         assert lake.files(table) == other.files(table)  # their names have their hashes
 
 
@@ -63,29 +77,30 @@ def test_batches_may_overlap_what_is_there(lake: LakeSite) -> None:
     assert not publish_to_lake(lake.site, ALL[:3]).refused
     assert not lake.publish().refused
 
-    assert lake.spans("orders") == ["1-10", "11-20", "21-30", "31-40"]
-    assert lake.spans("receipts") == lake.spans("trades") == lake.spans("orders")
+    assert lake.spans("orders") == ["1-30", "31-40"]
+    assert lake.spans("receipts") == lake.spans("blocks") == lake.spans("orders")
     lake.check(*ALL)
 
 
 def test_receipts_come_when_every_table_has_its_rows(lake: LakeSite) -> None:
-    early = publish_to_lake(lake.site, ALL[:2], ["orders", "trades"])
-    assert {one.table for one in early.added} == {"orders", "trades"}
+    early = _publish_tables(lake, ALL[:2], ["orders"])
+    assert [file.table for file in early.added] == ["orders"]
+    assert lake.spans("orders") == ["1-20"]
     assert not (lake.folder / "receipts").exists()
 
-    publish_to_lake(lake.site, ALL[:3], [one for one in HISTORY_TABLES if one != "trades"])
+    _publish_tables(lake, ALL[:3], ["blocks"])
     assert lake.spans("receipts") == ["1-20"]
-    publish_to_lake(lake.site, ALL[:3], ["trades"])
+    _publish_tables(lake, ALL[:3], ["orders"])
 
-    assert lake.spans("orders") == ["1-20", "21-30"]
-    assert lake.spans("blocks") == ["1-30"]
+    assert lake.spans("orders") == lake.spans("blocks") == ["1-30"]
+    assert lake.spans("receipts") == ["1-20", "21-30"]
     lake.check(*ALL[:3])
 
 
 def test_rows_that_an_earlier_run_left_are_proven_before_there_are_receipts_of_them(
     lake: LakeSite,
 ) -> None:
-    publish_to_lake(lake.site, ALL[:2], ["orders"])
+    _publish_tables(lake, ALL[:2], ["orders"])
     (name,) = lake.files("orders")
     path = lake.folder / "orders" / name
     data = bytearray(path.read_bytes())
@@ -102,7 +117,7 @@ def test_rows_that_an_earlier_run_left_are_proven_before_there_are_receipts_of_t
 
 
 def test_a_file_that_a_killed_publisher_left_is_taken_up(lake: LakeSite) -> None:
-    publish_to_lake(lake.site, ALL[:2], ["orders"])
+    _publish_tables(lake, ALL[:2], ["orders"])
     orders = lake.folder / "orders"
     shutil.rmtree(orders / "_delta_log")
     left = {path.name for path in orders.iterdir()}
@@ -114,7 +129,7 @@ def test_a_file_that_a_killed_publisher_left_is_taken_up(lake: LakeSite) -> None
 
 
 def test_other_bytes_under_a_files_name_are_left_alone_and_named(lake: LakeSite) -> None:
-    publish_to_lake(lake.site, ALL[:2], ["orders"])
+    _publish_tables(lake, ALL[:2], ["orders"])
     orders = lake.folder / "orders"
     shutil.rmtree(orders / "_delta_log")
     (path,) = orders.glob("*.parquet")
@@ -127,7 +142,7 @@ def test_other_bytes_under_a_files_name_are_left_alone_and_named(lake: LakeSite)
     assert refused.table == "orders"
     assert "already holds other bytes" in refused.reason
     assert path.read_bytes() == b"somebody else's"
-    assert lake.spans("trades") == ["1-20"]
+    assert lake.spans("blocks") == ["1-20"]
 
 
 def test_new_columns_are_null_in_the_rows_from_before_and_old_versions_stay(
@@ -173,9 +188,7 @@ def test_a_retyped_column_is_refused_in_words_and_all_other_tables_go_on(tmp_pat
     after = lake.versions()
     assert after["orders"] == before["orders"]
     assert after["receipts"] == before["receipts"]
-    assert all(
-        lake.spans(table) == ["1-10", "11-20"] for table in HISTORY_TABLES if table != "orders"
-    )
+    assert lake.spans("blocks") == ["1-10", "11-20"]
     lake.check(*blocks(0))
 
 
@@ -193,4 +206,4 @@ def test_a_column_that_was_retyped_inside_one_batch_is_refused_too(tmp_path: Pat
     assert "column peak_size is VARCHAR there, and BIGINT in its newest segment" in refused.reason
     assert not (lake.folder / "orders").exists()
     assert not (lake.folder / "receipts").exists()
-    assert lake.spans("trades") == ["1-20"]
+    assert lake.spans("blocks") == ["1-20"]

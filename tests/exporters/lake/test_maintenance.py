@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,11 +20,10 @@ from exporters.lake.maintenance import merge_lake, sweep_lake
 from exporters.publishing.replace import Correction
 from pipelines.site.lake_publishing import replace_in_lake
 from pipelines.site.publishing import replace_published
-from tests.exporters.lake.lake_kit import HISTORY_TABLES, LakeSite, lake_site, write_segment
+from tests.exporters.lake.lake_kit import LakeSite, lake_site, write_segment
 from tests.lake_readers import log_actions
 from tests.pipelines.kit import blocks
 from tests.segments_kit import table_rows
-from transforms.block_range import BlockRange
 
 ALL = blocks(0, 1, 2, 3)
 WHY = Correction("the node had dumped another row", datetime(2026, 1, 2, tzinfo=UTC))
@@ -67,14 +65,15 @@ def corrected(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
 @pytest.fixture
 def lake(loaded: LakeSite, tmp_path: Path) -> LakeSite:
     """The same once more, to be changed."""
-    archive = shutil.copytree(loaded.site.settings.archive, tmp_path / "archive")
-    return loaded.elsewhere(archive, batch=1)
+    return loaded.copied(tmp_path)
 
 
 def _merge(lake: LakeSite) -> int:
     place = Lake(lake.site.archive(lake.chain))
     opened = partial(rows_over, place, lake.site.warehouse, lake.site.scratch())
-    return merge_lake(place, [BlockRange(1, 40)], opened, lake.site.scratch())
+    lake.site.warehouse.compact(most_partial=1)
+    volumes = lake.site.loaded_catalog().history()
+    return merge_lake(place, volumes, opened, lake.site.scratch())
 
 
 def _sweep(lake: LakeSite) -> list[str]:
@@ -89,15 +88,16 @@ def _rows(lake: LakeSite, table: str, version: int | None = None) -> pl.DataFram
 
 
 def test_merging_leaves_fewer_files_in_one_version_and_the_same_rows(lake: LakeSite) -> None:
-    tables = (*HISTORY_TABLES, "receipts")
+    tables = ("blocks", "orders", "receipts")
     before, rows = lake.versions(), {table: _rows(lake, table) for table in tables}
 
     fewer = _merge(lake)
 
     after = lake.versions()
     merged = {table for table in tables if after[table] > before[table]}
-    assert {"receipts", "orders", "blocks"} <= merged
-    assert fewer == sum(4 - len(lake.files(table)) for table in tables)
+    assert merged == {*tables}
+    assert fewer == 3 * len(tables)
+    assert all(lake.spans(table) == ["1-40"] for table in tables)
     for table in tables:
         assert _rows(lake, table).equals(rows[table])
         assert _rows(lake, table, before[table]).equals(rows[table])  # who reads it goes on
@@ -159,16 +159,16 @@ def test_what_was_merged_is_removed_a_week_later_and_not_before(lake: LakeSite) 
 
 
 def test_files_that_nobody_names_are_removed_a_week_later_if_they_are_ours(lake: LakeSite) -> None:
-    trades = lake.folder / "trades"
+    trades = lake.folder / "blocks"
     ours = trades / "41-50.0123456789abcdef.parquet"
     theirs = (trades / "notes.parquet", trades / "readme.txt")
     for path in (ours, *theirs):
         path.write_bytes(b"left over")
     assert _sweep(lake) == []
 
-    _age(lake, "trades")
+    _age(lake, "blocks")
 
-    assert _sweep(lake) == ["lake/trades/41-50.0123456789abcdef.parquet"]
+    assert _sweep(lake) == ["lake/blocks/41-50.0123456789abcdef.parquet"]
     assert not ours.exists()
     assert all(path.exists() for path in theirs)
     lake.check(*ALL)
@@ -231,17 +231,17 @@ def test_a_correction_replaces_the_file_and_is_in_the_revisions(
 
 
 def test_a_file_that_was_damaged_is_put_back_under_its_name(lake: LakeSite) -> None:
-    (path, *_) = sorted((lake.folder / "trades").glob("1-10.*.parquet"))
+    (path, *_) = sorted((lake.folder / "blocks").glob("1-10.*.parquet"))
     good = path.read_bytes()
     path.chmod(0o644)
     path.write_bytes(bytes([*good[:100], good[100] ^ 1, *good[101:]]))
 
-    report = replace_in_lake(lake.site, ALL[:1], ["trades"], WHY)
+    report = replace_in_lake(lake.site, ALL[:1], ["blocks"], WHY)
 
     assert (report.refused, report.replaced) == ((), 1)
     assert path.read_bytes() == good
     (row,) = json.loads((lake.folder.parent / "revisions.json").read_bytes())["revisions"]
-    assert (row["path"], row["reason"]) == (f"lake/trades/{path.name}", WHY.reason)
+    assert (row["path"], row["reason"]) == (f"lake/blocks/{path.name}", WHY.reason)
     lake.check(*ALL)
 
 

@@ -7,23 +7,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder
-from transforms.block_range import BlockRange
 from transforms.duck import working_connection
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import opened_file, write_file
+from transforms.lake.parquet_files import opened_file, part_sql, write_file
 from transforms.memory import MEMORY_MB
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _ROOT = Path(__file__).resolve().parents[3]
-_TABLES = ("balances", "withdrawals", "orders")
+_TABLES = ("balances", "withdrawals", "blocks")
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +57,8 @@ def written(warehouse: Warehouse, folder: Path, threads: int = 1) -> dict[str, s
     """The SHA-256 of the file of each table, written by as many threads."""
     hashes = {}
     for table in _TABLES:
-        receipts = _receipts(warehouse, table)
-        hull = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.last)
-        with warehouse.stored_tables(hull) as con, working_connection(folder) as proof:
-            con.execute(f"set threads = {threads}")
-            file = write_file(con, proof, table, receipts, folder, {})
-        hashes[table] = hashlib.sha256(file.path.read_bytes()).hexdigest()
+        path = _file(warehouse, folder, _receipts(warehouse, table), threads)
+        hashes[table] = hashlib.sha256(path.read_bytes()).hexdigest()
     return hashes
 
 
@@ -98,9 +94,14 @@ def test_another_process_writes_the_same_bytes(
     assert other.stdout.strip() == str(by_one)
 
 
-def _file(warehouse: Warehouse, folder: Path, receipts: Sequence[Receipt]) -> Path:
-    with warehouse.stored_tables(receipts[0].blocks) as con, working_connection(folder) as proof:
-        return write_file(con, proof, receipts[0].table, receipts, folder, {}).path
+def _file(
+    warehouse: Warehouse, folder: Path, receipts: Sequence[Receipt], threads: int = 1
+) -> Path:
+    table, path = receipts[0].table, warehouse.backing.files.path
+    data = [path(volume.data[table]) for volume in warehouse.loaded_catalog().history()]
+    query = partial(part_sql, table, data, receipts)
+    with working_connection(folder, threads=threads) as con:
+        return write_file(con, con, query, table, receipts, folder, {}).path
 
 
 def test_a_file_of_other_rows_than_its_receipt_is_found(
