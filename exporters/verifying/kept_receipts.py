@@ -15,10 +15,10 @@ from transforms.block_range import BlockRange
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.receipts import Receipt
 
-_SHORT = ("table_name", "_segment", "last_block", "sha256")
+_SHORT = ("table_name", "_segment", "last_block", "rows", "sha256")
 
-Said = tuple[str, BlockRange, str]
-"""Of a CSV: its table, its segment, its SHA-256."""
+Said = tuple[str, BlockRange, int, str]
+"""Of a CSV: its table, its segment, its rows, its SHA-256."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class KeptReceipts:
         for rows in self._groups(blocks, _SHORT):
             for row in rows.to_pylist():
                 segment = BlockRange(row["_segment"], row["last_block"])
-                yield row["table_name"], segment, row["sha256"]
+                yield row["table_name"], segment, row["rows"], row["sha256"]
 
     def segments(self, blocks: BlockRange) -> list[BlockRange]:
         """The segments of which they tell that begin in these blocks, ascending."""

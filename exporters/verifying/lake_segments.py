@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import stored_shards
+from exporters.archive.entries import Csv
 from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.shards import shard_blocks, shard_number, shard_path
 from exporters.verifying.expected import Expected, Named
@@ -30,6 +31,7 @@ from transforms.verifying.findings import (
 from transforms.verifying.verification import Verification
 
 _MOST_RUNS = 20
+_EVERYTHING = BlockRange(0, 2**63 - 1)
 
 Shares = Mapping[str, Sequence[BlockRange]]
 """What each table of history, and the receipts, of the lake hold; none whose log is damaged."""
@@ -60,7 +62,7 @@ class SegmentsCheck:
             if zips is not None:
                 self._note_lacking(number, zips, coverage)
                 if self.receipts is not None:
-                    yield from self._compare(number, zips, self.receipts)
+                    yield from self._compare(number, zips, self.receipts, coverage)
 
     def _numbers(self, receipts: Iterable[BlockRange]) -> list[int]:
         """The shards of what is published, and those that the lake's segments would be in."""
@@ -74,8 +76,8 @@ class SegmentsCheck:
         scope = self.verification.scope.blocks
         return sorted(n for n in numbers if scope is None or shard_blocks(n).first <= scope.last)
 
-    def _zips(self, number: int) -> Mapping[Named, str] | None:
-        """The SHA-256 of each single CSV of a shard; None where it is damaged, found elsewhere."""
+    def _zips(self, number: int) -> Mapping[Named, Csv] | None:
+        """The single CSVs of a shard; None where it is damaged, found elsewhere."""
         scope = self.verification.scope
         try:
             data = self.archive.read(shard_path(number))
@@ -83,13 +85,13 @@ class SegmentsCheck:
         except (IntegrityError, OSError):
             return None
         return {
-            (entry.table, entry.blocks): entry.members[0].sha256
+            (entry.table, entry.blocks): entry.members[0]
             for entry in entries
             if not entry.is_bundle and scope.has_table(entry.table) and scope.reaches(entry.blocks)
         }
 
     def _note_lacking(
-        self, number: int, zips: Mapping[Named, str], coverage: Mapping[str, Sequence[BlockRange]]
+        self, number: int, zips: Mapping[Named, Csv], coverage: Mapping[str, Sequence[BlockRange]]
     ) -> None:
         tables: dict[BlockRange, set[str]] = {}
         for table, blocks in zips:
@@ -103,9 +105,16 @@ class SegmentsCheck:
                 loaded_tables = {table for table, segment in receipts if segment == blocks}
                 if not loaded_tables or not loaded_tables <= published:
                     continue
-            for table, runs in coverage.items():
-                if not _holds(runs, blocks) and self._is_due(blocks):
-                    self._lacking.setdefault(table, set()).add(blocks)
+            with_rows = {table for table in published if zips[table, blocks].rows}
+            for table in (*sorted(with_rows), RECEIPTS):
+                self._note(table, blocks, coverage)
+
+    def _note(
+        self, table: str, blocks: BlockRange, coverage: Mapping[str, Sequence[BlockRange]]
+    ) -> None:
+        """Keep that a table lacks a segment, if it does and is checked."""
+        if not _holds(coverage.get(table, (_EVERYTHING,)), blocks) and self._is_due(blocks):
+            self._lacking.setdefault(table, set()).add(blocks)
 
     def _is_due(self, blocks: BlockRange) -> bool:
         return not self.expected.numbers() or self.expected.is_due(blocks)
@@ -115,23 +124,30 @@ class SegmentsCheck:
         return not self.expected.numbers() or not self.expected.is_loaded(blocks)
 
     def _compare(
-        self, number: int, zips: Mapping[Named, str], receipts: KeptReceipts
+        self,
+        number: int,
+        zips: Mapping[Named, Csv],
+        receipts: KeptReceipts,
+        coverage: Mapping[str, Sequence[BlockRange]],
     ) -> Iterator[Finding]:
         scope = self.verification.scope
-        for table, blocks, sha256 in receipts.said(shard_blocks(number)):
+        for table, blocks, rows, sha256 in receipts.said(shard_blocks(number)):
             if not (scope.has_table(table) and scope.reaches(blocks)):
                 continue
             published = zips.get((table, blocks))
-            if published is None:
+            if table not in HISTORY_TABLES:
+                if rows:
+                    self._note(table, blocks, coverage)
+            elif published is None:
                 if self._is_amiss(blocks):
                     self._unpublished.add((table, blocks))
-            elif published != sha256:
+            elif published.sha256 != sha256:
                 remedy = replace_in_lake(table, blocks) if self.can_publish else LAKE_RESTORE
                 yield Finding(
                     Problem.DISAGREEMENT,
                     self.archive.place(f"{LAKE}/{RECEIPTS}"),
-                    f"table {table} of segment {blocks} has SHA-256 {sha256} here, and {published} "
-                    "in its published ZIP",
+                    f"table {table} of segment {blocks} has SHA-256 {sha256} here, and "
+                    f"{published.sha256} in its published ZIP",
                     Remedy(remedy.commands, remedy.note or "if warehouse and ZIP are right"),
                 )
 

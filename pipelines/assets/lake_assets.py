@@ -11,7 +11,7 @@ from pipelines.retries import retried_if_transient
 from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
-from transforms.tables.registry import HISTORY_TABLES
+from transforms.tables.registry import HISTORY_TABLES, history_tables
 
 
 def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
@@ -47,7 +47,8 @@ def _describe(
 ) -> None:
     """What became of each segment: the files that have its rows, with their rows and bytes."""
     for blocks in segments:
-        added = [file for file in report.added if blocks.overlaps(file.blocks)]
+        files = (file for file in report.added if file.table in history_tables())
+        added = [file for file in files if blocks.overlaps(file.blocks)]
         facts = {
             "files": len(added),
             "rows": sum(file.rows for file in added),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -19,9 +19,9 @@ from transforms.lake.parquet_files import (
     part_sql,
     write_file,
 )
-from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.tables.registry import history_tables
+from transforms.warehouse.local_files import LocalFiles
 from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
@@ -36,7 +36,7 @@ class LakeRows:
 
     receipts: Sequence[Receipt]
     volumes: Sequence[Volume]
-    _path: Callable[[StoredFile], Path]
+    _files: LocalFiles
     _con: Connection
     _writing: Lock = field(default_factory=Lock)
 
@@ -70,18 +70,22 @@ class LakeRows:
     ) -> WrittenFile:
         """Write a table over these blocks, which are those of segments; see `write_file`.
 
-        Where they are those of a data file, it is that file.
+        Where they are those of a data file, it is that file. Raises `IntegrityError` where a data
+        file is damaged.
         """
-        volumes = [volume for volume in self.volumes if volume.blocks.overlaps(blocks)]
-        with self._writing:
-            if [volume.blocks for volume in volumes] == [blocks] and table in volumes[0].data:
-                path, shape = self._path(volumes[0].data[table]), volumes[0].shapes[table]
-                file = linked_file(self._con, path, table, shape, scratch, spelling)
+        over = [volume for volume in self.volumes if volume.blocks.overlaps(blocks)]
+        volumes = [volume for volume in over if table in volume.data]
+        data = [volume.data[table] for volume in volumes]
+        # Bytes that were proven by the load are hashed before they are published.
+        with self._writing, self._files.hold(data, recheck=True):
+            paths = [*map(self._files.path, data)]
+            if [volume.blocks for volume in volumes] == [blocks]:
+                shape = volumes[0].shapes[table]
+                file = linked_file(self._con, paths[0], table, shape, scratch, spelling)
                 if file is not None:
                     return file
-            files = [self._path(volume.data[table]) for volume in volumes if table in volume.data]
             receipts = self.of(table, blocks)
-            query = partial(part_sql, table, files, receipts)
+            query = partial(part_sql, table, paths, receipts)
             return write_file(self._con, self._con, query, table, receipts, scratch, spelling)
 
 
@@ -102,4 +106,4 @@ def lake_rows(warehouse: Warehouse, segments: Sequence[BlockRange]) -> Iterator[
         scratch_folder(backing.scratch) as scratch,
         lake_reader(scratch, backing.memory_mb) as con,
     ):
-        yield LakeRows(receipts, volumes, backing.files.path, con)
+        yield LakeRows(receipts, volumes, backing.files, con)
