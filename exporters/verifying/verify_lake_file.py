@@ -22,7 +22,7 @@ from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
 from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import YOUNG_SECONDS, Verification
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.receipts import Receipt, receipts_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,11 @@ class LakeFileReader:
         def rendered() -> None:
             self.verification.counts.read(Kind.LAKE_CSVS)
 
-        check = FileCheck(version, file, copy, self.scratch, receipts, rendered, self.opened)
+        digest = self.verification.rendered.get(sha256)
+        is_rendered = receipts is not None and digest == receipts_digest(receipts)
+        check = FileCheck(
+            version, file, copy, self.scratch, receipts, rendered, self.opened, is_rendered
+        )
         for what in check.problems():
             yield Problem.BAD_LAKE_FILE, what
 

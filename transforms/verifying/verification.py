@@ -78,6 +78,8 @@ class Verification:
     counts: Counts = field(default_factory=Counts)
     settle_seconds: float = 0.0
     was_stopped: bool = False
+    rendered: dict[str, str] = field(default_factory=dict)
+    """Of data files that rendered right, by SHA-256: the `receipts_digest` of all of their CSVs."""
     _begun: float = field(default_factory=time.monotonic)
     _random: random.Random = field(default_factory=random.Random)
 

@@ -35,7 +35,7 @@ from transforms.verifying.verification import Verification
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.data_files import file_sql, rows_sql
 from transforms.warehouse.file_check import NOT_READ, file_findings
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.receipts import Receipt, receipts_digest
 from transforms.warehouse.rendering import data_reader, table_digests
 from transforms.warehouse.shapes import Shape, Volume
 from transforms.warehouse.volumes import lookup_sources
@@ -106,6 +106,7 @@ class RunCheck:
             return
         place, state, recorded = self._identity(file)
         if verification.proven.find(place, state, recorded) is not None:
+            self._keep_rendered(file, receipts, chosen)
             self._numbers["earlier"] += 1
             counts.read(Kind.TABLES, is_earlier=True)
             counts.read(Kind.BYTES, file.size, is_earlier=True)
@@ -124,11 +125,19 @@ class RunCheck:
                 findings = [self._finding(file, Problem.DAMAGED, f"{table}: {problem}")]
             else:
                 verification.proven.keep(Proof(place, state, recorded))
+                self._keep_rendered(file, receipts, chosen)
         if findings:
             self._unproven |= segments
         if not verification.is_quick:
             counts.read(Kind.TABLES)
         yield from findings
+
+    def _keep_rendered(
+        self, file: StoredFile, receipts: Sequence[Receipt], chosen: Sequence[Receipt]
+    ) -> None:
+        """Let the check of the lake know a sound file: the lake may have the same bytes."""
+        if len(chosen) == len(receipts):
+            self._verification.rendered[file.sha256] = receipts_digest(receipts)
 
     def _identity(self, file: StoredFile) -> tuple[str, str, str]:
         """What a proof of a file is about: its place, its state, what it was held against."""

@@ -550,6 +550,19 @@ def test_a_lake_in_a_bucket_is_read_and_corrected_likewise(
         assert place.json(*CHECK)[1]["findings"] == []
 
 
+def test_what_lies_in_warehouse_and_lake_is_rendered_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rendered_again(file: LakeFile) -> None:
+        pytest.fail(f"{file} was rendered")
+
+    monkeypatch.setattr(LakeFile, "digests", rendered_again)
+    monkeypatch.setattr(StateRows, "write", rendered_again)
+    check = Verification()
+    assert [one.problem for one in verify_site(place.site, check)] == []
+    assert check.counts[Kind.LAKE_CSVS].read == 3 * 3
+
+
 def test_a_check_that_was_interrupted_goes_on_with_the_lake(place: Place) -> None:
     proven = Proofs()
     first = Verification(proven=proven, progress=_interrupt_after(5))
