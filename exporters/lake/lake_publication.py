@@ -97,6 +97,7 @@ class LakePublisher:
             if self._runs(table, segments, version) != runs:
                 continue
             old = [lake_file.file for run in runs for lake_file in run.old]
+            old += [lake_file.file for lake_file in self._states(version)]
             try:
                 lake_table.commit(version, added, columns, old)
             except LostRaceError as error:
@@ -110,6 +111,11 @@ class LakePublisher:
                 )
             )
         raise BusyError(f"others keep changing {self.lake.place(table)}: try again later")
+
+    def _states(self, version: Version) -> list[HeldFile]:
+        """Copies of a table that was current state, of which there is history now."""
+        end = self.rows.state_ends.get(version.table, -1)
+        return [lake_file for lake_file in version.files if lake_file.blocks.last <= end]
 
     def _runs(
         self, table: str, segments: Sequence[BlockRange], version: Version | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -145,14 +145,24 @@ class PublicDocuments:
         states = [name for volume in self.catalog.states() for name in volume.shapes]
         history = {name for volume in self.catalog.history() for name in volume.data}
         history.intersection_update(history_tables())
-        names = sorted({*history, RECEIPTS, *filter(is_state, states)})
+        history.add(RECEIPTS)
+        names = sorted({*history, *filter(is_state, states)})
+
+        def public_table(name: str) -> PublicTable | None:
+            table = self._table(name, columns, versions.get(name, 0))
+            return replace(table, as_of=None) if table and name in history else table
+
         with ThreadPoolExecutor(_READERS) as pool:
-            tables = pool.map(lambda name: self._table(name, columns, versions.get(name, 0)), names)
+            tables = pool.map(public_table, names)
             there = {table.name: table for table in tables if table and table.files}
         receipts = there.pop(RECEIPTS, None)
         chain_id = self.lake.archive.chain_id
         shapes = table_shapes(self.catalog.history(), self.catalog.states())
         address = f"{self.address}/{chain_id}"
+        if there:
+            dumped = {name for volume in self.catalog.history() for name in volume.shapes}
+            empty = dumped.intersection(history_tables()) - history - there.keys()
+            there = dict(sorted((there | {n: PublicTable(n, 0, {}, {}) for n in empty}).items()))
         return PublicLake(chain_id, address, list(there.values()), receipts, shapes)
 
     def _table(
@@ -180,10 +190,7 @@ class PublicDocuments:
             file = item.file
             file_columns = columns.get((name, file.name)) or self._columns(name, file)
             groups.setdefault(file_columns, []).append(file.name)
-        is_history = name in (*history_tables(), RECEIPTS)
-        as_of = (
-            None if is_history else max((item.blocks.last for item in version.files), default=None)
-        )
+        as_of = max((item.blocks.last for item in version.files), default=None)
         return PublicTable(name, version.snapshot.version, version.snapshot.columns, groups, as_of)
 
     def _columns(self, table: str, file: ActiveFile) -> Columns:

@@ -21,7 +21,6 @@ from transforms.lake.state_rows import StateRows
 from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError
 from transforms.tables.file_columns import OWN_COLUMNS
-from transforms.tables.registry import history_tables
 from transforms.warehouse.receipts import Receipt
 
 _WORKERS = 8
@@ -43,8 +42,8 @@ def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
 
 
 def is_state(table: str) -> bool:
-    """Whether a table of a dump is one that the lake has as current state."""
-    return table not in (*history_tables(), RECEIPTS) and _NAME.fullmatch(table) is not None
+    """Whether the lake can have a table of a dump of current state."""
+    return table != RECEIPTS and _NAME.fullmatch(table) is not None
 
 
 def correct_state(

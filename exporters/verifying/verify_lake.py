@@ -219,7 +219,7 @@ class LakeCheck:
         *,
         is_chosen: bool,
     ) -> Iterator[Finding]:
-        is_history = version.table in history_tables()
+        is_history = self._is_history(version, file, kept_receipts)
         remedy = self._replace(version.table, file.blocks if is_history else None)
         if not is_chosen:
             yield from reader.present(version, file, remedy)
@@ -233,12 +233,20 @@ class LakeCheck:
         self, version: Version, file: HeldFile, kept_receipts: KeptReceipts
     ) -> Sequence[Receipt] | None:
         """What a file must render to; None where that is not known."""
-        if version.table in history_tables():
+        if self._is_history(version, file, kept_receipts):
             return kept_receipts.of(version.table, file.blocks)
         if self.state is None or self.state.blocks != file.blocks:
             return None
         receipt = self.state.receipts.get(version.table)
         return [receipt] if receipt else None
+
+    def _is_history(self, version: Version, file: HeldFile, kept_receipts: KeptReceipts) -> bool:
+        """Whether a file has history: some tables are current state in early schema versions."""
+        if version.table not in history_tables():
+            return False
+        if self.state is not None:
+            return version.table not in self.state.receipts
+        return kept_receipts.of(version.table, file.blocks) != []
 
     def _without_receipts(
         self, reader: LakeFileReader, version: Version, file: HeldFile

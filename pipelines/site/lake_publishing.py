@@ -171,8 +171,9 @@ def replace_in_lake(
     what is right stays. A table that cannot be corrected is in the report, and the others go on.
     """
     lake = site_lake(site)
-    history = [table for table in tables if table in history_tables()]
-    states = [table for table in tables if table not in (*history_tables(), RECEIPTS)]
+    loaded_states = site.loaded_catalog().states()[-1:]
+    states = [table for table in tables for volume in loaded_states if table in volume.shapes]
+    history = [table for table in tables if table not in (*states, RECEIPTS)]
     report = LakeReport()
     for table in history:
         report = report.and_(_corrected(site, lake, table, segments, correction))
@@ -278,7 +279,7 @@ def _status(lake: Lake, table: str, catalog: Catalog) -> LakeTableStatus | None:
 
 
 def _version_status(version: Version, catalog: Catalog) -> LakeTableStatus:
-    is_history = version.table in (*history_tables(), RECEIPTS)
+    is_history = version.table in _tables(catalog)
     return LakeTableStatus(
         version.table,
         version.snapshot.version,

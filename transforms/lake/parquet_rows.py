@@ -31,11 +31,13 @@ from transforms.warehouse.warehouse import Warehouse
 class LakeRows:
     """The rows of all history tables of some volumes, and their receipts, ascending by block.
 
+    `state_ends` are the last blocks at which tables are current state.
     Files are written one at a time, whoever asks.
     """
 
     receipts: Sequence[Receipt]
     volumes: Sequence[Volume]
+    state_ends: Mapping[str, int]
     _files: LocalFiles
     _con: Connection
     _writing: Lock = field(default_factory=Lock)
@@ -106,4 +108,5 @@ def lake_rows(warehouse: Warehouse, segments: Sequence[BlockRange]) -> Iterator[
         scratch_folder(backing.scratch) as scratch,
         lake_reader(scratch, backing.memory_mb) as con,
     ):
-        yield LakeRows(receipts, volumes, backing.files, con)
+        ends = {table: state.blocks.last for state in catalog.states() for table in state.shapes}
+        yield LakeRows(receipts, volumes, ends, backing.files, con)

@@ -25,6 +25,7 @@ from transforms.warehouse.catalog_views import (
     unfit_query,
     utc_macro,
 )
+from transforms.warehouse.data_files import empty_sql
 from transforms.warehouse.shapes import Shape
 
 _NESTED = {
@@ -55,7 +56,8 @@ _LISTED = re.compile(r"/([^/']+)'")
 class PublicTable:
     """A table of a lake: its version, the types of its columns by name, its files.
 
-    Types are Delta's. `files` are the names of files, by the names of the columns that they have.
+    Types are Delta's. `files` are the names of files, by the names of the columns that they have;
+    none of a table without rows.
     `as_of` is the block of a table of current state, None for one of history.
     """
 
@@ -164,7 +166,8 @@ class _Lists:
 def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
     columns: dict[str, set[str]] = {}
     for table in lake.tables:
-        shape = _shape(table, lake.shapes.get(table.name, Shape()))
+        loaded = lake.shapes.get(table.name, Shape())
+        shape = _shape(table, loaded) if table.files else Shape(loaded.columns)
         columns[table.name] = {*shape.columns}
         source = _source(table, shape, lists)
         # The log does not say which columns have texts in `_raw`: any may.
@@ -177,7 +180,8 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
     if lake.receipts is not None:
         yield from _receipt_views(lake.chain_id, lake.receipts, lists)
     if lake.tables:
-        cells = [raw_cells(table.name, f"main.{quote_name(table.name)}") for table in lake.tables]
+        names = [table.name for table in lake.tables if table.files]
+        cells = [raw_cells(name, f"main.{quote_name(name)}") for name in names]
         yield f"create view strata.unfit as {unfit_query(cells)}"
         yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"
     yield from joins_of(columns)
@@ -205,6 +209,8 @@ def _shape(table: PublicTable, loaded: Shape) -> Shape:
 
 def _source(table: PublicTable, shape: Shape, lists: _Lists) -> str:
     """SQL over a table's files, as rows of a volume: a reader for each group of equal columns."""
+    if not table.files:
+        return empty_sql(table.name, shape.column_list())
     texts = [column for column in shape.column_list() if not has_column(column)]
     more = "".join(
         f", _raw[{quote_text(column.name)}] as {quote_name(column.name)}" for column in texts

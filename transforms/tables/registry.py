@@ -148,7 +148,7 @@ def tables_ever() -> tuple[str, ...]:
 def history_tables() -> tuple[str, ...]:
     """The tables that any schema version dumps as history, sorted: those of the lake.
 
-    Six of them are current state in earlier versions, of which the lake has nothing.
+    Six of them are current state in early versions.
     """
     changes = _changes().items()
     states = ((table, state) for table, states in changes for _, state in states)

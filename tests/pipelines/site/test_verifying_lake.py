@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,16 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
 
 from pipelines.site.site import Site
-from pipelines.site.site_check import verify_site
+from pipelines.site.site_check import verify_lake, verify_site
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed, remedied
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
+from transforms.lake.parquet_files import LakeFile
 from transforms.verifying.counts import Kind
 from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Verification
+from transforms.warehouse.receipts import Receipt
 
 CHECK = ("lake", "verify")
 WEEK = 7 * 24 * 3600.0
@@ -553,14 +555,20 @@ def test_a_lake_in_a_bucket_is_read_and_corrected_likewise(
 def test_what_lies_in_warehouse_and_lake_is_rendered_once(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def rendered_again(file: LakeFile) -> None:
-        pytest.fail(f"{file} was rendered")
+    rendered: list[LakeFile] = []
 
-    monkeypatch.setattr(LakeFile, "digests", rendered_again)
-    monkeypatch.setattr(StateRows, "write", rendered_again)
+    def digests(file: LakeFile) -> Iterator[tuple[Receipt, str]]:
+        rendered.append(file)
+        return of_file(file)
+
+    of_file = LakeFile.digests
+    monkeypatch.setattr(LakeFile, "digests", digests)
     check = Verification()
-    assert [one.problem for one in verify_site(place.site, check)] == []
-    assert check.counts[Kind.LAKE_CSVS].read == 3 * 3
+    assert list(verify_site(place.site, check)) == []
+    assert check.counts[Kind.LAKE_CSVS].read == 3 * 3 + 1
+    assert len(rendered) == 1  # the current state is no data file
+    assert list(verify_lake(place.site, Verification())) == []
+    assert len(rendered) == 1 + 2 * 3 + 1  # nothing is known of the warehouse's files
 
 
 def test_a_check_that_was_interrupted_goes_on_with_the_lake(place: Place) -> None:
