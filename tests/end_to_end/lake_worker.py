@@ -31,8 +31,8 @@ from transforms.errors import BusyError
 from transforms.lake.parquet_rows import lake_rows
 from transforms.lake.state_rows import state_rows
 from transforms.stores.store import LostRaceError
-from transforms.tables.registry import HISTORY_TABLES
 
+WITH_ROWS = ("blocks", "orders")
 CORRECTION = Correction("a test", datetime(2026, 11, 22, tzinfo=UTC))
 """Files of some kilobytes are merged as large ones are."""
 
@@ -112,6 +112,8 @@ def _publish_state(site: Site, dice: random.Random) -> None:
 
 def _merge(site: Site, dice: random.Random) -> None:
     lake = site_lake(site)
+    if dice.random() < 0.2:
+        site.warehouse.compact(most_partial=dice.randint(1, 3))
     volumes = site.loaded_catalog().history()
     opened = partial(rows_over, lake, site.warehouse, site.scratch())
     merge_lake(lake, volumes, opened, site.scratch())
@@ -120,7 +122,7 @@ def _merge(site: Site, dice: random.Random) -> None:
 def _correct(site: Site, dice: random.Random) -> None:
     """Damage a file, and have it put right."""
     lake = site_lake(site)
-    table = dice.choice(HISTORY_TABLES)
+    table = dice.choice(WITH_ROWS)
     version = LakeTable(lake, table).version()
     if version is None or not version.files:
         return

@@ -29,7 +29,6 @@ from transforms.block_range import BlockRange
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.tables.file_columns import OWN_COLUMNS
-from transforms.tables.registry import HISTORY_TABLES
 
 FEW, MANY = 10, 750
 SEGMENTS_OF_A_FILE, BLOCKS = 100, 300
@@ -75,7 +74,7 @@ def test_publishing_beside_750_files_of_each_table_asks_the_store_as_often_as_be
         site = Site(Settings(source="none", warehouse=str(warehouse), archive=archive))
         first, second = site.loaded_catalog().blocks
         publish_some(site, [first])
-        for table in (*HISTORY_TABLES, RECEIPTS):
+        for table in ("blocks", RECEIPTS):
             log = site_lake(site).log(table)
             log.commit(newest(log), [_file(number) for number in range(1, files)])
         server.door.requests.clear()
