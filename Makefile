@@ -16,7 +16,7 @@ DUCKDB15_STAMP := $(VENV)/duckdb15/.installed
 # pandas, which nobody needs to have, for tests of what those get who do.
 PANDAS := tests/pandas.txt
 PANDAS_STAMP := $(VENV)/pandas/.installed
-# Jupyter's kernel, for tests of the notebook.
+# Jupyter's kernel and matplotlib, for the notebook and its tests.
 KERNEL := tests/kernel.txt
 KERNEL_STAMP := $(VENV)/kernel/.installed
 # A reader of the standard that schemas are written in, for tests only.
@@ -155,8 +155,10 @@ serve: setup ## the read API over HTTP and gRPC, the archive and downloads
 ui: setup ## Dagster's web interface over the same pipeline
 	@exec $(BIN)/python -c "$$INTERRUPTIBLE" $(BIN)/dagster dev
 
-docs: setup ## write docs/tables again
+docs: setup kernel ## write docs/tables, and the results in docs/cookbook.md and docs/notebook.ipynb, again
 	$(BIN)/python -m tests.docs.tables
+	$(BIN)/python -m tests.docs.cookbook
+	$(BIN)/python -m tests.docs.notebook
 
 protos: setup ## compile the .proto files again
 	$(BIN)/python -m tests.api.rpc.protos
@@ -183,7 +185,7 @@ promtool: $(PROMTOOL) ## put Prometheus' tool, for tests of the alerts, into .ve
 
 pandas: $(PANDAS_STAMP) ## install pandas, for tests, into .venv/pandas
 
-kernel: $(KERNEL_STAMP) ## install Jupyter's kernel, for tests, into .venv/kernel
+kernel: $(KERNEL_STAMP) ## install Jupyter's kernel and matplotlib, for the notebook, into .venv/kernel
 
 servers: cluster $(SERVERS_STAMP) $(KUBERNETES_STAMP) ## install PostgreSQL, Valkey and a client of Kubernetes for tests into .venv
 
