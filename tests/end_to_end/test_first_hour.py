@@ -7,7 +7,6 @@ extends it. Only the installation is not made anew: that takes minutes.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -224,12 +223,6 @@ def test_what_is_fetched_from_a_server_is_what_is_exported_and_proves_itself(
     assert _sha256(fetched) == _sha256(exported)
     newcomer.types("cd mirror/*/trades && sha256sum --quiet -c *.sha256")
     newcomer.types("strata verify")  # findings would be exit code 5
-
-
-def test_the_notebook_runs_in_the_clone(newcomer: Newcomer) -> None:
-    notebook = json.loads((newcomer.clone / "docs" / "notebook.ipynb").read_text())
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    newcomer.types("python -", "\n".join("".join(cell["source"]) for cell in cells))
 
 
 def _sha256(path: Path) -> str:
