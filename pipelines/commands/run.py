@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from exporters.archive.figures import size_text
 from exporters.lake.reports import LakeReport
-from exporters.locations import EMBEDDED_SOURCE, Locations, dagster_home, data_folder
+from exporters.locations import dagster_home
 from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, MACHINE, OK
@@ -24,8 +23,8 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
+from pipelines.commands.run_report import show_run
 from pipelines.sample_history import copy_sample
-from pipelines.settings import Settings
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.publishing import (
@@ -41,9 +40,6 @@ from transforms.segments.inventory import SegmentFile
 
 if TYPE_CHECKING:
     from pipelines.running import FinishedRun
-
-# In a wheel this package has another name.
-_DEFINITIONS = f"{__name__.rpartition('.commands.')[0]}.definitions"
 
 
 @click.command("run", short_help="Load and publish everything new, through Dagster.")
@@ -62,8 +58,11 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     site = open_site(source, warehouse, archive)
     check_lake(site)
     if site.settings.embedded and not Path(site.settings.source).exists():
-        screen.message(f"Copying a sample history to {site.settings.source}")
-        copy_sample(Path(site.settings.source))
+        paths = copy_sample(Path(site.settings.source))
+        size = size_text(sum(path.stat().st_size for path in paths))
+        screen.message(
+            f"Copied a sample history to {site.settings.source}: {len(paths)} segments, {size}"
+        )
     with noting_failure(site):
         finish_interrupted(site)
         remove_published_parts(site)
@@ -82,7 +81,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     show_completion(screen, completion)
     screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
     show_refused(screen, lake)
-    _show(screen, site, after, tables, idle=not runs)
+    show_run(screen, site, after, tables, idle=not runs)
     screen.document({**_facts(after, tables, runs), "lake": lake_facts(lake)})
     if any(run.of_machine for run in runs):
         return MACHINE
@@ -122,6 +121,8 @@ def _run(site: Site, screen: Screen, pending: Sequence[SegmentFile]) -> Iterator
         screen.message(f"{what}: {run.failure or 'done'} (run {run.run_id})")
 
     total = sum(file.info.size for file in pending)
+    if pending:
+        screen.message(f"Loading {len(pending):,} segments, {size_text(total)}, through Dagster")
     with screen.progress("loading", total) as advance:
         run_everything(site.with_progress(advance), dagster_home(), report)
     yield from runs
@@ -133,74 +134,6 @@ def _record_look(site: Site) -> None:
         from pipelines.running import record_look
 
         record_look(site, dagster_home())
-
-
-def _show(
-    screen: Screen, site: Site, status: SiteStatus, tables: Sequence[PublishedTable], *, idle: bool
-) -> None:
-    screen.table(
-        f"published to {site.store.describe()}",
-        ("table", "ZIPs", "rows", "bytes", "newest", "its SHA-256"),
-        ((t.table, t.zips, t.rows, t.bytes, t.newest.blocks, t.newest.sha256) for t in tables),
-    )
-    screen.table("cannot be used", ("file", "reason"), status.refused.items())
-    if idle:
-        screen.show(
-            f"Nothing new: {len(status.published)} segments of {status.chain_id or 'no chain'} "
-            f"are published, complete until block {status.complete_until or 0}."
-        )
-    if status.published:
-        for line in _next_steps(site, status):
-            screen.show(line)
-
-
-def _next_steps(site: Site, status: SiteStatus) -> Iterator[str]:
-    settings, strata = site.settings, _program()
-    defaults = Locations()
-    # A command finds the embedded run's places by itself; all others are named.
-    options = {
-        name: "" if place == default else f" --{name} {shlex.quote(place)}"
-        for name, place, default in (
-            ("warehouse", settings.warehouse, defaults.warehouse),
-            ("archive", settings.archive, defaults.archive),
-        )
-    }
-    run = status.published[-1]
-    yield "Next:"
-    yield f"  {interface(settings)}  # the runs and assets in Dagster's web interface"
-    if site.warehouse.in_folder:
-        yield f"  {strata} shell{options['warehouse']}  # SQL over the warehouse"
-    else:
-        yield f"  {strata} sql 'from blocks limit 5'{options['warehouse']}"
-    yield (
-        f"  {strata} export orders {run.first} {run.last} --out exports"
-        f"{options['warehouse']}{options['archive']}"
-    )
-
-
-def _program() -> str:
-    return shlex.quote(sys.argv[0]) if sys.argv[0].endswith("strata") else "strata"
-
-
-def interface(settings: Settings) -> str:
-    """The command that starts Dagster's web interface over the same places, from this folder."""
-    data = data_folder(settings.source)
-    variables = {
-        "STRATA_SOURCE": (settings.source, EMBEDDED_SOURCE),
-        "STRATA_WAREHOUSE": (settings.warehouse, str(data / "warehouse")),
-        "STRATA_ARCHIVE": (settings.archive, str(data / "archive")),
-    }
-    assignments = [
-        f"{name}={shlex.quote(place)}"
-        for name, (place, default) in variables.items()
-        if place != default
-    ]
-    if Path(__file__).parents[2] == Path.cwd() and Path("Makefile").is_file():
-        return " ".join(["make ui", *assignments])
-    # Whoever installed the package has no Makefile.
-    home = f"DAGSTER_HOME={shlex.quote(str(dagster_home()))}"
-    started = shlex.quote(str(Path(sys.executable).with_name("dagster")))
-    return " ".join([home, *assignments, started, "dev", "-m", _DEFINITIONS])
 
 
 def _facts(

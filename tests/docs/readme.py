@@ -1,4 +1,4 @@
-"""The commands of the README, taken from the page itself, so that none can be forgotten."""
+"""The commands of the README and of operations, taken from the pages, so that none is forgotten."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+OPERATIONS = ROOT / "docs" / "operations.md"
 _BLOCK = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| (`strata .*?) \| ", re.MULTILINE)
-# What is shown as it looks, and is no command.
-_LAYOUT = "<archive>/"
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Shown:
 
 def shown_commands() -> list[list[Shown]]:
     """The commands of each fenced block: those after `$`, or, without any, all lines."""
-    blocks = [block for block in _BLOCK.findall(README.read_text()) if block.strip()]
-    return [list(_commands(block)) for block in blocks if not block.startswith(_LAYOUT)]
+    return [list(_commands(block)) for block in _BLOCK.findall(README.read_text())]
 
 
 def table_commands() -> list[str]:
-    """The commands of the table, in its order."""
-    return [code for row in _ROW.findall(README.read_text()) for code in re.findall("`(.*?)`", row)]
+    """The commands of the table in operations, in its order."""
+    rows = _ROW.findall(OPERATIONS.read_text())
+    return [code for row in rows for code in re.findall("`(.*?)`", row)]
 
 
 def _commands(block: str) -> list[Shown]:

@@ -1,8 +1,7 @@
-"""`pip install 'strata[notebook]'` is enough for the Python of the README and for the notebook."""
+"""`strata[notebook]` is enough for the README's Python, and with matplotlib for the notebook."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -13,18 +12,21 @@ from typing import Any
 
 import pytest
 
+from tests.docs.notebook import KERNEL, NOTEBOOK, RUN, code_cells
 from tests.docs.readme import shown_commands
 from tests.wheel_kit import ROOT, bare_environment, make_environment, packages
 
-KERNEL = ROOT / ".venv" / "kernel"
-NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
-RUN = """
-import sys, nbclient, nbformat
-notebook = nbformat.read(sys.argv[1], as_version=4)
-notebook.cells.append(nbformat.v4.new_code_cell(sys.argv[3]))
-nbclient.NotebookClient(notebook, timeout=240, allow_errors=True).execute()
-nbformat.write(notebook, sys.argv[2])
+COLORED = """
+import base64, io, json, sys
+from PIL import Image
+for cell in json.load(open(sys.argv[1]))["cells"]:
+    for output in cell.get("outputs", ()):
+        if picture := output.get("data", {}).get("image/png"):
+            image = Image.open(io.BytesIO(base64.b64decode(picture))).convert("HSV")
+            colors = image.getcolors(1 << 24)
+            print(sum(count for count, (_, saturation, _) in colors if saturation > 100))
 """
+"""Prints of each picture of a notebook how many pixels have a color."""
 FACTS = """
 assert statuses["len"].sum() == 3106
 assert volume.schema["volume"] == pl.Decimal(38, 18)
@@ -88,20 +90,22 @@ def test_python_rows_have_their_times_with_the_extra_alone(environment: Path, ho
     assert "datetime.datetime(2023, 6, 1, 0, 0" in done.stdout
 
 
-def test_every_cell_of_the_notebook_runs_in_a_kernel(
-    environment: Path, home: Path, tmp_path: Path
-) -> None:
-    if not KERNEL.is_dir():
-        pytest.fail("Jupyter's kernel is not there: run `make kernel`")
+@pytest.fixture(scope="module")
+def executed(environment: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The notebook after a kernel ran it in the wheel's environment, and a last cell of facts."""
+    if not (KERNEL / "matplotlib").is_dir():
+        pytest.fail("Jupyter's kernel or matplotlib is not there: run `make kernel`")
     (packages(environment) / "kernel.pth").write_text(f"{KERNEL}\n")  # behind its own packages
-    result = tmp_path / "result.ipynb"
-
+    result = tmp_path_factory.mktemp("executed") / "result.ipynb"
     done = run(environment, home, "-c", RUN, NOTEBOOK, result, FACTS)
-
     assert done.returncode == 0, done.stderr
-    cells = code_cells(result)
+    return result
+
+
+def test_every_cell_of_the_notebook_runs_in_a_kernel(executed: Path) -> None:
+    cells = code_cells(executed)
     kinds = [output["output_type"] for cell in cells for output in cell["outputs"]]
-    assert {*kinds} == {"execute_result", "stream"}, [cell["outputs"] for cell in cells]
+    assert {*kinds} == {"display_data", "execute_result", "stream"}, [c["outputs"] for c in cells]
     assert [cell["execution_count"] for cell in cells] == [*range(1, len(cells) + 1)]
     *shown, closing, facts = [
         [output["output_type"] for output in cell["outputs"]] for cell in cells
@@ -111,11 +115,25 @@ def test_every_cell_of_the_notebook_runs_in_a_kernel(
     assert "".join(cells[-1]["outputs"][0]["text"]) == "right\n"
 
 
-def test_the_notebook_is_shipped_without_outputs() -> None:
-    for cell in code_cells(NOTEBOOK):
-        assert (cell["outputs"], cell["execution_count"]) == ([], None)
+def test_the_notebook_is_shipped_with_the_outputs_that_it_gives(executed: Path) -> None:
+    """Pictures apart, whose bytes differ by the machine's fonts."""
+    saved, fresh = (code_cells(path) for path in (NOTEBOOK, executed))
+    assert [*map(_texts, saved)] == [*map(_texts, fresh[:-1])], "run make docs"
 
 
-def code_cells(path: Path) -> list[dict[str, Any]]:
-    """The cells of a notebook that have code."""
-    return [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+def _texts(cell: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {kind: text for kind, text in output["data"].items() if kind != "image/png"}
+        for output in cell["outputs"]
+    ]
+
+
+def test_both_charts_have_lines_and_points_saved_and_fresh(
+    environment: Path, home: Path, executed: Path
+) -> None:
+    for notebook in (NOTEBOOK, executed):
+        counted = run(environment, home, "-c", COLORED, notebook)
+        assert (counted.returncode, counted.stderr) == (0, "")
+        pixels = [*map(int, counted.stdout.split())]
+        assert len(pixels) == 2
+        assert min(pixels) > 1000, pixels

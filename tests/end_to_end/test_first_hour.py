@@ -1,12 +1,12 @@
-"""The first hour of somebody who did not build it: an empty clone, and the README word for word.
+"""The first ten minutes of somebody who did not build it: an empty clone, and the README as typed.
 
-The clone has what is committed. Only the installation is not made anew: that takes minutes.
+The clone has what is committed, and the PATH only what the README asks for, until the README
+extends it. Only the installation is not made anew: that takes minutes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -17,31 +17,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from pipelines.cli import main
-from tests.docs.readme import Shown, shown_commands, table_commands
+from tests.data_node_kit import data_node, node_history
+from tests.docs.readme import README, Shown, shown_commands, table_commands
 from tests.s3_kit import bucket_server
 
 ROOT = Path(__file__).parents[2]
 VENV = Path(sys.prefix)
 CHAIN = "sample-chain-001"
-_RUN = re.compile(r"\(run [0-9a-f-]{36}\)")
+_PROGRAMS = ("bash", "make", "sh", "sha256sum")
+"""What a system has beside Python: a shell, `make`, and GNU's tools."""
+_VARYING = re.compile(r"\(run [0-9a-f-]{36}\)| in \d+\.\d s$")
 _QUESTION = "select count(*) from trades;\n"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Newcomer:
-    """A clone, and a shell in it that finds what was installed."""
+    """A clone, and a terminal in it; `exports` are the `export` commands that were typed."""
 
     clone: Path
     environment: dict[str, str]
+    exports: str = ""
 
     def types(self, command: str, stdin: str = "", **more: str) -> str:
         """What a command prints, which is expected to work."""
         done = subprocess.run(
-            ["bash", "-ec", command],
+            ["bash", "-ec", f"{self.exports}{command}"],
             cwd=self.clone,
             env={**self.environment, **more},
             input=stdin,
@@ -57,18 +62,19 @@ class Newcomer:
         before = ""
         for shown in block:
             printed = self.types(before + shown.command, _QUESTION)
-            lines = [line.rstrip() for line in _RUN.sub("(run)", printed).splitlines()]
+            lines = [_VARYING.sub("", line.rstrip()) for line in printed.splitlines()]
             for line in shown.lines:
                 there = line.replace("/home/you/strata", str(self.clone))
-                assert _RUN.sub("(run)", there) in lines, printed
+                assert _VARYING.sub("", there) in lines, printed
             before += f"{shown.command}; " if shown.command.startswith("cd ") else ""
+            self.exports += f"{shown.command}; " if shown.command.startswith("export ") else ""
 
     @contextmanager
     def serving(self) -> Iterator[str]:
         """`strata serve` on a free port; where it listens."""
-        command = ["strata", "serve", "--port", "0", "--no-grpc"]
+        command = f"{self.exports}exec strata serve --port 0 --no-grpc"
         server = subprocess.Popen(
-            command,
+            ["bash", "-ec", command],
             cwd=self.clone,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -92,11 +98,18 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
     (clone / ".venv").symlink_to(VENV)
     for name in ("pyproject.toml", "constraints.txt", "tests/api/rpc/stubs.txt"):
         os.utime(clone / name, (0, 0))  # older than the installation: it is not made anew
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("STRATA_", "DAGSTER_"))}
-    path = f"{VENV / 'bin'}{os.pathsep}{kept['PATH']}"
-    mine = {"PATH": path, "PYTHONPATH": str(clone), "HOME": str(folder), "TERM": "dumb"}
-    newcomer = Newcomer(clone, {**kept, **mine})
+    programs = folder / "bin"
+    programs.mkdir()
+    for name in _PROGRAMS:
+        program = shutil.which(name)
+        assert program, f"{name} is not on the PATH of the tests: install it"
+        (programs / name).symlink_to(program)
+    (programs / "python3").symlink_to(Path(sys.base_prefix, "bin", "python3"))
+    mine = {"PATH": str(programs), "HOME": str(folder), "TERM": "dumb"}
+    # The installed package is the tree that the tests are of, and theirs is the clone's.
+    newcomer = Newcomer(clone, {**mine, "PYTHONPATH": str(clone)})
     newcomer.follows(_blocks("$ make run")[0])
+    newcomer.follows(_blocks("export PATH")[0])
     return newcomer
 
 
@@ -111,14 +124,41 @@ def _blocks(begins: str) -> list[list[Shown]]:
 
 
 def test_what_the_readme_shows_is_what_one_sees(newcomer: Newcomer) -> None:
-    """All blocks but the first `make run`, which every test begins with, and other sources."""
+    """All blocks but the first two, which every test begins with, and other sources."""
     shown = shown_commands()
     assert sum(map(len, shown)) > 9
-    done = [_blocks("$ make run")[0], *_blocks("make run STRATA_SOURCE")]
+    others = [*_blocks("make run STRATA_SOURCE"), *_blocks("strata collect")]
+    done = [_blocks("$ make run")[0], *_blocks("export PATH"), *others]
     for block in shown:
         if block not in done:
-            # The gate does not run itself.
-            newcomer.follows([_replaced(one, "make test", "make -n test") for one in block])
+            newcomer.follows(block)
+
+
+def test_the_makes_of_the_readme_do_what_it_says(newcomer: Newcomer) -> None:
+    for name, last_step in (("run", "strata run"), ("test", "pytest"), ("ui", "dagster dev")):
+        assert f"`make {name}`" in README.read_text()
+        assert last_step in newcomer.types(f"make -n {name}").splitlines()[-1]
+
+
+def test_what_the_readme_says_to_look_at_is_there(newcomer: Newcomer) -> None:
+    (address,) = re.findall(r"<http://127\.0\.0\.1:3008(/.*?)>", README.read_text())
+    (page,) = re.findall(r"`(strata-data/archive/.*?\.html)`", README.read_text())
+    with newcomer.serving() as url, urlopen(f"{url}{address}") as answer:
+        assert CHAIN in answer.read().decode()
+    assert CHAIN in (newcomer.clone / page).read_text()
+
+
+def test_segments_are_collected_from_a_node_as_the_readme_says(
+    newcomer: Newcomer, tmp_path: Path
+) -> None:
+    node_history(tmp_path / "node")
+    (source := tmp_path / "source").mkdir()
+    (((shown),),) = _blocks("strata collect")
+    with data_node(tmp_path / "node") as node:
+        command = _replaced(shown, "http://127.0.0.1:3008", node.url).command
+        socket = str(node.socket)
+        newcomer.types(command, STRATA_SOURCE=str(source), STRATA_NODE_SOCKET=socket)
+    assert len([*source.glob("*.zip")]) == 6
 
 
 def _replaced(shown: Shown, *pairs: str) -> Shown:
@@ -150,10 +190,10 @@ def test_segments_in_a_folder_or_a_bucket_are_loaded_as_the_readme_says(
             assert "orders-1-1000.zip: " in newcomer.types(f"{hint} --out {tmp_path}", **store)
 
 
-def test_every_command_of_the_readmes_table_works(
+def test_every_command_of_the_table_in_operations_works(
     newcomer: Newcomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in set(os.environ) - set(newcomer.environment):
+    for name in [name for name in os.environ if name.startswith(("STRATA_", "DAGSTER_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("DAGSTER_HOME", str(newcomer.clone / "dagster_home"))
     monkeypatch.chdir(newcomer.clone)
@@ -183,12 +223,6 @@ def test_what_is_fetched_from_a_server_is_what_is_exported_and_proves_itself(
     assert _sha256(fetched) == _sha256(exported)
     newcomer.types("cd mirror/*/trades && sha256sum --quiet -c *.sha256")
     newcomer.types("strata verify")  # findings would be exit code 5
-
-
-def test_the_notebook_runs_in_the_clone(newcomer: Newcomer) -> None:
-    notebook = json.loads((newcomer.clone / "docs" / "notebook.ipynb").read_text())
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    newcomer.types("python -", "\n".join("".join(cell["source"]) for cell in cells))
 
 
 def _sha256(path: Path) -> str:

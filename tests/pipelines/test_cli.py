@@ -20,7 +20,7 @@ import pytest
 
 import pipelines
 from pipelines.cli import main
-from pipelines.commands import display, run
+from pipelines.commands import display, run_report
 from pipelines.commands.group import COMMANDS
 from pipelines.settings import Settings
 from pipelines.site.loading import load_segments
@@ -582,13 +582,15 @@ def test_the_hint_after_a_run_names_what_works_where_it_is_read(
     given = Settings(source="s o", warehouse="w", archive="strata-data/archive")
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(checkout)
-    assert run.interface(given).startswith("make ui STRATA_SOURCE='s o' STRATA_WAREHOUSE=w STR")
-    assert run.interface(Settings()) == "make ui"
+    assert run_report.interface(given).startswith(
+        "make ui STRATA_SOURCE='s o' STRATA_WAREHOUSE=w STR"
+    )
+    assert run_report.interface(Settings()) == "make ui"
     monkeypatch.chdir(tmp_path)  # as for whoever installed a wheel
-    told = run.interface(Settings(warehouse=str(tmp_path / "w"))).split()
-    assert told[:2] == [f"DAGSTER_HOME={tmp_path / 'home'}", f"STRATA_WAREHOUSE={tmp_path / 'w'}"]
-    assert Path(told[2]).exists()
-    assert told[3:] == ["dev", "-m", "pipelines.definitions"]
+    words = run_report.interface(Settings(warehouse=str(tmp_path / "w"))).split()
+    assert words[:2] == [f"DAGSTER_HOME={tmp_path / 'home'}", f"STRATA_WAREHOUSE={tmp_path / 'w'}"]
+    assert Path(words[2]).exists()
+    assert words[3:] == ["dev", "-m", "pipelines.definitions"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

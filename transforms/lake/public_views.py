@@ -16,6 +16,7 @@ from transforms.duck import quote_name, quote_text
 from transforms.tables.conform import conversion
 from transforms.tables.file_columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
+from transforms.warehouse.catalog_empty import empty_views
 from transforms.warehouse.catalog_joins import joins_of
 from transforms.warehouse.catalog_views import (
     UNFIT_MEANING,
@@ -177,6 +178,8 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
             if not statement.startswith("comment on column exact."):
                 yield statement
         yield from table_comments(table.name, table.as_of)
+    # A table that the lake cannot show now is not there; one that no segment has is empty.
+    yield from empty_views({*lake.shapes, *columns})
     if lake.receipts is not None:
         yield from _receipt_views(lake.chain_id, lake.receipts, lists)
     if lake.tables:

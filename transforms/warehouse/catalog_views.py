@@ -16,6 +16,7 @@ from transforms.tables.dialect import select_list
 from transforms.tables.meanings import table_meaning
 from transforms.tables.registry import fold_case
 from transforms.warehouse.catalog_columns import ViewColumn, exact_columns, typed_columns, utc
+from transforms.warehouse.catalog_empty import empty_views
 from transforms.warehouse.catalog_joins import joins_of
 from transforms.warehouse.data_files import empty_sql, rows_sql
 from transforms.warehouse.manifest import receipts_source, segments_source
@@ -130,6 +131,7 @@ def views_of(
         list_name = lists.name(manifests)
         fixed.append(f"create view strata.segments as from {segments_source(list_name)}")
         fixed.append(f"create view strata.receipts as from {receipts_source(list_name)}")
+    fixed += empty_views(table.name for table in tables)
     fixed += _unfit_view(tables, path, lists)
     fixed += joins_of({table.name: {*table.shape.columns} for table in tables})
     if captures is not None:

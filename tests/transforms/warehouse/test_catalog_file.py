@@ -7,15 +7,26 @@ from pathlib import Path
 import duckdb
 
 from tests.transforms.warehouse_kit import history_segment, load_folder, state_segment
+from transforms.tables.reference import schema_reference
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _VIEWS = "select schema_name, view_name, sql, comment from duckdb_views() where not internal"
+_NOT_EMPTY = (
+    "select view_name from duckdb_views() where schema_name = 'main' and not internal "
+    "and comment not like '%no segment%'"
+)
 _COMMENTS = "select schema_name, table_name, column_name, comment from duckdb_columns()"
 
 
 def _asked(views: Path, query: str) -> list[tuple[object, ...]]:
     with duckdb.connect(str(views), read_only=True) as con:
         return sorted(con.execute(query).fetchall(), key=str)
+
+
+def _comments(views: Path) -> dict[object, str]:
+    """The comment of each view."""
+    rows = _asked(views, "select view_name, comment from duckdb_views() where not internal")
+    return {name: str(comment) for name, comment in rows}
 
 
 def _loaded(root: Path, source: Path, last: int) -> Path:
@@ -83,3 +94,33 @@ def test_the_file_of_views_does_not_grow_with_generations(tmp_path: Path) -> Non
     root = tmp_path / "warehouse"
     sizes = [_loaded(root, tmp_path / "source", last).stat().st_size for last in range(10, 80, 10)]
     assert sizes[-1] <= 1.2 * sizes[1]
+
+
+def test_documented_tables_that_no_segment_has_are_empty_until_one_has(tmp_path: Path) -> None:
+    root, source = tmp_path / "warehouse", tmp_path / "source"
+    history_segment(source, last=10)
+    load_folder(root, source)
+    views = root / "current.duckdb"
+    reference = schema_reference()
+    there = {name for (name,) in _asked(views, "select distinct table_name from strata.receipts")}
+    absent = reference.keys() - there
+    assert {"accounts", "funding_payment"} <= absent
+    comments = _comments(views)
+    kinds = "select table_name, column_name, data_type from duckdb_columns()"
+    columns = {(table, column): kind for table, column, kind in _asked(views, kinds)}
+    for name in absent:
+        assert _asked(views, f"select count(*) from {name}") == [(0,)]
+        assert comments[name].startswith(reference[name].meaning)
+        assert "no segment" in comments[name]
+        for column in reference[name].columns:
+            kind = column.type.replace("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE")
+            assert columns[name, column.name] == kind, (name, column.name)
+
+    state_segment(source, first=11, last=20)
+    load_folder(root, source)
+
+    present = {name for (name,) in _asked(views, "select distinct table_name from strata.receipts")}
+    states = {name for (name,) in _asked(views, _NOT_EMPTY)} - present
+    assert states
+    comments = _comments(views)
+    assert all("as of block 20" in comments[name] for name in states)

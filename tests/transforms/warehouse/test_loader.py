@@ -263,6 +263,12 @@ def test_the_volume_of_a_segment_is_known(held: Held) -> None:
             catalog.volume_of(other)
 
 
+def _tables(held: Held) -> set[str]:
+    """The tables that segments have; views of others are empty."""
+    volumes = held.warehouse.loaded_catalog().volumes
+    return {table for volume in volumes for table in volume.shapes}
+
+
 def _views(held: Held) -> list[tuple[str, str]]:
     rows = query(
         held.warehouse,
@@ -270,7 +276,7 @@ def _views(held: Held) -> list[tuple[str, str]]:
         "where database_name = current_database() and schema_name in ('main', 'exact') "
         "and not internal order by all",
     )
-    return [(str(schema), str(view)) for schema, view in rows]
+    return [(str(schema), str(view)) for schema, view in rows if view in _tables(held)]
 
 
 def test_every_table_is_shown_twice(held: Held) -> None:
@@ -314,11 +320,11 @@ def test_all_tables_and_columns_have_a_comment(held: Held) -> None:
     assert bare == []
     silent = query(
         held.warehouse,
-        "select schema_name, table_name, column_name from duckdb_columns() "
+        "select table_name, schema_name, column_name from duckdb_columns() "
         "where schema_name in ('main', 'exact') and database_name = current_database() "
         "and column_name not in ('_segment', '_row') and coalesce(comment, '') = ''",
     )
-    assert silent == []
+    assert [column for column in silent if column[0] in _tables(held)] == []
 
 
 @pytest.mark.parametrize(
