@@ -25,6 +25,7 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -57,14 +58,14 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         self._engines: OrderedDict[str, Engine] = OrderedDict()
+        # Several events in one transaction: what stores one of them asks for it again.
+        self._lock = RLock()
         self._open_connections: dict[str, Connection] = {}
         self._waiting: list[dg.EventLogEntry] = []
         self._known_tables: set[str] = set()
         index = Path(base_dir, f"{INDEX_SHARD_NAME}.db")
         begun = index.exists()
         super().__init__(base_dir, inst_data)
-        # Several events in one transaction: what stores one of them asks for it again.
-        self._db_lock = RLock()
         if not begun:
             self._close(keep=0)
             _use_large_pages(index)
@@ -87,7 +88,7 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
 
     def store_event(self, event: dg.EventLogEntry) -> None:
         """Store one event, or let it wait; that of a success ends what its run planned."""
-        with self._db_lock:
+        with self._lock:
             if self._waiting and self._waiting[0].run_id != event.run_id:
                 self._store_waiting()
             self._waiting.append(_shortened(event))
@@ -144,14 +145,14 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
 
     def close_run(self, run_id: str) -> None:
         """Close the file of a run that is going to be removed."""
-        with self._db_lock:
+        with self._lock:
             self._initialized_dbs.discard(run_id)
             if engine := self._engines.pop(run_id, None):
                 engine.dispose()
 
     def dispose(self) -> None:
         """Close the files."""
-        with self._db_lock:
+        with self._lock:
             self._store_waiting()
         self._close(keep=0)
         super().dispose()
@@ -170,7 +171,7 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
             "run_id": event.run_id,
             "event": serialize_value(event, separators=(",", ":")),
             "dagster_event_type": about.event_type_value,
-            "timestamp": self._event_insert_timestamp(event),
+            "timestamp": datetime.fromtimestamp(event.timestamp, UTC).replace(tzinfo=None),
             "step_key": about.step_key,
             "asset_key": about.asset_key.to_string() if about.asset_key else None,
             "partition": about.partition or None,
@@ -178,7 +179,7 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[Connection]:
-        with self._db_lock:
+        with self._lock:
             if shard in self._open_connections:
                 yield self._open_connections[shard]
                 return

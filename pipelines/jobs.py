@@ -11,7 +11,8 @@ from exporters.exports.hashed_file import write_hashed
 from pipelines.assets import keys
 from pipelines.old_runs import remove_old_runs
 from pipelines.retries import retried_if_transient
-from pipelines.site.collecting import Collector, collection_state
+from pipelines.site.collecting import Collector
+from pipelines.site.collection_state import collection_state
 from pipelines.site.completing import complete_archive
 from pipelines.site.lake_publishing import sweep
 from pipelines.site.site import Site

@@ -21,7 +21,7 @@ from pipelines.commands.options import json_option, range_options
 from transforms.bounds import lower_bound, upper_bound
 
 
-@click.command("fetch", short_help="Fetch published ZIPs from an archive, proven and joined.")
+@click.command("fetch")
 @click.argument("archive")
 @click.option("--all", "is_whole", is_flag=True, help="Fetch everything: a mirror of the archive.")
 @click.option("--chain", metavar="ID", help="The chain [the only one; with --all every one].")

@@ -19,7 +19,7 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
-from pipelines.site.collecting import CollectionState, collection_state
+from pipelines.site.collection_state import CollectionState, collection_state
 from pipelines.site.loaded_id_chain import IdReport
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
@@ -34,7 +34,7 @@ _SINGLE_WRITER = (
 )
 
 
-@click.command("status", short_help="Show segments, gaps, quarantine, loaded, published.")
+@click.command("status")
 @source_option
 @warehouse_option
 @archive_option

@@ -31,12 +31,7 @@ from transforms.lake.parquet_rows import LakeRows, file_rows
 from transforms.lake.state_rows import StateRows, state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.volumes import Progress
-
-
-def check_place(site: Site) -> None:
-    """Raise `ConfigError` where no lake can lie beside the archive, before anything is written."""
-    site.store.access("x")
+from transforms.warehouse.load_settings import Progress
 
 
 def site_lake(site: Site) -> Lake:
