@@ -32,6 +32,7 @@ from transforms.lake.state_rows import StateRows, state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.load_settings import Progress
+from transforms.warehouse.receipts import Receipt
 
 
 def site_lake(site: Site) -> Lake:
@@ -53,7 +54,7 @@ def publish_to_lake(
     problems = _unpublished(site, lake, segments, tables)
     report = _refusal(problems)
     published = [blocks for blocks in segments if blocks not in problems]
-    receipts = history_receipts(site.warehouse, published)
+    receipts = _history_receipts(site, published)
     if receipts:
         with file_rows(site.warehouse, receipts) as rows:
             publisher = LakePublisher(lake, rows, published, site.scratch())
@@ -73,11 +74,16 @@ def _unpublished(
         for entry in published_entries(lake.archive, segments, tables)
     }
     problems: dict[BlockRange, tuple[str, ...]] = {}
-    for receipt in history_receipts(site.warehouse, segments):
+    for receipt in _history_receipts(site, segments):
         if receipt.table in tables and not is_held(receipt, entries):
             what = f"the archive has not this text of {receipt.table}: run strata publish first"
             problems[receipt.blocks] = (*problems.get(receipt.blocks, ()), what)
     return problems
+
+
+def _history_receipts(site: Site, segments: Sequence[BlockRange]) -> list[Receipt]:
+    """The receipts of the tables of history, of those that the site has read already."""
+    return [receipt for receipt in site.receipts(segments) if receipt.table in HISTORY_TABLES]
 
 
 def _publish_state(site: Site, lake: Lake) -> LakeReport:
