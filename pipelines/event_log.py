@@ -31,22 +31,24 @@ from threading import RLock
 from typing import Any
 
 import dagster as dg
-from dagster._config.config_schema import UserConfigSchema
-from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS, DagsterEventType
-from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
-    INDEX_SHARD_NAME,
-    SqliteEventLogStorage,
-)
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-from dagster._serdes import ConfigurableClassData, serialize_value
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from exporters.locations import set_for_library
+from pipelines.dagster_internals import (
+    ASSET_CHECK_EVENTS,
+    ASSET_EVENTS,
+    INDEX_SHARD_NAME,
+    SQLITE_BUSY_TIMEOUT_SECONDS,
+    ConfigurableClassData,
+    SqlEventLogStorageTable,
+    SqliteEventLogStorage,
+    UserConfigSchema,
+    serialize_value,
+)
 
-_PLANNED = DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value
-_SHORTENED = ASSET_EVENTS | ASSET_CHECK_EVENTS | {DagsterEventType.STEP_OUTPUT}
-_IN_SERIES = ASSET_CHECK_EVENTS | {DagsterEventType.STEP_OUTPUT}
+_PLANNED = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value
+_SHORTENED = ASSET_EVENTS | ASSET_CHECK_EVENTS | {dg.DagsterEventType.STEP_OUTPUT}
+_IN_SERIES = ASSET_CHECK_EVENTS | {dg.DagsterEventType.STEP_OUTPUT}
 _MOST_WAITING = 1000
 _BATCH_SIZE = "1000"
 _PAGE_BYTES = 16384
@@ -95,7 +97,7 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
             is_in_series = event.run_id and event.dagster_event_type in _IN_SERIES
             if not is_in_series or len(self._waiting) == _MOST_WAITING:
                 self._store_waiting()
-        if event.dagster_event_type == DagsterEventType.PIPELINE_SUCCESS:
+        if event.dagster_event_type == dg.DagsterEventType.PIPELINE_SUCCESS:
             # They say which partitions are being made, or failed: no longer true of any.
             events = SqlEventLogStorageTable
             planned = events.c.dagster_event_type == _PLANNED

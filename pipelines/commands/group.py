@@ -77,7 +77,7 @@ class _Commands(click.Group):
             return _not_installed(cmd_name, error)
         assert isinstance(command, click.Command)
         if cmd_name in _LINES:
-            command.short_help = str(_LINES[cmd_name])
+            command.short_help = _LINES[cmd_name].text
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -31,7 +31,7 @@ def look(
     settings: Settings, instance: dg.DagsterInstance, cursor: str | None = None
 ) -> dg.SensorResult:
     """Let the sensor look once, and do what the daemon does with its answer."""
-    sensor = segment_sensor(load_and_publish, settings)
+    sensor = segment_sensor(load_and_publish.name, settings)
     with dg.build_sensor_context(
         instance=instance, cursor=cursor, resources={"site": Site(settings)}
     ) as context:
