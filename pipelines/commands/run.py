@@ -59,12 +59,13 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     if site.settings.embedded and not Path(site.settings.source).exists():
         screen.message(f"Copying a sample history to {site.settings.source}")
         copy_sample(Path(site.settings.source))
-    with noting_failure(site):
-        finish_interrupted(site)
-        remove_published_parts(site)
-    before = measured_status(site)
-    site.warehouse.record_refusals(before.survey)
-    completion = Completion() if before.to_do else _look(site, screen)
+    with site.warehouse.one_look():
+        with noting_failure(site):
+            finish_interrupted(site)
+            remove_published_parts(site)
+        before = measured_status(site)
+        site.warehouse.record_refusals(before.survey)
+        completion = Completion() if before.to_do else _look(site, screen)
     to_do = before.to_do if completion.is_nothing else site_status(site).to_do
     pending = before.survey.pending
     runs = list(_run(site, screen, pending)) if to_do or _bundles_are_due(site) else []

@@ -59,12 +59,13 @@ def command(
     site = open_site(source, warehouse, archive)
     if metrics and site.settings.metrics is None:
         raise ConfigError("--metrics: name a folder in STRATA_METRICS")
-    status = measured_status(site) if metrics else site_status(site)
-    lost = status.catalog.lost if status.catalog else ()
-    if check:
-        screen.show(_judged(status, lost))
-    if as_json or not check:
-        _show_all(screen, site, status, lost)
+    with site.warehouse.one_look():
+        status = measured_status(site) if metrics else site_status(site)
+        lost = status.catalog.lost if status.catalog else ()
+        if check:
+            screen.show(_judged(status, lost))
+        if as_json or not check:
+            _show_all(screen, site, status, lost)
     return FINDINGS if check and not _is_well(status, lost) else OK
 
 
