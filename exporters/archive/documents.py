@@ -103,7 +103,7 @@ def is_complete(archive: Archive) -> bool:
     if not all(contents.values()):
         return False
     hashes = parse_sums(store.read(archive.key(SUMS)))
-    return all(
+    return INDEX in hashes and all(
         hashlib.sha256(store.read(key)).hexdigest() == hashes[path]
         for key in keys
         if (path := key.removeprefix(archive.key(""))) in hashes

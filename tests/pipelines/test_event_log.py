@@ -179,8 +179,9 @@ def test_a_series_waits_for_what_comes_next_or_for_who_asks(
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     with dg.DagsterInstance.get() as instance:
         entries = instance.all_logs(run_id)
-    outputs = [one for one in entries if one.dagster_event_type is dg.DagsterEventType.STEP_OUTPUT]
-    (end,) = (one for one in entries if one.dagster_event_type is dg.DagsterEventType.STEP_SUCCESS)
+    kinds = dg.DagsterEventType
+    outputs = [entry for entry in entries if entry.dagster_event_type is kinds.STEP_OUTPUT]
+    (end,) = (entry for entry in entries if entry.dagster_event_type is kinds.STEP_SUCCESS)
     storage = BatchedSqliteEventLogStorage(str(tmp_path))
     file = tmp_path / f"{run_id}.db"
 
@@ -188,8 +189,8 @@ def test_a_series_waits_for_what_comes_next_or_for_who_asks(
         storage.store_event(output)
     assert len(outputs) == 3  # two assets and a check
     assert not file.exists()
-    told = [one.dagster_event_type for one in storage.get_logs_for_run(run_id)]
-    assert told == [dg.DagsterEventType.STEP_OUTPUT] * 3
+    told = [entry.dagster_event_type for entry in storage.get_logs_for_run(run_id)]
+    assert told == [kinds.STEP_OUTPUT] * 3
     storage.store_event(outputs[0])
     storage.store_event(end)
 
