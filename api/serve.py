@@ -35,7 +35,7 @@ _PARENT_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 
 
-@click.command("serve", short_help="Serve the read API, the archive and downloads.")
+@click.command("serve")
 @click.option("--host", help="Address to listen on [STRATA_API_HOST, 127.0.0.1].")
 @click.option("--port", type=int, help="Port, 0 for any free one [STRATA_API_PORT, 3008].")
 @click.option("--grpc-port", type=int, help="The same for gRPC [STRATA_API_GRPC_PORT, 3007].")

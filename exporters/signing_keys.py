@@ -10,10 +10,7 @@ from minisign import Error, ParseError, PublicKey, SecretKey, Signature, VerifyE
 
 from transforms.errors import ConfigError, IntegrityError
 
-__all__ = ["ENDING", "PublicKey", "Signer", "check_signature", "read_public_key"]
-
-ENDING = ".minisig"
-"""What follows a file's name in that of its signature."""
+__all__ = ["PublicKey", "Signer", "check_signature", "read_public_key"]
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ def _definitions(settings: Settings) -> dg.Definitions:
         asset_checks=[load_checks(), status_checks(settings.lag_blocks)],
         jobs=jobs.ALL,
         sensors=[
-            segment_sensor(jobs.load_and_publish, settings),
-            captures_sensor(jobs.load_captures, settings),
+            segment_sensor(jobs.load_and_publish.name, settings),
+            captures_sensor(jobs.load_captures.name, settings),
         ],
         schedules=schedules(settings),
         resources={"site": StrataResource.of(settings)},

@@ -9,9 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import (
-    UnresolvedAssetJobDefinition,
-)
 
 from exporters.locations import dagster_home
 from pipelines.assets.same_warehouse import warehouse_tags
@@ -34,12 +31,12 @@ from pipelines.site.site import Site
 from pipelines.site.textfiles import measured_status
 
 
-def segment_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.SensorDefinition:
+def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
     """Look at the source every `poll_seconds`; request runs of at most `batch` segments."""
 
     @dg.sensor(
         name="new_segments",
-        job=job,
+        job_name=job,
         minimum_interval_seconds=settings.poll_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Lists the source, adds its segments as partitions and requests runs for what "

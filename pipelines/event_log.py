@@ -11,6 +11,10 @@ or the event itself says elsewhere; a run's file has one of each asset and batch
 planned is gone when it has succeeded. The format is Dagster's, so the stock storage reads and
 continues such a log, and the other way round.
 
+What a step says a dozen times in a row, of each output and each check, is stored with what it says
+next, in one transaction: whoever reads in the same process has it stored first, and a process that
+is killed loses no more than such a series.
+
 This leans on internals of the pinned Dagster; `tests/pipelines/test_event_log.py` compares the two
 storages row by row. PostgreSQL's storage batches by itself, stores once, and needs none of this.
 """
@@ -21,25 +25,31 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import dagster as dg
-from dagster._config.config_schema import UserConfigSchema
-from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS, DagsterEventType
-from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
-    INDEX_SHARD_NAME,
-    SqliteEventLogStorage,
-)
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-from dagster._serdes import ConfigurableClassData, serialize_value
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from exporters.locations import set_for_library
+from pipelines.dagster_internals import (
+    ASSET_CHECK_EVENTS,
+    ASSET_EVENTS,
+    INDEX_SHARD_NAME,
+    SQLITE_BUSY_TIMEOUT_SECONDS,
+    ConfigurableClassData,
+    SqlEventLogStorageTable,
+    SqliteEventLogStorage,
+    UserConfigSchema,
+    serialize_value,
+)
 
-_PLANNED = DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value
-_SHORTENED = ASSET_EVENTS | ASSET_CHECK_EVENTS
+_PLANNED = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value
+_SHORTENED = ASSET_EVENTS | ASSET_CHECK_EVENTS | {dg.DagsterEventType.STEP_OUTPUT}
+_IN_SERIES = ASSET_CHECK_EVENTS | {dg.DagsterEventType.STEP_OUTPUT}
+_MOST_WAITING = 1000
 _BATCH_SIZE = "1000"
 _PAGE_BYTES = 16384
 _OPEN_FILES = 4  # the index and the log files of a few runs
@@ -50,6 +60,10 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         self._engines: OrderedDict[str, Engine] = OrderedDict()
+        # Several events in one transaction: what stores one of them asks for it again.
+        self._lock = RLock()
+        self._open_connections: dict[str, Connection] = {}
+        self._waiting: list[dg.EventLogEntry] = []
         self._known_tables: set[str] = set()
         index = Path(base_dir, f"{INDEX_SHARD_NAME}.db")
         begun = index.exists()
@@ -75,9 +89,15 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
         return cls(str(Path(config_value["home"], "history", "runs")), inst_data)
 
     def store_event(self, event: dg.EventLogEntry) -> None:
-        """Store one event; that of a success ends what its run planned."""
-        super().store_event(_shortened(event))
-        if event.dagster_event_type == DagsterEventType.PIPELINE_SUCCESS:
+        """Store one event, or let it wait; that of a success ends what its run planned."""
+        with self._lock:
+            if self._waiting and self._waiting[0].run_id != event.run_id:
+                self._store_waiting()
+            self._waiting.append(_shortened(event))
+            is_in_series = event.run_id and event.dagster_event_type in _IN_SERIES
+            if not is_in_series or len(self._waiting) == _MOST_WAITING:
+                self._store_waiting()
+        if event.dagster_event_type == dg.DagsterEventType.PIPELINE_SUCCESS:
             # They say which partitions are being made, or failed: no longer true of any.
             events = SqlEventLogStorageTable
             planned = events.c.dagster_event_type == _PLANNED
@@ -85,6 +105,15 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
                 connection.execute(
                     events.delete().where(events.c.run_id == event.run_id).where(planned)
                 )
+
+    def _store_waiting(self) -> None:
+        """Store all that waits in one transaction of its run's file, and one of the index."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        with self.run_connection(waiting[0].run_id), self.index_connection():
+            for event in waiting:
+                super().store_event(event)
 
     def store_event_batch(self, events: Sequence[dg.EventLogEntry]) -> None:
         """Store events of one run; where this raises, Dagster stores them one by one instead."""
@@ -118,35 +147,54 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
 
     def close_run(self, run_id: str) -> None:
         """Close the file of a run that is going to be removed."""
-        with self._db_lock:
+        with self._lock:
             self._initialized_dbs.discard(run_id)
             if engine := self._engines.pop(run_id, None):
                 engine.dispose()
 
     def dispose(self) -> None:
         """Close the files."""
+        with self._lock:
+            self._store_waiting()
         self._close(keep=0)
         super().dispose()
 
     def wipe(self) -> None:
         """Remove everything; no file that goes may stay open."""
+        self._waiting.clear()
         self._close(keep=0)
         super().wipe()
 
     def _event_to_row(self, event: dg.EventLogEntry) -> dict[str, Any]:
-        row = super()._event_to_row(event)
-        if event.dagster_event_type in _SHORTENED:
-            row["event"] = serialize_value(event, separators=(",", ":"))
-        return row
+        if event.dagster_event_type not in _SHORTENED:
+            return super()._event_to_row(event)
+        about = event.get_dagster_event()
+        return {
+            "run_id": event.run_id,
+            "event": serialize_value(event, separators=(",", ":")),
+            "dagster_event_type": about.event_type_value,
+            "timestamp": datetime.fromtimestamp(event.timestamp, UTC).replace(tzinfo=None),
+            "step_key": about.step_key,
+            "asset_key": about.asset_key.to_string() if about.asset_key else None,
+            "partition": about.partition or None,
+        }
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[Connection]:
-        with self._db_lock:
+        with self._lock:
+            if shard in self._open_connections:
+                yield self._open_connections[shard]
+                return
+            self._store_waiting()  # whoever asks gets it with the rest
             engine = self._engines.pop(shard, None) or self._open(shard)
             self._engines[shard] = engine
             self._close(keep=_OPEN_FILES)
             with engine.begin() as connection:
-                yield connection
+                self._open_connections[shard] = connection
+                try:
+                    yield connection
+                finally:
+                    del self._open_connections[shard]
 
     def _open(self, shard: str) -> Engine:
         timeout = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}

@@ -72,10 +72,20 @@ def only_command_line(
     Raises `BusyError` where another one is still at work after `wait_seconds`.
     """
     with exclusive(home / "strata-run.lock", wait_seconds=wait_seconds):
-        runs_filter = dg.RunsFilter(statuses=_UNFINISHED, tags=COMMAND_LINE_TAG)
-        for run in instance.get_runs(runs_filter):
-            instance.report_run_canceled(run, "its process was killed")
-        yield
+        _end_runs(instance, "its process was killed")
+        try:
+            yield
+        except KeyboardInterrupt:
+            # Dagster ends a run that it has begun, not one that it has only written down.
+            _end_runs(instance, "its process was interrupted")
+            raise
+
+
+def _end_runs(instance: dg.DagsterInstance, why: str) -> None:
+    """End the runs of command lines that are not finished, of which none is at work."""
+    runs_filter = dg.RunsFilter(statuses=_UNFINISHED, tags=COMMAND_LINE_TAG)
+    for run in instance.get_runs(runs_filter):
+        instance.report_run_canceled(run, why)
 
 
 def runs_here(instance: dg.DagsterInstance) -> bool:

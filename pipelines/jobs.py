@@ -7,15 +7,12 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
-from exporters.exports.hashed_file import write_hashed
 from pipelines.assets import keys
 from pipelines.old_runs import remove_old_runs
 from pipelines.retries import retried_if_transient
-from pipelines.site.collecting import Collector, collection_state
+from pipelines.site.collection_state import collection_state
 from pipelines.site.completing import complete_archive
-from pipelines.site.lake_publishing import sweep
 from pipelines.site.site import Site
-from pipelines.site.site_check import count_table, proven_before, summary, verify_site
 from transforms.block_range import BlockRange
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Scope, Verification
@@ -87,6 +84,8 @@ def write_export(
     context: dg.OpExecutionContext, config: ExportRange, site: dg.ResourceParam[Site]
 ) -> None:
     """Splice the ZIP of a range from the archive's parts (spec 2.8 and 4.1)."""
+    from exporters.exports.hashed_file import write_hashed
+
     warnings: list[str] = []
 
     def warn(text: str) -> None:
@@ -143,6 +142,9 @@ def prove_everything(
     context: dg.OpExecutionContext, config: CheckConfig, site: dg.ResourceParam[Site]
 ) -> None:
     """Read archive and warehouse again and hold them against each other."""
+    # What proves is half of the product's modules: the runs of every few minutes do without.
+    from pipelines.site.site_check import proven_before, summary, verify_site
+
     seconds = None if config.minutes is None else config.minutes * 60
     findings: list[Finding] = []
     count = 0
@@ -170,6 +172,8 @@ def _metadata(
     check: Verification, findings: Sequence[Finding], count: int
 ) -> dict[str, dg.MetadataValue]:
     """What was read of how much, and the findings, as tables."""
+    from pipelines.site.site_check import count_table, summary
+
     columns, rows = count_table(check.counts)
     return {
         "summary": dg.MetadataValue.text(summary(check, count)),
@@ -235,6 +239,8 @@ def sweep_lake(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> 
     if not site.settings.lake or site.warehouse.catalog() is None:
         context.log.info("There is no lake.")
         return
+    from pipelines.site.lake_publishing import sweep
+
     with retried_if_transient(context.retry_number):
         report = sweep(site)
     context.add_output_metadata({"removed": len(report.removed)})
@@ -271,6 +277,8 @@ def forget_runs() -> None:
 @dg.op
 def collect_segments(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
     """Copy what the data node has and the source lacks into the source."""
+    from pipelines.site.collecting import Collector
+
     collector = Collector(site)
     with retried_if_transient(context.retry_number), collector.alone() as folder:
         outcomes = list(collector.collect(collector.backlog().segments, folder))

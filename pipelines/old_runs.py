@@ -16,16 +16,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.events import DagsterEventType
-from dagster._core.storage.event_log import SqlEventLogStorage
-from dagster._core.storage.event_log.schema import (
-    AssetCheckExecutionsTable,
-    AssetEventTagsTable,
-    SqlEventLogStorageTable,
-)
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select
 
+from pipelines.dagster_internals import (
+    AssetCheckExecutionsTable,
+    AssetEventTagsTable,
+    SqlEventLogStorage,
+    SqlEventLogStorageTable,
+    SqliteEventLogStorage,
+)
 from pipelines.event_log import BatchedSqliteEventLogStorage
 
 NEWEST_KEPT = 100
@@ -105,7 +104,7 @@ def _remove_events(storage: SqlEventLogStorage, run_id: str) -> None:
 def _is_needless() -> ColumnElement[bool]:
     """Whether an event is not the newest materialization of its asset and partition."""
     events, later = SqlEventLogStorageTable, SqlEventLogStorageTable.alias()
-    materialization = DagsterEventType.ASSET_MATERIALIZATION.value
+    materialization = dg.DagsterEventType.ASSET_MATERIALIZATION.value
     again = (
         later.c.asset_key == events.c.asset_key,
         later.c.dagster_event_type == materialization,

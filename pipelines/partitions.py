@@ -11,19 +11,19 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import dagster as dg
-from dagster._core.instance.types import DynamicPartitionsStore
-from dagster._core.storage.tags import (
-    ASSET_PARTITION_RANGE_END_TAG,
-    ASSET_PARTITION_RANGE_START_TAG,
-    PARTITION_NAME_TAG,
-)
 
+from pipelines.dagster_internals import DynamicPartitionsStore
 from transforms.block_range import BlockRange
 
 ADDED_AT_ONCE = 25_000
 """How many partitions one request adds: Dagster's own recommendation."""
 
 _NEWEST = 200
+
+# Dagster's tags for the partitions of a run, as its documentation names them.
+_PARTITION = "dagster/partition"
+_RANGE_START = "dagster/asset_partition_range_start"
+_RANGE_END = "dagster/asset_partition_range_end"
 
 
 class SegmentPartitions(dg.DynamicPartitionsDefinition):
@@ -126,14 +126,14 @@ class RunContext(Protocol):
 
 def range_tags(first: BlockRange, last: BlockRange) -> dict[str, str]:
     """The tags of a run over the partitions from `first` to `last`."""
-    return {ASSET_PARTITION_RANGE_START_TAG: first.key, ASSET_PARTITION_RANGE_END_TAG: last.key}
+    return {_RANGE_START: first.key, _RANGE_END: last.key}
 
 
 def range_of_tags(tags: Mapping[str, str]) -> dg.PartitionKeyRange | None:
     """The partitions that a run's tags name; None where it is about none."""
-    partition = tags.get(PARTITION_NAME_TAG, "")
-    start = tags.get(ASSET_PARTITION_RANGE_START_TAG, partition)
-    end = tags.get(ASSET_PARTITION_RANGE_END_TAG, partition)
+    partition = tags.get(_PARTITION, "")
+    start = tags.get(_RANGE_START, partition)
+    end = tags.get(_RANGE_END, partition)
     return dg.PartitionKeyRange(start, end) if start and end else None
 
 

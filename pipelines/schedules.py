@@ -1,9 +1,9 @@
 """What happens by the clock; everything else follows from what the source has (the sensor)."""
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import dagster as dg
-from dagster._core.definitions.target import ExecutableDefinition
 
 from pipelines import jobs
 from pipelines.quiet import QUIET
@@ -11,6 +11,15 @@ from pipelines.settings import Settings
 
 PART_MINUTES = 180
 """How long the proof of everything goes on in one night."""
+
+
+class _Named(Protocol):
+    """A job of any kind."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
 
 
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
@@ -43,7 +52,7 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
 
 def _schedule(
     name: str,
-    job: ExecutableDefinition,
+    job: _Named,
     cron: str,
     is_on: bool = True,
     config: Mapping[str, object] | None = None,
@@ -52,7 +61,7 @@ def _schedule(
     status = dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED
     return dg.ScheduleDefinition(
         name=name,
-        job=job,
+        job_name=job.name,
         cron_schedule=cron,
         run_config={**QUIET, **(config or {})},
         default_status=status,

@@ -27,17 +27,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex, parse_index
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_entries
-from exporters.signing_keys import Signer
 from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store, read_as_is, versioned
+
+if TYPE_CHECKING:
+    from exporters.signing_keys import Signer
 
 _Result = TypeVar("_Result")
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive
 from exporters.archive.hash_lists import SUMS
 from exporters.archive.sums import completeness
-from exporters.signing_keys import Signer
+
+if TYPE_CHECKING:
+    from exporters.signing_keys import Signer
+
+ENDING = ".minisig"
+"""What follows a file's name in that of its signature."""
 
 SIGNATURES = (SUMS, "index.json")
 """The documents that are signed; whatever else there is follows from them, or hashes to them."""

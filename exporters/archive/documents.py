@@ -11,14 +11,15 @@ import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive, is_written, won_race
-from exporters.archive.archive_signatures import SIGNATURES, signature
+from exporters.archive.archive_signatures import ENDING, SIGNATURES, signature
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
 from exporters.archive.conditions import CONDITIONS, conditions_json, day_conditions
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.feed import FEED, MOST_ENTRIES, feed_xml
-from exporters.archive.hash_lists import SUMS, sums_text
+from exporters.archive.hash_lists import SUMS, parse_sums, sums_text
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, RECEIPTS
@@ -37,9 +38,11 @@ from exporters.archive.recent import newest_segments
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, revisions
 from exporters.archive.schema_documents import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import hashes_path, shard_at, shard_path
-from exporters.signing_keys import ENDING, Signer
 from transforms.errors import IntegrityError
-from transforms.stores.store import Store
+from transforms.stores.store import Store, versioned
+
+if TYPE_CHECKING:
+    from exporters.signing_keys import Signer
 
 HOME = "index.html"
 INDEX = "index.json"
@@ -86,6 +89,25 @@ def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | N
 
     won_race(write, archive.place(""))
     return len(written)
+
+
+def is_complete(archive: Archive) -> bool:
+    """Whether every document of the chain is there, and those of `SHA256SUMS` as it says.
+
+    None is computed: this is for whoever knows that no shard has changed.
+    """
+    store = DocumentStore(archive.store)
+    keys = [document.key for document in documents(archive, ())]
+    store.read_first(keys)
+    contents = {key: versioned(store, key) for key in keys}
+    if not all(contents.values()):
+        return False
+    hashes = parse_sums(store.read(archive.key(SUMS)))
+    return INDEX in hashes and all(
+        hashlib.sha256(store.read(key)).hexdigest() == hashes[path]
+        for key in keys
+        if (path := key.removeprefix(archive.key(""))) in hashes
+    )
 
 
 def stored_shards(archive: Archive) -> list[int]:

@@ -27,6 +27,12 @@ def sums_text(index: ArchiveIndex, documents: Mapping[str, str]) -> bytes:
     return "".join(f"{sha256}  {path}\n" for path, sha256 in hashes).encode()
 
 
+def parse_sums(text: bytes) -> dict[str, str]:
+    """The hashes by path; nothing of lines that are damaged."""
+    lines = (line.partition("  ") for line in text.decode(errors="replace").splitlines())
+    return {path: sha256 for sha256, _, path in lines}
+
+
 def _shards(index: ArchiveIndex) -> Iterator[tuple[str, str]]:
     for number, sha256, hashes_sha256 in index.hashes():
         yield shard_path(number), sha256

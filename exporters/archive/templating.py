@@ -6,10 +6,12 @@ Templates only lay out; values are prepared in Python. A name that a template mi
 from __future__ import annotations
 
 from functools import cache
-
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from typing import TYPE_CHECKING
 
 from exporters.archive.figures import blocks_text, size_text, times_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def render(package: str, template: str, **values: object) -> bytes:
@@ -19,6 +21,9 @@ def render(package: str, template: str, **values: object) -> bytes:
 
 @cache
 def _environment(package: str) -> Environment:
+    # Most commands render no page.
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("exporters.archive")]),
         autoescape=True,

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from exporters.archive.archive import Archive, update
-from exporters.archive.archive_signatures import SIGNATURES
+from exporters.archive.archive_signatures import ENDING, SIGNATURES
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_file import put_hash_file
@@ -37,7 +37,6 @@ from exporters.exports.published_zips import published_copy
 from exporters.fetching.fetch_folder import FetchFolder
 from exporters.fetching.progress import JOBS, Progress, no_progress
 from exporters.fetching.zip_downloads import Downloads
-from exporters.signing_keys import ENDING
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import commit_file, new_file
 

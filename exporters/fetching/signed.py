@@ -10,8 +10,9 @@ import hashlib
 from collections.abc import Mapping
 
 from exporters.archive.archive import Archive
+from exporters.archive.archive_signatures import ENDING
 from exporters.archive.hash_lists import SUMS
-from exporters.signing_keys import ENDING, PublicKey, check_signature
+from exporters.signing_keys import PublicKey, check_signature
 from transforms.errors import IntegrityError
 from transforms.stores.read_only import ReadOnlyStore
 from transforms.stores.store import Store

@@ -15,7 +15,8 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_blocks, shard_number
 from exporters.publishing.request import PublishRequest, proven_entry
-from exporters.zip_names import ZipName, parse_csv_name, parse_zip_name
+from exporters.publishing.unnamed import Unnamed
+from exporters.zip_names import parse_csv_name
 from exporters.zips.container import Member
 from exporters.zips.inflate import read_csv
 from exporters.zips.reader import read_members
@@ -44,22 +45,6 @@ class Recovery:
 def unknown_origin(_blocks: BlockRange) -> Sequence[SegmentSource]:
     """The origin where no warehouse is at hand."""
     return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Unnamed:
-    """A ZIP in the archive, by its path below the chain's folder, and what its name says."""
-
-    path: str
-    name: ZipName
-
-    @classmethod
-    def at(cls, archive: Archive, path: str) -> Unnamed | None:
-        """The ZIP at a path; None where a ZIP of that name has no business there."""
-        table, _, file = path.partition("/")
-        name = parse_zip_name(file) if table in HISTORY_TABLES else None
-        is_own = name is not None and (name.chain_id, name.table) == (archive.chain_id, table)
-        return cls(path, name) if name is not None and is_own else None
 
 
 NO_WAREHOUSE = Recovery(unknown_origin)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,7 +16,8 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import is_begun
@@ -25,7 +26,7 @@ from exporters.archive.index import ArchiveIndex
 from exporters.archive.json_text import UNREADABLE, proven_text, unreadable
 from exporters.archive.page import group_number, group_path
 from exporters.archive.shards import SHARD_BLOCKS, shard_at, shard_path
-from exporters.publishing.adopting import Unnamed
+from exporters.publishing.unnamed import Unnamed
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo
@@ -37,6 +38,7 @@ Progress = Callable[[str, int, int], None]
 _STEP = 20_000
 _LISTERS = 8
 _HASH = ".sha256"
+_ROWS = pa.schema([("path", pa.large_string()), ("size", pa.int64()), ("shard", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,13 @@ class Differences:
     unnamed: tuple[Unnamed, ...] = ()
     singles: Mapping[BlockRange, int] = field(default_factory=dict)
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether all that the shards name is there, and nothing else."""
+        return not any(
+            (self.lost, self.stale, self.missing, self.altered, self.unhashed, self.unnamed)
+        )
+
 
 def compare(archive: Archive, progress: Progress) -> Differences:
     """Look at everything that a chain's archive should have. Holds names and sizes in memory."""
@@ -71,25 +80,28 @@ def compare(archive: Archive, progress: Progress) -> Differences:
     stored = {number for path in documents if (number := shard_at(path)) is not None}
     numbers = sorted(stored | set(index.lines))
     shards = [_look(archive, number, index, documents) for number in _counted(numbers, progress)]
-    entries = pl.concat([_frame([], []), *(shard.zips for shard in shards)])
-    pairs = entries.join(there, on="path", how="left", suffix="_there")
-    absent = pairs.filter(pl.col("size_there").is_null())
-    altered = pairs.filter(pl.col("size_there") != pl.col("size"))
-    hashes = there.filter(pl.col("path").str.ends_with(_HASH)).select(
-        pl.col("path").str.strip_suffix(_HASH)
-    )
-    unhashed = entries.join(hashes, on="path", how="anti").join(absent, on="path", how="anti")
-    zips = there.filter(pl.col("path").str.ends_with(".zip"))
-    unnamed = zips.join(entries, on="path", how="anti").get_column("path").sort()
+    entries = pa.concat_tables([_rows([], []), *(shard.zips for shard in shards)])
+    places = pc.index_in(entries["path"], value_set=there["path"])
+    is_absent = pc.is_null(places)
+    is_altered = pc.not_equal(there["size"].take(places), entries["size"])
+    is_hash = pc.ends_with(there["path"], _HASH)
+    hashes = pc.utf8_slice_codeunits(there["path"].filter(is_hash), 0, -len(_HASH))
+    is_hashed = pc.is_in(entries["path"], value_set=hashes)
+    zips = there["path"].filter(pc.ends_with(there["path"], ".zip"))
+    unnamed = zips.filter(pc.invert(pc.is_in(zips, value_set=entries["path"])))
     return Differences(
         tuple(numbers),
-        entries.height,
+        entries.num_rows,
         tuple(shard.number for shard in shards if shard.is_lost),
         tuple(shard.number for shard in shards if shard.is_stale),
-        tuple(_entries(archive, absent)),
-        tuple(_entries(archive, altered)),
-        tuple(_entries(archive, unhashed)),
-        tuple(stray for path in unnamed if (stray := Unnamed.at(archive, path)) is not None),
+        tuple(_entries(archive, entries.filter(is_absent))),
+        tuple(_entries(archive, entries.filter(is_altered))),
+        tuple(_entries(archive, entries.filter(pc.invert(pc.or_(is_hashed, is_absent))))),
+        tuple(
+            stray
+            for path in sorted(unnamed.to_pylist())
+            if (stray := Unnamed.at(archive, path)) is not None
+        ),
         Counter(blocks for shard in shards for blocks in shard.singles),
     )
 
@@ -114,25 +126,25 @@ def _names(archive: Archive, folder: str) -> Iterator[str]:
     return (info.key[start:] for info in archive.store.list(archive.key(folder)))
 
 
-def _listed(archive: Archive, progress: Progress) -> pl.DataFrame:
+def _listed(archive: Archive, progress: Progress) -> pa.Table:
     """Paths and sizes of all that lies in the folders of the tables."""
-    frames = [_frame([], [])]
+    tables = [_rows([], [])]
     count = 0
     # A bucket answers a page at a time: the tables are listed side by side.
     with ThreadPoolExecutor(_LISTERS) as pool:
-        for frame in pool.map(partial(_listed_table, archive), HISTORY_TABLES):
-            frames.append(frame)
-            count += frame.height
+        for listed in pool.map(partial(_listed_table, archive), HISTORY_TABLES):
+            tables.append(listed)
+            count += listed.num_rows
             progress("objects", count, 0)
-    return pl.concat(frames)
+    return pa.concat_tables(tables)
 
 
-def _listed_table(archive: Archive, table: str) -> pl.DataFrame:
+def _listed_table(archive: Archive, table: str) -> pa.Table:
     start = len(archive.key(""))
-    frames = [_frame([], [])]
+    pages = [_rows([], [])]
     for some in _batched(archive.store.list(archive.key(f"{table}/")), _STEP):
-        frames.append(_frame([info.key[start:] for info in some], [info.size for info in some]))
-    return pl.concat(frames)
+        pages.append(_rows([info.key[start:] for info in some], [info.size for info in some]))
+    return pa.concat_tables(pages)
 
 
 def _batched(objects: Iterator[ObjectInfo], size: int) -> Iterator[list[ObjectInfo]]:
@@ -146,7 +158,7 @@ class _Looked:
     """A shard: path, size and its number for each ZIP that it names, the blocks of single ones."""
 
     number: int
-    zips: pl.DataFrame
+    zips: pa.Table
     singles: list[BlockRange]
     is_lost: bool
     is_stale: bool
@@ -162,7 +174,7 @@ def _look(archive: Archive, number: int, index: ArchiveIndex, documents: Set[str
     path = shard_path(number)
     follow = (path.replace(".json", _HASH), path.replace(".json", ".html"))
     is_stale = not documents >= {*follow, group_path(group_number(number))}
-    lost = _Looked(number, _frame([], []), [], is_lost=True, is_stale=True)
+    lost = _Looked(number, _rows([], []), [], is_lost=True, is_stale=True)
     data = archive.read(path)
     if data is None:
         return lost
@@ -172,11 +184,11 @@ def _look(archive: Archive, number: int, index: ArchiveIndex, documents: Set[str
         return lost
     sha256 = hashlib.sha256(data).hexdigest()
     is_known = [item.sha256 for item in index.totals([number])] == [sha256]
-    frame = _frame([item.path for item in zips], [item.size for item in zips], number)
+    rows = _rows([item.path for item in zips], [item.size for item in zips], number)
     singles = [item.blocks for item in zips if item.is_single]
     return _Looked(
         number,
-        frame,
+        rows,
         singles,
         is_lost=False,
         is_stale=is_stale or not is_known,
@@ -208,13 +220,14 @@ def _zips(archive: Archive, number: int, data: bytes) -> list[_Zip]:
         raise unreadable(place, error) from error
 
 
-def _entries(archive: Archive, rows: pl.DataFrame) -> Iterator[Entry]:
-    for number in rows.get_column("shard").unique().sort():
-        paths = set(rows.filter(pl.col("shard") == number).get_column("path"))
-        yield from (entry for entry in archive.shard(number).entries if entry.path in paths)
+def _entries(archive: Archive, rows: pa.Table) -> Iterator[Entry]:
+    paths: defaultdict[int, set[str]] = defaultdict(set)
+    for row in rows.to_pylist():
+        paths[row["shard"]].add(row["path"])
+    for number in sorted(paths):
+        yield from (entry for entry in archive.shard(number).entries if entry.path in paths[number])
 
 
-def _frame(paths: list[str], sizes: list[int], shard: int = 0) -> pl.DataFrame:
+def _rows(paths: list[str], sizes: list[int], shard: int = 0) -> pa.Table:
     """Columns `path`, `size` (bytes) and `shard` (its number)."""
-    columns = {"path": paths, "size": sizes, "shard": [shard] * len(paths)}
-    return pl.DataFrame(columns, schema={"path": pl.String, "size": pl.Int64, "shard": pl.Int64})
+    return pa.table([paths, sizes, [shard] * len(paths)], schema=_ROWS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporters.archive.archive import Archive
-from exporters.archive.archive_signatures import SIGNATURES
-from exporters.signing_keys import ENDING, PublicKey, check_signature
+from exporters.archive.archive_signatures import ENDING, SIGNATURES
+from exporters.signing_keys import PublicKey, check_signature
 from transforms.errors import IntegrityError
 from transforms.verifying.counts import Counts, Kind
 from transforms.verifying.findings import Finding, Problem, Remedy

@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from exporters.archive.archive import Archive, read_small
-from exporters.archive.archive_signatures import SIGNATURES
+from exporters.archive.archive_signatures import ENDING, SIGNATURES
 from exporters.archive.chain_list import CHAINS, chains
 from exporters.archive.documents import HOME, ArchiveDocument, documents
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, right_revisions
-from exporters.signing_keys import ENDING
 from exporters.verifying.right_store import RightStore
 from transforms.errors import IntegrityError
 from transforms.verifying.counts import Counts, Kind

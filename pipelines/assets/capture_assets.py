@@ -3,9 +3,6 @@
 import hashlib
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import (
-    UnresolvedAssetJobDefinition,
-)
 
 from pipelines.assets.keys import CAPTURES
 from pipelines.instance import runs_here
@@ -47,12 +44,12 @@ def captures_asset() -> dg.AssetsDefinition:
     return spam_captures
 
 
-def captures_sensor(job: UnresolvedAssetJobDefinition, settings: Settings) -> dg.SensorDefinition:
+def captures_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
     """Look for new files of captures; a run that failed is asked for again an hour later."""
 
     @dg.sensor(
         name="new_captures",
-        job=job,
+        job_name=job,
         minimum_interval_seconds=settings.poll_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Lists `spam/` in the source and requests a run where there is a new file.",

@@ -16,8 +16,8 @@ from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import retried_if_transient
-from pipelines.site.leftovers import remove_published_parts
-from pipelines.site.publishing import finish_interrupted, publish_bundles, publish_segments
+from pipelines.site.leftovers import finish_interrupted, remove_published_parts
+from pipelines.site.publishing import publish_bundles, publish_segments
 from pipelines.site.site import Site
 from transforms.tables.registry import HISTORY_TABLES
 

@@ -10,7 +10,7 @@ from transforms.bounds import rfc3339
 from transforms.warehouse.range_choice import TimedWarehouse, choose_between, segment_times
 
 
-@click.command("blocks", short_help="Show blocks and times of loaded segments.")
+@click.command("blocks")
 @range_options
 @click.option("--segments", is_flag=True, help="List every segment with its blocks and times.")
 @warehouse_option

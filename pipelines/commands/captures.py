@@ -9,7 +9,7 @@ from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
 
 
-@click.command("captures", short_help="Load new spam captures into the warehouse.")
+@click.command("captures")
 @source_option
 @warehouse_option
 @json_option

@@ -14,7 +14,7 @@ from pipelines.commands.options import json_option, open_site, source_option
 from pipelines.site.collecting import Collector
 
 
-@click.command("collect", short_help="Copy segments from a data node into the source.")
+@click.command("collect")
 @click.option(
     "--node", metavar="URL", help="REST address of the data node on this machine [STRATA_NODE]."
 )

@@ -8,7 +8,7 @@ from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
 
 
-@click.command("compact", short_help="Merge small volumes of the warehouse.")
+@click.command("compact")
 @warehouse_option
 @json_option
 def command(warehouse: str | None, as_json: bool) -> None:

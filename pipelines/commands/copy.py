@@ -14,7 +14,7 @@ from transforms.warehouse.copy_range import choose_segments
 from transforms.warehouse.warehouse_copy import write_copy
 
 
-@click.command("copy", short_help="Write a part of the warehouse as one DuckDB file.")
+@click.command("copy")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--blocks", metavar="FIRST-LAST", help="Only the segments with these blocks.")
 @click.option(

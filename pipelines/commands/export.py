@@ -26,7 +26,7 @@ from transforms.warehouse.holdings import CatalogHoldings
 from transforms.warehouse.range_choice import SegmentChoice, TimedWarehouse, choose_between
 
 
-@click.command("export", short_help="Write one table over a range of blocks as a ZIP.")
+@click.command("export")
 @click.argument("table")
 @click.argument("first", metavar="[FROM", type=int, required=False)
 @click.argument("last", metavar="TO]", type=int, required=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,15 +14,16 @@ from exporters.fetching.mirror import mirror
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.progress import JOBS
 from exporters.fetching.range_fetch import fetch_range
-from exporters.fetching.signed import signed_archive
-from exporters.signing_keys import PublicKey, read_public_key
 from pipelines.commands.display import Screen
 from pipelines.commands.fetch_report import show_mirrors, show_range
 from pipelines.commands.options import json_option, range_options
 from transforms.bounds import lower_bound, upper_bound
 
+if TYPE_CHECKING:
+    from exporters.signing_keys import PublicKey
 
-@click.command("fetch", short_help="Fetch published ZIPs from an archive, proven and joined.")
+
+@click.command("fetch")
 @click.argument("archive")
 @click.option("--all", "is_whole", is_flag=True, help="Fetch everything: a mirror of the archive.")
 @click.option("--chain", metavar="ID", help="The chain [the only one; with --all every one].")
@@ -74,7 +76,7 @@ def command(
         raise click.UsageError("--all fetches everything: leave --table, --from and --to out")
     if not is_whole and table is None:
         raise click.UsageError("give --table TABLE, or --all")
-    public_key = read_public_key(key) if key else None
+    public_key = _public_key(key) if key else None
     with opened_archive(archive) as store:
         if is_whole:
             names = chains(store) if chain is None else (chain,)
@@ -88,8 +90,19 @@ def command(
             _fetch_range(screen, source, (table, start, end), out, jobs)
 
 
+def _public_key(key: str) -> PublicKey:
+    # Only who has a key needs minisign.
+    from exporters.signing_keys import read_public_key
+
+    return read_public_key(key)
+
+
 def _signed(source: Archive, public_key: PublicKey | None) -> Archive:
-    return signed_archive(source, public_key) if public_key else source
+    if public_key is None:
+        return source
+    from exporters.fetching.signed import signed_archive
+
+    return signed_archive(source, public_key)
 
 
 def _fetch_range(

@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import NoReturn
 
 import click
 
 from pipelines.stopping import leave_signals
 
-COMMANDS = (
-    *("sample", "collect", "run", "load", "captures", "publish", "export", "fetch"),
-    *("sql", "shell", "copy", "blocks", "status", "verify", "repair", "compact", "lake"),
-    "completion",
-)
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What a list of the commands says of one, and the package without which it does not start."""
+
+    text: str
+    package: str = "duckdb"
+
+    def __str__(self) -> str:
+        is_there = not self.package or find_spec(self.package) is not None
+        return self.text if is_there else f"Not installed: it needs {self.package}."
+
+
+# Said here, as a list of the commands would else import all that any of them needs.
+_LINES = {
+    "sample": _Line("Copy a sample history to load."),
+    "collect": _Line("Copy segments from a data node into the source."),
+    "run": _Line("Load and publish everything new, through Dagster.", "dagster"),
+    "load": _Line("Load new segments into the warehouse."),
+    "captures": _Line("Load new spam captures into the warehouse."),
+    "publish": _Line("Publish loaded segments to the archive."),
+    "export": _Line("Write one table over a range of blocks as a ZIP."),
+    "fetch": _Line("Fetch published ZIPs from an archive, proven and joined.", ""),
+    "sql": _Line("Query the warehouse, read-only."),
+    "shell": _Line("DuckDB's program on the warehouse, read-only."),
+    "copy": _Line("Write a part of the warehouse as one DuckDB file."),
+    "blocks": _Line("Show blocks and times of loaded segments."),
+    "status": _Line("Show segments, gaps, quarantine, loaded, published."),
+    "verify": _Line("Prove hashes, CRCs, rows and index by reading everything."),
+    "repair": _Line("Make the warehouse's log and its files agree again."),
+    "compact": _Line("Merge small volumes of the warehouse."),
+    "lake": _Line("The published tables as Delta tables, for query engines.", "deltalake"),
+    "completion": _Line("Print what lets a shell complete commands.", ""),
+    "serve": _Line("Serve the read API, the archive and downloads.", "uvicorn"),
+}
+_OF_PLUGINS = ("serve",)
+
+COMMANDS = tuple(name for name in _LINES if name not in _OF_PLUGINS)
 """In the order in which one meets them."""
 
 PLUGINS = "strata.commands"
@@ -41,7 +76,20 @@ class _Commands(click.Group):
         except ModuleNotFoundError as error:
             return _not_installed(cmd_name, error)
         assert isinstance(command, click.Command)
+        if cmd_name in _LINES:
+            command.short_help = _LINES[cmd_name].text
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands; none is imported for that but plugins that have no line here."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._line(ctx, name)) for name in self.list_commands(ctx)])
+
+    def _line(self, ctx: click.Context, name: str) -> str:
+        if name in _LINES:
+            return str(_LINES[name])
+        command = self.get_command(ctx, name)
+        return command.get_short_help_str() if command else ""
 
     def invoke(self, ctx: click.Context) -> object:
         try:

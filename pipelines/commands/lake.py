@@ -31,7 +31,7 @@ from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.verification import Scope, Verification
 
 
-@click.group("lake", short_help="The published tables as Delta tables, for query engines.")
+@click.group("lake")
 def command() -> None:
     """The published tables as Delta tables of exact Parquet beside the ZIPs (docs/lake.md)."""
 

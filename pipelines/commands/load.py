@@ -19,7 +19,7 @@ from transforms.block_range import BlockRange
 from transforms.warehouse.surveying import Survey
 
 
-@click.command("load", short_help="Load new segments into the warehouse.")
+@click.command("load")
 @source_option
 @warehouse_option
 @json_option

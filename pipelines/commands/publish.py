@@ -27,9 +27,8 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.site.completing import Completion, complete_archive
-from pipelines.site.leftovers import remove_published_parts
+from pipelines.site.leftovers import finish_interrupted, remove_published_parts
 from pipelines.site.publishing import (
-    finish_interrupted,
     publish_bundles,
     publish_segments,
     replace_published,
@@ -41,7 +40,7 @@ from transforms.errors import RangeError
 from transforms.tables.registry import HISTORY_TABLES
 
 
-@click.command("publish", short_help="Publish loaded segments to the archive.")
+@click.command("publish")
 @click.option(
     "--replace",
     "reason",

@@ -13,7 +13,7 @@ from pipelines.commands.options import json_option, open_site, warehouse_option
 from transforms.warehouse.log_repair import RepairChoice, RepairReport, repair
 
 
-@click.command("repair", short_help="Make the warehouse's log and its files agree again.")
+@click.command("repair")
 @warehouse_option
 @click.option(
     "--take-volumes", is_flag=True, help="Volumes that the log does not name are right: take them."

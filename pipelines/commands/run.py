@@ -26,13 +26,8 @@ from pipelines.commands.options import (
 from pipelines.commands.run_report import show_run
 from pipelines.sample_history import copy_sample
 from pipelines.site.completing import Completion, complete_archive
-from pipelines.site.leftovers import remove_published_parts
-from pipelines.site.publishing import (
-    PublishedTable,
-    bundles_are_due,
-    finish_interrupted,
-    published_tables,
-)
+from pipelines.site.leftovers import finish_interrupted, remove_published_parts
+from pipelines.site.publication_state import PublishedTable, published_tables
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
 from pipelines.site.textfiles import measured_status, noting_failure
@@ -42,7 +37,7 @@ if TYPE_CHECKING:
     from pipelines.running import FinishedRun
 
 
-@click.command("run", short_help="Load and publish everything new, through Dagster.")
+@click.command("run")
 @source_option
 @warehouse_option
 @archive_option
@@ -63,15 +58,16 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         screen.message(
             f"Copied a sample history to {site.settings.source}: {len(paths)} segments, {size}"
         )
-    with noting_failure(site):
-        finish_interrupted(site)
-        remove_published_parts(site)
-    before = measured_status(site)
-    site.warehouse.record_refusals(before.survey)
-    completion = Completion() if before.to_do else _look(site, screen)
+    with site.warehouse.one_look():
+        with noting_failure(site):
+            finish_interrupted(site)
+            remove_published_parts(site)
+        before = measured_status(site)
+        site.warehouse.record_refusals(before.survey)
+        completion = Completion() if before.to_do else _look(site, screen)
     to_do = before.to_do if completion.is_nothing else site_status(site).to_do
     pending = before.survey.pending
-    runs = list(_run(site, screen, pending)) if to_do or bundles_are_due(site) else []
+    runs = list(_run(site, screen, pending)) if to_do or _bundles_are_due(site) else []
     after = before if completion.is_nothing and not runs else measured_status(site)
     _record_look(site)
     segments = frozenset(after.published).difference(before.published)
@@ -97,6 +93,15 @@ def _sweep_lake(site: Site, status: SiteStatus) -> LakeReport:
     from pipelines.site.lake_publishing import sweep
 
     return sweep(site)
+
+
+def _bundles_are_due(site: Site) -> bool:
+    if not site.settings.bundle:
+        return False
+    # What publishes takes its time to import.
+    from pipelines.site.publishing import bundles_are_due
+
+    return bundles_are_due(site)
 
 
 def _look(site: Site, screen: Screen) -> Completion:

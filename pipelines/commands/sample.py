@@ -12,7 +12,7 @@ from pipelines.commands.options import json_option
 from pipelines.sample_history import copy_sample
 
 
-@click.command("sample", short_help="Copy a sample history to load.")
+@click.command("sample")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=EMBEDDED_SOURCE)
 @json_option
 def command(folder: Path, as_json: bool) -> None:

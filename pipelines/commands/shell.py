@@ -23,7 +23,6 @@ _SIGNAL_CODES = 128
 
 @click.command(
     "shell",
-    short_help="DuckDB's program on the warehouse, read-only.",
     # Without -h: letters of DuckDB's own options are looked up one by one, as in -noheader.
     context_settings={"help_option_names": ["--help"], "ignore_unknown_options": True},
 )

@@ -24,7 +24,7 @@ from transforms.warehouse.shapes import Extent
 from transforms.warehouse.warehouse import Warehouse
 
 
-@click.command("sql", short_help="Query the warehouse, read-only.")
+@click.command("sql")
 @click.argument("query")
 @click.option(
     "--format",

@@ -19,7 +19,7 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
-from pipelines.site.collecting import CollectionState, collection_state
+from pipelines.site.collection_state import CollectionState, collection_state
 from pipelines.site.loaded_id_chain import IdReport
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
@@ -34,7 +34,7 @@ _SINGLE_WRITER = (
 )
 
 
-@click.command("status", short_help="Show segments, gaps, quarantine, loaded, published.")
+@click.command("status")
 @source_option
 @warehouse_option
 @archive_option
@@ -59,12 +59,13 @@ def command(
     site = open_site(source, warehouse, archive)
     if metrics and site.settings.metrics is None:
         raise ConfigError("--metrics: name a folder in STRATA_METRICS")
-    status = measured_status(site) if metrics else site_status(site)
-    lost = status.catalog.lost if status.catalog else ()
-    if check:
-        screen.show(_judged(status, lost))
-    if as_json or not check:
-        _show_all(screen, site, status, lost)
+    with site.warehouse.one_look():
+        status = measured_status(site) if metrics else site_status(site)
+        lost = status.catalog.lost if status.catalog else ()
+        if check:
+            screen.show(_judged(status, lost))
+        if as_json or not check:
+            _show_all(screen, site, status, lost)
     return FINDINGS if check and not _is_well(status, lost) else OK
 
 

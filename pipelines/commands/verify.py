@@ -18,7 +18,7 @@ from pipelines.site.site_check import proven_before, verify_site
 from transforms.verifying.verification import Scope, Verification
 
 
-@click.command("verify", short_help="Prove hashes, CRCs, rows and index by reading everything.")
+@click.command("verify")
 @click.option("--table", "tables", multiple=True, metavar="TABLE", help="Only this table (repeat).")
 @click.option(
     "--blocks", metavar="FROM-TO", help="Only segments and ZIPs that hold any of these blocks."

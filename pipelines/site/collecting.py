@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from transforms.stores.store_address import open_store
 from transforms.warehouse.local_files import CACHES
 
 _FOLDER = "collect"
-_STATUS_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -90,27 +89,3 @@ class Collector:
     ) -> Iterator[CollectedSegment]:
         """Collect segments by way of a folder; see `transforms.collecting.collection.collect`."""
         return collect(segments, AdminSocket(self.site.settings.node_socket), self.source, folder)
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionState:
-    """Figures of what waits at the data node, by name; or the reason why there are none."""
-
-    figures: Mapping[str, int] = field(default_factory=dict)
-    problem: str = ""
-
-
-def collection_state(site: Site) -> CollectionState:
-    """What waits at the data node, and how many blocks are left until the oldest is dropped.
-
-    No figures where no node is set, and no `collect_blocks_left` where nothing waits.
-    """
-    if not site.settings.node:
-        return CollectionState()
-    try:
-        waiting = Collector(site).backlog(_STATUS_SECONDS)
-    except (ConnectionError, NodeError, ConfigError) as error:
-        return CollectionState(problem=str(error))
-    left = waiting.blocks_left
-    figures = {"segments_to_collect": len(waiting.segments)}
-    return CollectionState(figures if left is None else {**figures, "collect_blocks_left": left})

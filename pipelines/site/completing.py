@@ -1,40 +1,23 @@
-"""Making an archive complete: whatever of what was published is missing is made again."""
+"""Looking whether an archive has all that was published; what is missing is made again."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from itertools import groupby
+from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import refresh
+from exporters.archive.documents import is_complete
 from exporters.archive.entries import Entry
-from exporters.archive.hash_file import put_hash_file
-from exporters.archive.revisions import Revision, mend_revisions, record
-from exporters.archive.shards import shard_number
-from exporters.publishing.adopting import Recovery, adopt, neighbours
-from exporters.publishing.bundles import bundle_of, bundle_request
+from exporters.archive.revisions import mend_revisions
 from exporters.publishing.comparing import Differences, Progress, compare
-from exporters.publishing.publication import (
-    Outcome,
-    Published,
-    name_in_shards,
-    publish_zips,
-)
-from exporters.publishing.request import PublishRequest
-from pipelines.site.publishing import part_request, site_recovery
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
-from transforms.errors import IntegrityError, RangeError
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.receipts import LoadedSegment
 
-Loaded = Mapping[BlockRange, LoadedSegment]
-"""All loaded segments, by their blocks."""
-
-_REASON = "its ZIP was gone from the archive and was made again from the warehouse"
+if TYPE_CHECKING:
+    from exporters.publishing.publication import Published
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,146 +55,31 @@ def complete_archive(
     """Look at what a chain's archive has, by a listing, and make again what is missing.
 
     Documents that follow from others are compared byte by byte with what they should be, or where
-    `contents` is not asked for, only those of shards that changed. What the bytes of a ZIP are is
-    not looked at: that is for verifying. Errors of the machine end it as they are: run it again.
+    `contents` is not asked for, only those of shards that changed; of the others it is asked
+    whether they are there. What the bytes of a ZIP are is not looked at: that is for verifying.
+    Errors of the machine end it as they are: run it again.
     """
     differences = compare(archive, progress)
-    segments = site.loaded_catalog().segments
+    segments = site.loaded_catalog().blocks
     if not differences.shards and not differences.unnamed:
-        return Completion(unpublished=tuple(segments))
-    recovery = site_recovery(site)
-    entries, failed = _adopted(archive, differences, recovery)
-    updated_shards = name_in_shards(archive, entries, recovery, differences.lost)
-    zips = _made_again(site, archive, differences.missing, segments, failed)
-    unhashed = [
-        *differences.unhashed,
-        *(item for item in entries if _lacks_hash_file(archive, item)),
-    ]
-    for entry in unhashed:
-        put_hash_file(archive, entry)
-    failed += map(_altered, differences.altered)
-    changed = {*differences.stale, *updated_shards}
-    numbers = {*differences.shards, *changed} if contents else changed
-    # The list of revisions first: SHA256SUMS says what it hashes to.
-    documents = mend_revisions(archive) + refresh(archive, sorted(numbers))
-    unnamed = [
-        item
-        for item in differences.unnamed
-        if shard_number(item.name.blocks) not in differences.lost
-    ]
-    return Completion(
-        looked_at=differences.zips,
-        zips=zips,
-        hash_files=len(unhashed),
-        named=len(unnamed),
-        shards=len(differences.lost),
-        documents=documents,
-        failed=tuple(failed),
-        unpublished=tuple(_unpublished(segments, differences, entries)),
-    )
+        return Completion(unpublished=segments)
+    if differences.is_nothing and not contents:
+        revisions = mend_revisions(archive)
+        if is_complete(archive) and not revisions:
+            return Completion(
+                looked_at=differences.zips,
+                unpublished=tuple(unpublished(segments, differences, ())),
+            )
+    # What publishes takes its time to import, which whoever lacks nothing need not pay.
+    from pipelines.site.making_again import make_again
+
+    return make_again(site, archive, differences, contents=contents)
 
 
-def _unpublished(
+def unpublished(
     segments: Iterable[BlockRange], differences: Differences, adopted: Sequence[Entry]
 ) -> Iterator[BlockRange]:
+    """Those of these segments, ascending, that have not a ZIP of each table."""
     counts = Counter(differences.singles)
     counts.update(entry.blocks for entry in adopted if not entry.is_bundle)
     return (blocks for blocks in segments if counts[blocks] < len(HISTORY_TABLES))
-
-
-def _adopted(
-    archive: Archive, differences: Differences, recovery: Recovery
-) -> tuple[list[Entry], list[Published]]:
-    """The entries of ZIPs that no shard names, those of lost shards among them."""
-    entries: list[Entry] = []
-    failed: list[Published] = []
-    adjacent = neighbours(archive, differences.unnamed)
-    for result in adopt(archive, differences.unnamed, adjacent, recovery):
-        if isinstance(result, Entry):
-            entries.append(result)
-        else:
-            failed.append(Published(archive.place(""), Outcome.DAMAGED, reason=str(result)))
-    return entries, failed
-
-
-def _lacks_hash_file(archive: Archive, entry: Entry) -> bool:
-    return archive.store.head(archive.key(f"{entry.path}.sha256")) is None
-
-
-def _made_again(
-    site: Site,
-    archive: Archive,
-    missing: Sequence[Entry],
-    segments: Loaded,
-    failed: list[Published],
-) -> int:
-    """Publish again what is gone: single ZIPs from the warehouse, then bundles from these."""
-    singles = (entry for entry in missing if not entry.is_bundle)
-    bundles = [entry for entry in missing if entry.is_bundle]
-    count = 0
-    for _, group in groupby(singles, key=lambda entry: shard_number(entry.blocks)):
-        parts = list(_parts(site, archive, list(group), segments, failed))
-        count += _put(site, archive, parts, failed)
-    return count + _put(site, archive, list(_bundles(site, archive, bundles, failed)), failed)
-
-
-def _put(
-    site: Site, archive: Archive, requests: Sequence[PublishRequest], failed: list[Published]
-) -> int:
-    report = publish_zips(archive, requests, scratch=site.scratch(), recovery=site_recovery(site))
-    failed += report.failed
-    return report.created + report.identical
-
-
-def _parts(
-    site: Site,
-    archive: Archive,
-    entries: Sequence[Entry],
-    segments: Loaded,
-    failed: list[Published],
-) -> Iterator[PublishRequest]:
-    """The requests for single ZIPs that the warehouse can render to the very text."""
-    ranges = {entry.blocks for entry in entries if entry.blocks in segments}
-    receipts = {(item.table, item.blocks): item for item in site.warehouse.receipts(ranges)}
-    for entry in entries:
-        receipt = receipts.get((entry.table, entry.blocks))
-        if receipt is None:
-            failed.append(_gone(archive, entry, "the warehouse does not hold its segment: load it"))
-        elif receipt.sha256 != entry.members[0].sha256:
-            what = "the warehouse has other text for it: strata publish --replace puts that there"
-            failed.append(_gone(archive, entry, what))
-        else:
-            request = part_request(site, receipt, segments[entry.blocks])
-            _record_revision(archive, entry, request.zip_sha256)
-            yield request
-
-
-def _record_revision(archive: Archive, entry: Entry, sha256: str) -> None:
-    """The same text may be deflated to other bytes at another level: that goes on record."""
-    if sha256 != entry.sha256:
-        now = datetime.now(UTC)
-        record(archive, Revision(entry.path, entry.sha256, sha256, _REASON, now))
-
-
-def _bundles(
-    site: Site, archive: Archive, entries: Sequence[Entry], failed: list[Published]
-) -> Iterator[PublishRequest]:
-    for entry in entries:
-        bundle = bundle_of(archive, entry)
-        try:
-            yield bundle_request(archive, bundle, site.exporter.proofs, site.settings.name_style)
-        except (RangeError, IntegrityError) as error:
-            failed.append(_gone(archive, entry, str(error)))
-
-
-def _gone(archive: Archive, entry: Entry, why: str) -> Published:
-    reason = f"{archive.place(entry.path)} is gone and cannot be made again: {why}"
-    return Published(entry.path.rpartition("/")[2], Outcome.DAMAGED, reason=reason)
-
-
-def _altered(entry: Entry) -> Published:
-    reason = (
-        f"it has not the {entry.bytes} bytes that its entry says: strata publish --replace REASON "
-        f"--table {entry.table} --blocks {entry.blocks} puts the right ones there"
-    )
-    return Published(entry.path.rpartition("/")[2], Outcome.CONFLICT, reason=reason)

@@ -32,12 +32,7 @@ from transforms.lake.state_rows import StateRows, state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES, history_tables
 from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.volumes import Progress
-
-
-def check_place(site: Site) -> None:
-    """Raise `ConfigError` where no lake can lie beside the archive, before anything is written."""
-    site.store.access("x")
+from transforms.warehouse.load_settings import Progress
 
 
 def site_lake(site: Site) -> Lake:
@@ -79,11 +74,16 @@ def _unpublished(
     }
     problems: dict[BlockRange, tuple[str, ...]] = {}
     zipped = frozenset(HISTORY_TABLES).intersection(tables)
-    for receipt in site.warehouse.receipts(segments):
+    for receipt in site.receipts(segments):
         if receipt.table in zipped and not is_held(receipt, entries):
             what = f"the archive has not this text of {receipt.table}: run strata publish first"
             problems[receipt.blocks] = (*problems.get(receipt.blocks, ()), what)
     return problems
+
+
+def _history_receipts(site: Site, segments: Sequence[BlockRange]) -> list[Receipt]:
+    """The receipts of the tables of history, of those that the site has read already."""
+    return [receipt for receipt in site.receipts(segments) if receipt.table in HISTORY_TABLES]
 
 
 def _publish_state(site: Site, lake: Lake) -> LakeReport:

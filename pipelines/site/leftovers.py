@@ -1,4 +1,7 @@
-"""Staged ZIPs that another machine published: nothing here would ever take them away."""
+"""What others left: publications that were killed, and staged ZIPs that another machine published.
+
+Nothing else would ever finish the ones, or take the others away.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.shards import shard_number
+from pipelines.site.journal import refresh_interrupted
 from pipelines.site.publication_state import is_held
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
@@ -18,6 +22,12 @@ from transforms.errors import StrataError
 _log = logging.getLogger(__name__)
 
 _Part = tuple[str, BlockRange]
+
+
+def finish_interrupted(site: Site) -> int:
+    """Finish the publications that were killed half-way; returns how many there were."""
+    catalog = site.warehouse.catalog()
+    return refresh_interrupted(site.journal, site.archive(catalog.chain_id)) if catalog else 0
 
 
 def remove_published_parts(site: Site) -> int:

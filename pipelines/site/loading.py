@@ -61,7 +61,7 @@ def _outcome(
     others = (blocks for blocks in segments if blocks not in present)
     failures = {blocks: _reason(files, blocks, refused) for blocks in others}
     fresh = {(receipt.table, receipt.blocks): receipt for receipt in report.receipts}
-    all_receipts = site.warehouse.receipts(present)
+    all_receipts = site.receipts(sorted(present))
     receipts: dict[str, list[Receipt]] = {table: [] for table in HISTORY_TABLES}
     for receipt in all_receipts:
         if receipt.table in receipts:

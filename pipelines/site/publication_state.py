@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
+from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.shards import shard_number
+from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.warehouse.receipts import Receipt
@@ -34,3 +37,33 @@ def is_held(receipt: Receipt, entries: Mapping[tuple[str, BlockRange], Entry]) -
     """Whether the archive's `entries` have a receipt's very CSV."""
     entry = entries.get((receipt.table, receipt.blocks))
     return entry is not None and entry.members[0].sha256 == receipt.sha256
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """One table's single-segment ZIPs: their number, rows and bytes, and the newest of them."""
+
+    table: str
+    zips: int
+    rows: int
+    bytes: int
+    newest: Entry
+
+
+def published_tables(site: Site, segments: Collection[BlockRange]) -> list[PublishedTable]:
+    """What the archive has of these segments, by table; reads their shards once."""
+    if not segments:
+        return []
+    hull = BlockRange(min(segments).first, max(segments).last)
+    archive = site.archive(site.loaded_catalog().chain_id)
+    tables: dict[str, PublishedTable] = {}
+    for number in sound_index(archive).reaching(hull):
+        for entry in archive.shard(number).entries:
+            if not entry.is_bundle and entry.blocks in segments:
+                tables[entry.table] = _counted(tables.get(entry.table), entry)
+    return [tables[table] for table in sorted(tables)]
+
+
+def _counted(before: PublishedTable | None, entry: Entry) -> PublishedTable:
+    zips, rows, size = (before.zips, before.rows, before.bytes) if before else (0, 0, 0)
+    return PublishedTable(entry.table, zips + 1, rows + entry.rows, size + entry.bytes, entry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from exporters.publishing.bundles import bundle_request, bundles_over, due_bundl
 from exporters.publishing.publication import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
-from pipelines.site.journal import journaled, refresh_interrupted
+from pipelines.site.journal import journaled
 from pipelines.site.publication_state import is_held, published_entries
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange, contiguous_runs
@@ -157,42 +157,6 @@ def _bundles_over(
                 yield bundle_request(
                     archive, bundle, site.exporter.proofs, site.settings.name_style
                 )
-
-
-def finish_interrupted(site: Site) -> int:
-    """Finish the publications that were killed half-way; returns how many there were."""
-    catalog = site.warehouse.catalog()
-    return refresh_interrupted(site.journal, site.archive(catalog.chain_id)) if catalog else 0
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedTable:
-    """One table's single-segment ZIPs: their number, rows and bytes, and the newest of them."""
-
-    table: str
-    zips: int
-    rows: int
-    bytes: int
-    newest: Entry
-
-
-def published_tables(site: Site, segments: Collection[BlockRange]) -> list[PublishedTable]:
-    """What the archive has of these segments, by table; reads their shards once."""
-    if not segments:
-        return []
-    hull = BlockRange(min(segments).first, max(segments).last)
-    archive = site.archive(site.loaded_catalog().chain_id)
-    tables: dict[str, PublishedTable] = {}
-    for number in sound_index(archive).reaching(hull):
-        for entry in archive.shard(number).entries:
-            if not entry.is_bundle and entry.blocks in segments:
-                tables[entry.table] = _counted(tables.get(entry.table), entry)
-    return [tables[table] for table in sorted(tables)]
-
-
-def _counted(before: PublishedTable | None, entry: Entry) -> PublishedTable:
-    zips, rows, size = (before.zips, before.rows, before.bytes) if before else (0, 0, 0)
-    return PublishedTable(entry.table, zips + 1, rows + entry.rows, size + entry.bytes, entry)
 
 
 def _publish_parts(

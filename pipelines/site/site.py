@@ -6,13 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from exporters.archive.archive import Archive
-from exporters.exports.damages import Warn
-from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.locations import signing_password
-from exporters.signing_keys import Signer
 from exporters.zip_names import NameStyle
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
@@ -21,11 +18,15 @@ from transforms.segments.source import Source
 from transforms.stores.store import Store
 from transforms.stores.store_address import open_store
 from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.holdings import CatalogHoldings
+from transforms.warehouse.load_settings import LoadSettings, Progress
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.volumes import LoadSettings, Progress
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
+
+if TYPE_CHECKING:
+    from exporters.exports.damages import Warn
+    from exporters.exports.range_export import RangeExport, RangeExporter
+    from exporters.signing_keys import Signer
 
 LISTED_SECONDS = 60.0
 """How long what a run does may go by one listing of the source; each file is looked at again."""
@@ -99,7 +100,12 @@ class Site:
     def signer(self) -> Signer | None:
         """What signs what is published; None where no key is set."""
         key = self.settings.signing_key
-        return Signer(key, signing_password()) if key else None
+        if not key:
+            return None
+        # Only who signs needs minisign.
+        from exporters.signing_keys import Signer
+
+        return Signer(key, signing_password())
 
     def loaded_catalog(self) -> Catalog:
         """The warehouse's catalog. Raises `ConfigError` where nothing is loaded."""
@@ -134,6 +140,9 @@ class Site:
     @cached_property
     def exporter(self) -> RangeExporter:
         """What exports ranges of blocks."""
+        # Most commands export nothing.
+        from exporters.exports.range_export import RangeExporter
+
         settings = self.settings
         return RangeExporter(
             self.warehouse.cache,
@@ -149,6 +158,8 @@ class Site:
 
         `progress` gets the bytes of ZIPs that were just proven.
         """
+        from transforms.warehouse.holdings import CatalogHoldings
+
         return self.exporter.export(
             CatalogHoldings(self.loaded_catalog()),
             table,

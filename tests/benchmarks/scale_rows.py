@@ -110,7 +110,7 @@ def one_volume_less(place: Place) -> None:
 def look(place: Place) -> None:
     """Let the sensor look once, and do what the daemon does with its answer."""
     settings, cursor = place.with_one_new, place.folder / "cursor"
-    sensor = segment_sensor(load_and_publish, settings)
+    sensor = segment_sensor(load_and_publish.name, settings)
     with (
         open_instance(place.home) as instance,
         dg.build_sensor_context(

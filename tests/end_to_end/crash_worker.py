@@ -19,8 +19,8 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse import document as documents
 from transforms.warehouse.document import Document
+from transforms.warehouse.load_settings import LoadSettings
 from transforms.warehouse.log_repair import repair
-from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

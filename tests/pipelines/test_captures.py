@@ -118,7 +118,7 @@ def test_the_sensor_asks_for_a_run_when_there_is_something_and_the_run_loads_it(
         with dg.build_sensor_context(
             instance=instance, resources={"site": StrataResource.of(settings)}
         ) as context:
-            result = captures_sensor(load_captures, settings)(context)
+            result = captures_sensor(load_captures.name, settings)(context)
         assert isinstance(result, dg.SensorResult)
         return result
 
@@ -150,6 +150,6 @@ def test_before_the_first_segment_the_sensor_waits(
     with dg.build_sensor_context(
         instance=instance, resources={"site": StrataResource.of(settings)}
     ) as context:
-        result = captures_sensor(load_captures, settings)(context)
+        result = captures_sensor(load_captures.name, settings)(context)
     assert isinstance(result, dg.SensorResult)
     assert not result.run_requests

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import dagster as dg
 import pytest
 
+from pipelines.assets.keys import table_key
 from pipelines.batches import Batch
-from pipelines.checks import check_specs, load_checks
+from pipelines.checks import EQUAL, check_specs, load_checks
 from pipelines.instance import add_partitions
 from pipelines.run_requests import batch_tags
 from pipelines.site.site import Site
@@ -48,8 +49,8 @@ def test_only_a_gap_does_not_block_publishing() -> None:
     specs = check_specs()
 
     assert {spec.name for spec in specs if not spec.blocking} == {"no_gap_before"}
-    assert len({spec.name for spec in specs}) == 5
-    assert len(specs) == 3 * len(HISTORY_TABLES) + 2
+    assert {spec.name for spec in specs if spec.blocking} == {EQUAL}
+    assert len(specs) == len(HISTORY_TABLES) + 1
 
 
 def test_the_checks_of_what_is_loaded_pass_and_count_it(loaded: Site) -> None:
@@ -59,9 +60,11 @@ def test_the_checks_of_what_is_loaded_pass_and_count_it(loaded: Site) -> None:
         (spec.asset_key, spec.name) for spec in check_specs()
     }
     assert failures(shown) == set()
-    (heights,) = (one for one in shown if one.check_name == "heights_contiguous")
+    (of_blocks,) = (
+        one for one in shown if one.asset_key == table_key("blocks") and one.check_name == EQUAL
+    )
     receipts = [receipt for receipt in loaded.receipts(blocks(0, 1)) if receipt.table == "blocks"]
-    assert {name: value.value for name, value in heights.metadata.items()} == {
+    assert {name: value.value for name, value in of_blocks.metadata.items()} == {
         "segments": 2,
         "rows": 20,
         "bytes": sum(receipt.bytes for receipt in receipts),
@@ -78,5 +81,4 @@ def test_a_gap_is_shown_for_the_segment_behind_it_only(loaded: Site) -> None:
 def test_a_segment_that_is_not_loaded_passes_no_check_that_blocks(loaded: Site) -> None:
     shown = evaluations(loaded, 1, 2)
 
-    blocking = {spec.name for spec in check_specs() if spec.blocking}
-    assert failures(shown) == {(name, "segment 21-30 is not loaded") for name in blocking}
+    assert failures(shown) == {(EQUAL, "segment 21-30 is not loaded")}

@@ -31,7 +31,7 @@ def look(
     settings: Settings, instance: dg.DagsterInstance, cursor: str | None = None
 ) -> dg.SensorResult:
     """Let the sensor look once, and do what the daemon does with its answer."""
-    sensor = segment_sensor(load_and_publish, settings)
+    sensor = segment_sensor(load_and_publish.name, settings)
     with dg.build_sensor_context(
         instance=instance, cursor=cursor, resources={"site": Site(settings)}
     ) as context:
@@ -255,3 +255,21 @@ def test_the_whole_history_of_mainnet_can_appear_at_once(
     assert keys == sorted(keys)
     assert all(len(r.partition_keys) <= 25_000 for r in result.dynamic_partitions_requests or ())
     assert len(result.run_requests or ()) == 20
+
+
+def test_a_run_that_was_only_written_down_when_its_process_was_interrupted_is_ended(
+    instance: dg.DagsterInstance,
+) -> None:
+    run = dg.DagsterRun("load", status=dg.DagsterRunStatus.NOT_STARTED, tags=COMMAND_LINE_TAG)
+
+    def interrupted() -> None:
+        with only_command_line(instance, dagster_home()):
+            instance.add_run(run)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    ended = instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    assert ended.status is dg.DagsterRunStatus.CANCELED

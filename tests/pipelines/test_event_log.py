@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from pipelines.event_log import BatchedSqliteEventLogStorage
 from pipelines.partitions import SEGMENTS, range_tags
 from transforms.block_range import BlockRange
 
@@ -169,3 +170,30 @@ def test_each_partition_keeps_its_own_metadata(
         if record.asset_materialization is not None
     }
     assert rows == {key: int(key[:9]) for key in KEYS}
+
+
+def test_a_series_waits_for_what_comes_next_or_for_who_asks(
+    both: dict[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ((home, run_id),) = ((home, run_id) for home, run_id in both.items() if home.name == "ours")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    with dg.DagsterInstance.get() as instance:
+        entries = instance.all_logs(run_id)
+    kinds = dg.DagsterEventType
+    outputs = [entry for entry in entries if entry.dagster_event_type is kinds.STEP_OUTPUT]
+    (end,) = (entry for entry in entries if entry.dagster_event_type is kinds.STEP_SUCCESS)
+    storage = BatchedSqliteEventLogStorage(str(tmp_path))
+    file = tmp_path / f"{run_id}.db"
+
+    for output in outputs:
+        storage.store_event(output)
+    assert len(outputs) == 3  # two assets and a check
+    assert not file.exists()
+    told = [entry.dagster_event_type for entry in storage.get_logs_for_run(run_id)]
+    assert told == [kinds.STEP_OUTPUT] * 3
+    storage.store_event(outputs[0])
+    storage.store_event(end)
+
+    stored = [row["dagster_event_type"] for row in rows(file, "event_logs")]
+    assert stored == ["STEP_OUTPUT"] * 4 + ["STEP_SUCCESS"]
+    storage.dispose()

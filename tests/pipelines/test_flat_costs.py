@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -142,6 +143,37 @@ def test_a_command_lists_the_source_once_to_begin_with_and_once_to_tell_the_end(
         result = CliRunner().invoke(strata, [command])
     assert result.exit_code == 0, result.output
     assert listed.count(settings.source) == most
+
+
+@pytest.mark.parametrize(("command", "heads"), [("status", 0), ("run", 2)])
+def test_a_command_with_nothing_to_do_looks_at_the_log_and_at_the_index_once(
+    sites: dict[int, Settings], monkeypatch: pytest.MonkeyPatch, command: str, heads: int
+) -> None:
+    """The log is asked for a newer document, and `run` asks again before it sweeps the lake."""
+    settings = replace(sites[FEW], lake=True)
+    for name in ("source", "warehouse", "archive"):
+        monkeypatch.setenv(f"STRATA_{name.upper()}", str(getattr(settings, name)))
+    monkeypatch.setenv("DAGSTER_HOME", str(Path(settings.source).parent / "home"))
+    assert CliRunner().invoke(strata, ["run"]).exit_code == 0
+    asked: Counter[str] = Counter()
+
+    def noting(name: str) -> Callable[..., Any]:
+        method = getattr(FolderStore, name)
+
+        def call(self: FolderStore, key: str = "", *arguments: Any, **named: Any) -> Any:
+            asked[f"{name} {self.describe().rpartition('/')[2]}/{key}"] += 1
+            return method(self, key, *arguments, **named)
+
+        return call
+
+    with ExitStack() as patched:
+        for name in ("head", "read", "list"):
+            patched.enter_context(patch.object(FolderStore, name, noting(name)))
+        assert CliRunner().invoke(strata, [command]).exit_code == 0
+
+    of_log = {key: count for key, count in asked.items() if "head warehouse/log/" in key}
+    assert sum(of_log.values()) <= heads
+    assert {key for key, count in asked.items() if "warehouse" in key and count > 1} <= set(of_log)
 
 
 def test_a_file_that_went_away_since_it_was_listed_is_noticed(tmp_path: Path) -> None:

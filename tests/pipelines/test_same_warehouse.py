@@ -34,7 +34,7 @@ def tags(
 ) -> dict[str, str]:
     """The tags of the run that the first machine's sensor asks for, over one segment."""
     make_segments(1)
-    sensor = segment_sensor(load_and_publish, settings)
+    sensor = segment_sensor(load_and_publish.name, settings)
     with dg.build_sensor_context(
         instance=home_instance, resources={"site": Site(settings)}
     ) as context:

@@ -22,8 +22,8 @@ from tests.transforms.warehouse_kit import MemorySink, load_folder
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.document import Document
+from transforms.warehouse.load_settings import LoadSettings
 from transforms.warehouse.log import Log
-from transforms.warehouse.volumes import LoadSettings
 
 
 class _Gate(MemorySink):

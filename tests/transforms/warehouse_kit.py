@@ -19,10 +19,10 @@ from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema, known_table, known_tables
 from transforms.warehouse.data_files import data_key
 from transforms.warehouse.document import Document
+from transforms.warehouse.load_settings import LoadSettings
 from transforms.warehouse.loader import LoadReport
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.table_load import PartSink
-from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

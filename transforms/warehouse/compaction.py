@@ -20,6 +20,7 @@ from transforms.tables.registry import TableSchema
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.data_files import file_sql, rows_sql, write_sql
 from transforms.warehouse.document import Document
+from transforms.warehouse.load_settings import LoadSettings
 from transforms.warehouse.log import Log
 from transforms.warehouse.manifest_rows import Origin
 from transforms.warehouse.merge_plan import MOST_PARTIAL, plan_merges
@@ -27,7 +28,7 @@ from transforms.warehouse.receipts import Receipt
 from transforms.warehouse.rendering import table_digests
 from transforms.warehouse.shapes import Shape, Volume, shapes_of
 from transforms.warehouse.storing import store_history
-from transforms.warehouse.volumes import LoadSettings, finish_run
+from transforms.warehouse.volumes import finish_run
 
 
 @dataclass(slots=True)

@@ -25,18 +25,13 @@ from transforms.warehouse.addition import Addition
 from transforms.warehouse.backing import Backing
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.document import Document
+from transforms.warehouse.load_settings import LoadSettings, Progress
 from transforms.warehouse.manifest_rows import Origin
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.storing import store_file, store_history, store_new
 from transforms.warehouse.table_load import PartSink
-from transforms.warehouse.volumes import (
-    LoadSettings,
-    Progress,
-    loaded_segment,
-    write_history,
-    write_state,
-)
+from transforms.warehouse.volumes import loaded_segment, write_history, write_state
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ and `origin`), so that it says by itself what it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.data_files import rows_sql
+from transforms.warehouse.load_settings import LoadSettings, Progress
 from transforms.warehouse.manifest_rows import Origin, read_times, write_records
 from transforms.warehouse.receipts import LoadedSegment, Receipt
 from transforms.warehouse.shapes import Shape, Times, shapes_of
@@ -30,22 +31,6 @@ from transforms.warehouse.table_load import FileTarget, PartSink, TableLoader, T
 _log = logging.getLogger(__name__)
 # Below this, DuckDB's default block of 256 KiB would make a file of small tables mostly padding.
 _SMALL_BYTES = 16 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class LoadSettings:
-    """What a load may use: DuckDB threads, CSV bytes per volume.
-
-    `require_id_chain` lets it refuse a segment that contradicts the chain of the network's ids.
-    """
-
-    threads: int = 1
-    max_volume_bytes: int = 2 * 2**30
-    require_id_chain: bool = False
-
-
-Progress = Callable[[int], None]
-"""Called with the bytes that were just done; less than 0 where they are to be done again."""
 
 
 @dataclass(frozen=True, slots=True)

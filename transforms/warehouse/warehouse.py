@@ -17,6 +17,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -31,30 +32,29 @@ from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.segments.inventory import NOTHING_HELD, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
-from transforms.spam.capture_sources import RefusedLine
-from transforms.spam.capture_tables import CaptureReport, new_captures, refused_lines
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 from transforms.warehouse.backing import Backing
-from transforms.warehouse.capture_file import captures_path, load_captures
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
-from transforms.warehouse.compaction import CompactionReport, merge
 from transforms.warehouse.document import Document, new_warehouse
-from transforms.warehouse.loader import Loader, LoadReport
+from transforms.warehouse.load_settings import LoadSettings, Progress
 from transforms.warehouse.merge_plan import MOST_PARTIAL
-from transforms.warehouse.older_log import check_not_older
-from transforms.warehouse.rebuilding import rebuild
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.rendering import RenderedTable, rendered_table
 from transforms.warehouse.shapes import Extent
-from transforms.warehouse.stored_tables import stored_tables
 from transforms.warehouse.surveying import Survey, survey
 from transforms.warehouse.sweeping import GRACE_SECONDS, ORPHAN_SECONDS, sweep
-from transforms.warehouse.table_load import PartSink
-from transforms.warehouse.volumes import LoadSettings, Progress
-from transforms.warehouse.warehouse_check import WarehouseCheck
 
+if TYPE_CHECKING:
+    from transforms.spam.capture_sources import RefusedLine
+    from transforms.spam.capture_tables import CaptureReport
+    from transforms.warehouse.compaction import CompactionReport
+    from transforms.warehouse.loader import LoadReport
+    from transforms.warehouse.rendering import RenderedTable
+    from transforms.warehouse.table_load import PartSink
+
+# Each of these is a quarter of the package, and who looks or reads needs none of them: what loads,
+# merges, renders or proves is imported where that is done.
 _log = logging.getLogger(__name__)
 
 
@@ -108,6 +108,8 @@ class Warehouse:
         """
         document = self._backing.log.newest()
         if document is None:
+            from transforms.warehouse.rebuilding import rebuild
+
             rebuild(self._backing, new_warehouse())
             document = self._backing.log.newest()
         return document
@@ -162,6 +164,9 @@ class Warehouse:
         and 9). May be killed and run again, and run beside other loads, on any machine, and any
         readers.
         """
+        from transforms.warehouse.loader import Loader, LoadReport
+        from transforms.warehouse.older_log import check_not_older
+
         sweep_scratch(self._backing.scratch)
         with self.one_look():
             check_not_older(self._backing, self.document())
@@ -178,6 +183,8 @@ class Warehouse:
 
     def _tidy_up(self) -> None:
         """Merge, show and sweep after a load; what was loaded is, whatever becomes of this."""
+        from transforms.warehouse.compaction import merge
+
         try:
             # One process of a machine at a time; of several machines the slower one gives in.
             with suppress(BusyError), exclusive(self.cache / ".merging.lock", wait_seconds=0):
@@ -225,6 +232,8 @@ class Warehouse:
         Raises `ConfigError` before the first load of segments, which names the chain. May be killed
         and run again, beside loads and readers.
         """
+        from transforms.warehouse.capture_file import load_captures
+
         self.document()
         report = load_captures(self._backing, source.reader)
         self.show()
@@ -232,10 +241,16 @@ class Warehouse:
 
     def new_captures(self, source: Source) -> list[ObjectInfo]:
         """The files of spam captures that `load_captures` would read."""
+        from transforms.spam.capture_tables import new_captures
+        from transforms.warehouse.capture_file import captures_path
+
         return new_captures(captures_path(self._backing, self.document()), source.reader)
 
     def refused_captures(self) -> list[RefusedLine]:
         """The lines of spam captures that are none, with their reasons."""
+        from transforms.spam.capture_tables import refused_lines
+        from transforms.warehouse.capture_file import captures_path
+
         return refused_lines(captures_path(self._backing, self.document()))
 
     def record_refusals(self, survey: Survey) -> None:
@@ -291,6 +306,8 @@ class Warehouse:
 
     def stored_tables(self, blocks: BlockRange) -> AbstractContextManager[Connection]:
         """Open the tables of history as they are stored over these blocks; see `stored_tables`."""
+        from transforms.warehouse.stored_tables import stored_tables
+
         return stored_tables(self._backing, self.loaded_catalog(), blocks)
 
     @contextmanager
@@ -299,6 +316,8 @@ class Warehouse:
 
         Raises `RangeError` where the segment is not loaded, or has no such table.
         """
+        from transforms.warehouse.rendering import rendered_table
+
         catalog = self.loaded_catalog()
         data = catalog.data_path(blocks, table)
         where = (
@@ -321,10 +340,15 @@ class Warehouse:
 
     def verify(self, verification: Verification | None = None) -> Iterator[Finding]:
         """Prove the log, all files and every table; yields what is wrong. See `WarehouseCheck`."""
+        from transforms.warehouse.warehouse_check import WarehouseCheck
+
         return WarehouseCheck(self._backing, verification or Verification()).findings()
 
     def compact(self, most_partial: int = MOST_PARTIAL) -> CompactionReport:
         """Merge neighbouring volumes until few are left; see `plan_merges`."""
+        from transforms.warehouse.compaction import merge
+        from transforms.warehouse.older_log import check_not_older
+
         check_not_older(self._backing, self.document())
         report = merge(self._backing, self._settings, most_partial)
         self.show()
@@ -335,6 +359,8 @@ class Warehouse:
         self, grace_seconds: float = GRACE_SECONDS, orphan_seconds: float = ORPHAN_SECONDS
     ) -> list[str]:
         """Delete files that only generations older than the grace period name; see `sweep`."""
+        from transforms.warehouse.older_log import check_not_older
+
         sweep_scratch(self._backing.scratch)
         remove_spills(self.current, grace_seconds)
         check_not_older(self._backing, self.document())

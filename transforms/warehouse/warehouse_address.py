@@ -12,8 +12,8 @@ from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import S3Options
 from transforms.stores.store_address import open_store
 from transforms.warehouse.backing import Backing
+from transforms.warehouse.load_settings import LoadSettings
 from transforms.warehouse.local_files import CACHES
-from transforms.warehouse.volumes import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
 
 

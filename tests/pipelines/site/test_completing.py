@@ -137,6 +137,18 @@ def test_every_document_that_is_damaged_is_made_again(
         assert contents(site.store) == before, key
 
 
+@pytest.mark.parametrize("damage", [flip, empty])
+@pytest.mark.parametrize("name", ["index.json", "latest.json", "SHA256SUMS"])
+def test_a_quick_look_notices_documents_that_differ_from_their_list(
+    site: Site, name: str, damage: Callable[[bytes], bytes]
+) -> None:
+    before = contents(site.store)
+    key = f"{KIT_CHAIN}/{name}"
+    put(site, key, damage(before[key]))
+    assert not complete(site, whole=False).is_nothing
+    assert contents(site.store) == before
+
+
 def test_a_shard_that_names_itself_another_chain_is_made_again(site: Site) -> None:
     """What a bit that flips in transit once left behind, and nothing mended."""
     before = contents(site.store)

@@ -12,11 +12,11 @@ from exporters.publishing.publication import Outcome
 from exporters.zips.layout import Layout
 from pipelines.settings import Settings
 from pipelines.site.journal import journaled
+from pipelines.site.leftovers import finish_interrupted
+from pipelines.site.publication_state import published_tables
 from pipelines.site.publishing import (
-    finish_interrupted,
     publish_bundles,
     publish_segments,
-    published_tables,
 )
 from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site

@@ -141,7 +141,7 @@ from pathlib import Path
 import transforms.warehouse.compaction as compaction
 from transforms.warehouse import merge_plan
 from transforms.warehouse.warehouse_address import open_warehouse
-from transforms.warehouse.volumes import LoadSettings
+from transforms.warehouse.load_settings import LoadSettings
 import os, signal
 
 def die(*_, **__):

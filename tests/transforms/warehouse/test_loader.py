@@ -34,9 +34,10 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables, primary_key
 from transforms.warehouse import loader
+from transforms.warehouse.load_settings import LoadSettings
 from transforms.warehouse.manifest import manifest_receipts, read_about, read_manifest
 from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.volumes import LoadSettings, RunFiles, write_history
+from transforms.warehouse.volumes import RunFiles, write_history
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
