@@ -19,7 +19,6 @@ def _load(tmp_path: Path, last: int) -> Catalog:
 
 def _hold(held: HeldFiles, catalog: Catalog) -> list[tuple[int, int]]:
     """The blocks of all segments, as they are held."""
-    held.lookups(catalog)
     found = held.segments(catalog)
     held.tidy(catalog)
     return [(one.first, one.last) for held in found.values() for one in held.blocks()]
@@ -35,28 +34,25 @@ def test_one_more_volume_is_all_that_is_read_for_a_new_generation(tmp_path: Path
     held, catalog = HeldFiles(tmp_path / "warehouse"), _load(tmp_path, 10)
     assert _hold(held, catalog) == [(1, 10)]
     before = _files(tmp_path)
-    assert len(before) == 2
-    # Neither the volume before nor its manifest, nor what was made of them, is opened again.
-    for folder in ("index", "manifests", FOLDER):
+    assert len(before) == 1
+    # Neither the manifest before nor what was made of it is opened again.
+    for folder in ("manifests", FOLDER):
         for path in (tmp_path / "warehouse" / folder).iterdir():
             path.rename(tmp_path / path.name)
 
     catalog = _load_again(tmp_path)
 
     assert _hold(held, catalog) == [(1, 10), (11, 20)]
-    assert len(_files(tmp_path)) == 2
+    assert len(_files(tmp_path)) == 1
 
 
 def _load_again(tmp_path: Path) -> Catalog:
-    """Load one more segment while the files before are put back for that."""
-    root = tmp_path / "warehouse"
-    moved = [path for path in tmp_path.iterdir() if path.suffix in (".duckdb", ".parquet")]
-    folders = {".duckdb": root / "index", ".parquet": root / "manifests"}
-    for path in moved:
-        path.rename(folders[path.suffix] / path.name)
+    """Load one more segment while the manifest before is put back for that."""
+    folder = tmp_path / "warehouse" / "manifests"
+    (moved,) = tmp_path.glob("*.parquet")
+    moved.rename(folder / moved.name)
     catalog = _load(tmp_path, 20)
-    for path in moved:
-        (folders[path.suffix] / path.name).unlink()
+    (folder / moved.name).unlink()
     return catalog
 
 
@@ -64,8 +60,8 @@ def test_another_process_finds_what_was_made(tmp_path: Path) -> None:
     catalog = _load(tmp_path, 10)
     _hold(HeldFiles(tmp_path / "warehouse"), catalog)
     before = _files(tmp_path)
-    # Not even an index file that could not be read hinders it.
-    for path in (tmp_path / "warehouse" / "index").iterdir():
+    # Not even a manifest that could not be read hinders it.
+    for path in (tmp_path / "warehouse" / "manifests").iterdir():
         path.write_bytes(bytes(path.stat().st_size))
 
     assert _hold(HeldFiles(tmp_path / "warehouse"), catalog) == [(1, 10)]
@@ -79,11 +75,11 @@ def test_the_files_go_with_the_volumes(tmp_path: Path) -> None:
         catalog = _load(tmp_path, last)
         _hold(held, catalog)
     before = _files(tmp_path)
-    assert len(before) == 6
+    assert len(before) == 3
     open_warehouse(tmp_path / "warehouse").compact(most_partial=1)
     catalog = open_warehouse(tmp_path / "warehouse").loaded_catalog()
 
     assert _hold(held, catalog) == [(1, 10), (11, 20), (21, 30)]
 
-    assert len(_files(tmp_path)) == 2
+    assert len(_files(tmp_path)) == 1
     assert _files(tmp_path).keys().isdisjoint(before)
