@@ -29,14 +29,11 @@ from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.data_files import rows_sql
-from transforms.warehouse.held_files import HeldFiles
 from transforms.warehouse.segment_lists import SegmentList
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
 _Built = TypeVar("_Built")
-# Of a volume of history a mapped file, of a current state its own.
-_FILES = 1
 NOTHING_LOADED = "nothing is loaded yet: load segments first"
 _NEW_COPIES = "a damaged copy of a file of the warehouse is replaced: try again"
 
@@ -208,7 +205,6 @@ class Snapshots:
         self._current: Snapshot | None = None
         self._damage: Damage | None = None
         self._lost = LostFiles(warehouse)
-        self._held_files = HeldFiles(warehouse.cache)
         self._indexes = Indexes(warehouse)
 
     @classmethod
@@ -277,7 +273,7 @@ class Snapshots:
                 report = self._lost.examine_written(current.catalog)
                 if lost := self._lost.of(current.catalog):
                     raise self._lost.error(lost)
-                if report.has_new_copies or self._held_files.forget_written():
+                if report.has_new_copies:
                     self._damage = Damage(_NEW_COPIES)
             except IntegrityError as error:
                 self._damage = self._lost.damage(error)
@@ -343,8 +339,6 @@ class Snapshots:
         if former is not None:
             self._retire(former)
         self._indexes.keep(following.catalog)
-        if following.is_whole:
-            self._held_files.tidy(following.catalog)
 
     @contextmanager
     def reading(self, *, needs_rows: bool = True) -> Iterator[Reading]:
@@ -421,7 +415,7 @@ class Snapshots:
             lost = {**lost, **result.losses}
 
     def _open(self, catalog: Catalog, lost: Losses) -> Snapshot:
-        check_open_files(len(catalog.volumes), _FILES)
+        check_open_files(len(catalog.volumes))
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
             there = [file for file in catalog.document.readable() if file not in lost]
@@ -446,10 +440,11 @@ class Snapshots:
 
     def _complete(self, snapshot: Snapshot, aliases: Mapping[StoredFile, str]) -> None:
         """What requests for rows need besides the files."""
-        catalog, current = snapshot.catalog, self._current
+        catalog, files, current = snapshot.catalog, snapshot.files, self._current
         captures = catalog.document.captures
         snapshot.captures = aliases[captures] if captures is not None else None
-        if current is not None:
+        if current is not None:  # what cannot be read is found before it is served
+            self._pool.give(self._pool.take({*files.values()} - {*current.files.values()}))
             entries = [*current.tables.items()]  # requests add to them
             snapshot.tables = {
                 at: table for at, table in entries if _is_same(current, snapshot, at[0])
@@ -464,7 +459,11 @@ class Snapshots:
         catalog = snapshot.catalog
         if not snapshot.lost.keys().isdisjoint(catalog.document.manifests()):
             return None
-        return self._held_files.segments(catalog)
+        former = self._current.known_segments if self._current is not None else {}
+        return {
+            volume.key: former.get(volume.key) or SegmentList.of(catalog.files.path(volume.file))
+            for volume in catalog.history()
+        }
 
 
 def _is_same(former: Snapshot, following: Snapshot, volume: str) -> bool:

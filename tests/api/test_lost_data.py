@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,7 +29,6 @@ from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.held_files import FOLDER
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -165,9 +163,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Site:
 @pytest.fixture
 def site(built: Site, tmp_path: Path) -> Site:
     """A copy to be harmed, of which nothing was served before."""
-    site = built.copied(tmp_path / "site")
-    shutil.rmtree(site.warehouse.cache / FOLDER, ignore_errors=True)
-    return site
+    return built.copied(tmp_path / "site")
 
 
 @pytest.fixture(scope="module")
@@ -294,18 +290,6 @@ def test_a_request_that_needs_a_damaged_manifest_is_refused_with_its_name(
         assert client.get(path).status_code in (200, 404)
 
 
-def test_mapped_files_that_were_written_to_are_made_again(site: Site) -> None:
-    with _serving(site.locations) as (_, client):
-        _wait(client)
-        segments, rows = client.get(_SEGMENTS).json(), _rows(client)
-        (mapped,) = (site.warehouse.cache / FOLDER).iterdir()
-        sound = mapped.read_bytes()
-        _flip(mapped)
-        wait_until(lambda: mapped.read_bytes() == sound, _SECONDS)
-        _wait(client)
-        assert (client.get(_SEGMENTS).json(), _rows(client)) == (segments, rows)
-
-
 def test_every_process_of_a_server_refuses_rows_and_recovers(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,7 +399,6 @@ def test_a_copy_of_a_buckets_file_is_fetched_anew(
 ) -> None:
     _, locations = place
     assert locations.cache
-    shutil.rmtree(locations.cache / FOLDER, ignore_errors=True)
     copy = _file_of(locations.cache, "data/orders")
     data = copy.read_bytes()
     if when == "before":
