@@ -99,9 +99,10 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
 def _rows_of(index: IndexFile, order_id: str) -> list[Row]:
     """The rows of an order in an index file, or more than a few of them."""
     rows: list[Row] = []
-    with closing(index.pages(ORDERS, (order_id,), (order_id,))) as pages:
+    # Descending, as the page to begin with is then found by one statement.
+    with closing(index.pages(ORDERS, (order_id,), (order_id,), descending=True)) as pages:
         for page_rows in pages:
-            rows += (tuple(row) for row in page_rows if row[_ID] == order_id)
+            rows[:0] = (tuple(row) for row in page_rows if row[_ID] == order_id)
             if len(rows) > _FEW_ROWS:
                 break
     return rows

@@ -1,11 +1,11 @@
 """Key-ordered pages: rows of a table by a key, 64 in a page, as servers answer with them.
 
-A page table is a table of SQLite without row ids. Its primary key is the least key of the page, and
-`page`, the page's number from 0 on; page 0 has the key before all, so that every key has its page.
-`following` is the least key of the next page as a JSON array, or null; `marks` are two bytes for
-each first value of a key in the page, so that most pages without a value need not be inflated;
-`body` are the rows in the order of their keys as one JSON array of arrays (`RowColumns`), deflated.
-`crc` is the CRC-32 of all of these: SQLite itself has no checksums.
+A page table of SQLite has a row for each page: `page`, its number from 0 on; under an index the
+least key in it (of page 0 the key before all, so that every key has its page); `following`, the
+least key of the next page as a JSON array, or null; `marks`, two bytes for each first value of a
+key in the page, so that most pages without a value need not be inflated; `body`, its rows in the
+order of their keys as one JSON array of arrays (`RowColumns`), deflated. `crc` is the CRC-32 of all
+of these: SQLite itself has no checksums.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class PageTable:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the primary key's columns."""
-        return (*(name for name, _ in self.key), "page")
+        """The names of the columns of the key."""
+        return tuple(name for name, _ in self.key)
 
     @property
     def first_key(self) -> Key:
@@ -72,7 +72,7 @@ class _Page:
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> _Page:
-        return cls(tuple(row[:-5]), *row[-5:])
+        return cls(tuple(row[1:-4]), row[0], *row[-4:])
 
     @classmethod
     def made(cls, key: Key, number: int, following: Key | None, marks: bytes, body: bytes) -> _Page:
@@ -96,25 +96,26 @@ def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, row
     another order.
     """
     columns = ", ".join(f"{name} {_TYPES[kind]} not null" for name, kind in table.key)
+    # The bodies under the keys themselves would make a tree of five branches and six levels.
     file.execute(
-        f"create table {table.name} ({columns}, page integer not null, crc integer not null, "
-        "following blob not null, marks blob not null, body blob not null, "
-        f"primary key ({', '.join(table.columns)})) without rowid"
+        f"create table {table.name} (page integer primary key, {columns}, crc integer not null, "
+        "following blob not null, marks blob not null, body blob not null)"
     )
     places = ", ".join("?" * (len(table.key) + 5))
     file.executemany(
         f"insert into {table.name} values ({places})",  # noqa: S608 - our own names
         (
-            (*page.key, page.number, page.crc, page.following, page.marks, page.body)
+            (page.number, *page.key, page.crc, page.following, page.marks, page.body)
             for page in _pages(con, table, rows)
         ),
     )
+    names = ", ".join(table.columns)
+    file.execute(f"create index {table.name}_key on {table.name} ({names})")
 
 
 def prove_pages(con: Connection, file: sqlite3.Connection, table: PageTable, rows: str) -> bool:
     """Whether a page table of an index file is what `rows` make; see `write_pages`."""
-    order = ", ".join(table.columns)
-    stored = file.execute(f"select * from {table.name} order by {order}")  # noqa: S608
+    stored = file.execute(f"select * from {table.name} order by page")  # noqa: S608 - our own
     pages = zip_longest(map(_Page.of, stored), _pages(con, table, rows))
     return all(_is_same(page, other) for page, other in pages)
 
@@ -180,36 +181,27 @@ def _cursor(
     file: sqlite3.Connection, table: PageTable, low: Key, high: Key, *, descending: bool
 ) -> sqlite3.Cursor:
     """The pages from the first that is wanted on."""
-    if descending:
-        return file.execute(_pages_sql(table, "<=" if high else "", len(high), "desc"), high)
-    begin: Key = ()
-    if low:
-        # The rows from `low` on may begin in the page before the first whose least key is `low`.
-        before = file.execute(_before_sql(table, len(low)), low).fetchone()
-        begin = () if before is None else tuple(before)
-    return file.execute(_pages_sql(table, ">=" if begin else "", len(begin), "asc"), begin)
+    key = high if descending else low
+    return file.execute(_pages_sql(table, len(key), descending=descending), key)
 
 
 @lru_cache
-def _pages_sql(table: PageTable, than: str, length: int, way: str) -> str:
-    condition = f"where {_compared(table, than, length)} " if than else ""
-    order = ", ".join(f"{name} {way}" for name in table.columns)
-    return f"select * from {table.name} {condition}order by {order}"  # noqa: S608 - our own names
+def _pages_sql(table: PageTable, length: int, *, descending: bool) -> str:
+    """SQL for the pages from that with a key on; ascending, its rows may begin in the one before.
 
-
-@lru_cache
-def _before_sql(table: PageTable, length: int) -> str:
-    """SQL for the whole key of the last page whose least key is before a key."""
-    order = ", ".join(f"{name} desc" for name in table.columns)
-    return (
-        f"select {', '.join(table.columns)} from {table.name} "  # noqa: S608 - our own names
-        f"where {_compared(table, '<', length)} order by {order} limit 1"
-    )
-
-
-def _compared(table: PageTable, than: str, length: int) -> str:
-    names, places = ", ".join(table.columns[:length]), ", ".join("?" * length)
-    return f"({names}) {than} ({places})"
+    It is found in the index, all others by their numbers.
+    """
+    than, way = ("<=", "desc") if descending else (">=", "asc")
+    where = ""
+    if length:
+        names, places = ", ".join(table.columns[:length]), ", ".join("?" * length)
+        order = ", ".join(f"{name} desc" for name in (*table.columns, "page"))
+        where = (
+            f"where page {than} coalesce((select page from {table.name} "  # noqa: S608 - our own
+            f"where ({names}) {'<=' if descending else '<'} ({places}) "
+            f"order by {order} limit 1), 0) "
+        )
+    return f"select * from {table.name} {where}order by page {way}"  # noqa: S608 - our own names
 
 
 def inflate(body: bytes) -> bytes:

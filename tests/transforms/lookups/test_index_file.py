@@ -139,8 +139,8 @@ def test_a_lone_surrogate_can_be_asked_for(tmp_path: Path, connections: IndexCon
     path = tmp_path / "a"
     with new_index(path) as file:
         file.execute(
-            "create table by_id (id text, page integer, crc integer, following blob, marks blob, "
-            "body blob, primary key (id, page)) without rowid"
+            "create table by_id (page integer primary key, id text, crc integer, following blob, "
+            "marks blob, body blob)"
         )
     with pytest.raises(UnreadableIndexError, match="a page of by_id lacks"):
         next(IndexFile(path, connections).pages(_TABLE, ("\ud800",), ("\ud800",)))
