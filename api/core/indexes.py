@@ -99,16 +99,15 @@ class Indexes:
 
     def keep(self, catalog: Catalog) -> None:
         """Let go of the files that a generation, which is the newest, does not name."""
-        names = {*catalog.document.indexes()}
+        named = {*catalog.document.indexes()}
         for file in [*self._indexes]:
-            if file not in names:
-                index = self._indexes.pop(file)
-                index.close()
-                self._hashed.pop(index.path, None)
+            if file not in named:
+                self._hashed.pop(self._indexes.pop(file).path, None)
+        self._connections.keep({catalog.files.path(file) for file in named})
 
     def close(self) -> None:
         """Let go of all."""
-        self._connections.close_all()
+        self._connections.keep()
 
 
 def _version(path: Path) -> str:

@@ -2,7 +2,8 @@
 
 A request reads one generation from beginning to end. A newer one is opened beside it; the files
 that only the older one needs are let go of when its last request is over. While a file of the
-newest generation is lost or damaged, requests for rows are refused: they never get fewer.
+newest generation is lost or damaged, requests for rows are refused: they never get fewer. Index
+files are answered around.
 """
 
 from __future__ import annotations
@@ -338,7 +339,6 @@ class Snapshots:
             former, self._current = self._current, following
         if former is not None:
             self._retire(former)
-        self._indexes.keep(following.catalog)
 
     @contextmanager
     def reading(self, *, needs_rows: bool = True) -> Iterator[Reading]:
@@ -399,6 +399,8 @@ class Snapshots:
     def _let_go(self, snapshot: Snapshot) -> None:
         for alias in snapshot.aliases:
             self._pool.release(alias)
+        if self._current is not None:
+            self._indexes.keep(self._current.catalog)
         snapshot.lease.close()
 
     def _opened(self, catalog: Catalog, lost: Losses) -> Snapshot:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
@@ -127,9 +127,11 @@ class IndexConnections:
                 connection.close()
                 self._count -= 1
 
-    def close_all(self) -> None:
-        """Close all that nobody uses."""
-        for path in [*self._idle]:
+    def keep(self, paths: Collection[Path] = ()) -> None:
+        """Close those of all other files that nobody uses."""
+        with self._lock:
+            others = [path for path in self._idle if path not in paths]
+        for path in others:
             self.close(path)
 
 

@@ -285,4 +285,4 @@ def test_lookups_are_read_from_their_file(con: Connection, tmp_path: Path) -> No
     assert times_of(index, "withdrawals") == times_of(index, "liquidity_provisions") == (5, 5)
     identities = identities_of(index)
     assert (len(identities.highs), len(identities.lows), [*identities.written]) == (1, 1, [5])
-    connections.close_all()
+    connections.keep()
