@@ -242,6 +242,11 @@ class Session:
         with self._running(sql, values):
             return self._con.fetchall()
 
+    def check_interrupt(self) -> None:
+        """Raise `InterruptedQueryError` after `interrupt`."""
+        if self._interrupted:
+            raise InterruptedQueryError("the query was interrupted before it began")
+
     def interrupt(self) -> None:
         """Stop what runs, from any thread, and refuse to run more until the session comes back."""
         with self._stopping:
@@ -270,8 +275,7 @@ class Session:
                 if values:
                     name = self._prepared.get(sql) or self._prepare(sql)
                     sql = f"execute {name}({', '.join(map(_literal, values))})"
-                if self._interrupted:
-                    raise InterruptedQueryError("the query was interrupted before it began")
+                self.check_interrupt()
                 self._con.execute(sql)
                 yield
         except duckdb.InterruptException as error:

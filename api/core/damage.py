@@ -52,7 +52,7 @@ class LostFiles:
 
     def of(self, catalog: Catalog) -> Losses:
         """The files that are absent, or were found damaged and have not changed since."""
-        files = catalog.document.served()
+        files = catalog.document.readable()
         lost = absent_files(self._store, files) | self._damaged_document(catalog)
         self._damaged = {
             file: (problem, info)
@@ -78,7 +78,7 @@ class LostFiles:
         """
         manifests = {*catalog.document.manifests()}
         paths = []
-        for file in catalog.document.served():
+        for file in catalog.document.readable():
             path = catalog.files.path(file)
             version = _version(path)
             first = self._first.setdefault(path, "" if file in manifests else version)
@@ -94,7 +94,7 @@ class LostFiles:
         before = _versions(paths)
         doubtful = {path for path, _ in before - self._sound}
         document = catalog.document
-        files = [file for file in document.served() if catalog.files.path(file) in doubtful]
+        files = [file for file in document.readable() if catalog.files.path(file) in doubtful]
         losses = self._found(unreadable_files(self._store, catalog.files, files, recheck=True))
         after = _versions(paths)
         lost = {catalog.files.path(file) for file in losses}
@@ -104,7 +104,7 @@ class LostFiles:
     def examine_all(self, catalog: Catalog) -> DamageReport:
         """Fetch every file that is not here, and hash the manifests, which are small."""
         document, files = catalog.document, catalog.files
-        problems = unreadable_files(self._store, files, document.served(), recheck=False)
+        problems = unreadable_files(self._store, files, document.readable(), recheck=False)
         problems |= unreadable_files(self._store, files, document.manifests(), recheck=True)
         return DamageReport(self._found(problems), has_new_copies=False)
 

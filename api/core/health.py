@@ -128,7 +128,8 @@ class Health:
 
     def _count(self) -> None:
         snapshot, damage = self._snapshots.current, self._snapshots.damage
-        self._metrics.tell(Figure(LOST, damage.files if damage else 0))
+        lost = (damage.files if damage else 0) + self._snapshots.lost_indexes
+        self._metrics.tell(Figure(LOST, lost))
         if snapshot is not None:
             self._metrics.generation.set(snapshot.catalog.generation)
             newest = snapshot.newest

@@ -8,7 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from transforms.block_range import BlockRange
-from transforms.lookups.held_lookups import Lookups
+from transforms.lookups.index_file import IndexFile
 from transforms.lookups.row_columns import TableColumns
 from transforms.warehouse.shapes import Shape
 
@@ -17,17 +17,21 @@ from transforms.warehouse.shapes import Shape
 class HeldTable:
     """One table of one volume: of a run of segments, or of a current state.
 
-    `volume` is the key of that, `alias` the name in SQL of its attached file (empty: it has none),
-    `source` SQL for the table's rows, `lookups` what is in memory of the lookups, if it has them.
+    `volume` is the key of that, `source` SQL for the table's rows, `index` the index file beside
+    these, if it has one.
     """
 
     volume: str
-    alias: str
     table: str
     source: str
     blocks: BlockRange
     shape: Shape
-    lookups: Lookups | None = None
+    index: IndexFile | None = None
+
+    @property
+    def lookups(self) -> IndexFile | None:
+        """The index file, while it can be read."""
+        return self.index if self.index is not None and self.index.is_sound else None
 
     @cached_property
     def is_usable(self) -> bool:

@@ -2,7 +2,8 @@
 
 A request reads one generation from beginning to end. A newer one is opened beside it; the files
 that only the older one needs are let go of when its last request is over. While a file of the
-newest generation is lost or damaged, requests for rows are refused: they never get fewer.
+newest generation is lost or damaged, requests for rows are refused: they never get fewer. Index
+files are answered around.
 """
 
 from __future__ import annotations
@@ -18,25 +19,22 @@ from typing import Any, TypeVar
 
 from api.core.api_errors import UnavailableError
 from api.core.damage import Damage, Losses, LostFiles
+from api.core.indexes import Indexes
 from api.core.relations import HeldTable
 from transforms.duck import quote_name
 from transforms.errors import IntegrityError, UnreadableFilesError
-from transforms.lookups.held_lookups import Lookups
-from transforms.mapped_files import MappedFolder
+from transforms.lookups.index_file import IndexFile
 from transforms.memory import MEMORY_LIMIT
 from transforms.objects import StoredFile
 from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.data_files import rows_sql
-from transforms.warehouse.held_files import HeldFiles
 from transforms.warehouse.segment_lists import SegmentList
 from transforms.warehouse.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
 _Built = TypeVar("_Built")
-# Of a volume: its index file open, attached when it is asked, and two that are mapped.
-_FILES = 4
 NOTHING_LOADED = "nothing is loaded yet: load segments first"
 _NEW_COPIES = "a damaged copy of a file of the warehouse is replaced: try again"
 
@@ -54,13 +52,12 @@ class Block:
 class Snapshot:
     """One generation with its files attached; the same for all requests that read it.
 
-    `files` are the names in SQL of the index files of runs and of the current states, by the key of
-    their volume, `aliases` those of all files that may be asked, which `lease` keeps on this
-    machine; `lost` are files that are not among them: with any, no rows may be asked. `lookups` say
-    by the key of a volume where in it rows can be. `segment_lists` are the segments of each volume,
-    by its key, None where their manifests are lost; `newest` is None where no block is loaded;
-    `captures` names the file of spam captures; `folder` is where this machine keeps what was
-    learned of generations; `tables` are those that were asked for, by volume.
+    `files` are the names in SQL of the files of current states, by the key of their volume,
+    `aliases` those of all attached files, which `lease` keeps on this machine like all others;
+    `lost` are files that are not among them: with any, no rows may be asked. `indexes` are the
+    index files, by the key of their volume. `segment_lists` are the segments of each volume, by its
+    key, None where their manifests are lost; `newest` is None where no block is loaded; `captures`
+    names the file of spam captures; `tables` are those that were asked for, by volume.
     """
 
     catalog: Catalog
@@ -68,11 +65,10 @@ class Snapshot:
     aliases: tuple[str, ...]
     lease: ExitStack
     lost: Losses = field(default_factory=dict)
-    lookups: Mapping[str, Lookups | None] = field(default_factory=dict)
+    indexes: Mapping[str, IndexFile] = field(default_factory=dict)
     segment_lists: Mapping[str, SegmentList] | None = None
     newest: Block | None = None
     captures: str | None = None
-    folder: MappedFolder | None = None
     tables: dict[tuple[str, str], HeldTable] = field(default_factory=dict)
     users: int = 0
     retired: bool = False
@@ -129,16 +125,14 @@ class Snapshot:
 
     def table(self, volume: Volume, table: str) -> HeldTable:
         """A table of a volume that has it."""
-        alias, shape = self.files.get(volume.key, ""), volume.shapes[table]
+        shape, index = volume.shapes[table], self.indexes.get(volume.key)
         if volume.kind == "state":
-            source = f"{alias}.main.{quote_name(table)}"
+            source = f"{self.files[volume.key]}.main.{quote_name(table)}"
         else:
             file, paths = volume.data.get(table), self.catalog.files
             local = [paths.path(file)] if file else []
             source = rows_sql(table, shape.column_list(), local, shape.raw)
-        return HeldTable(
-            volume.key, alias, table, source, volume.blocks, shape, self.lookups.get(volume.key)
-        )
+        return HeldTable(volume.key, table, source, volume.blocks, shape, index)
 
     def _held(
         self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
@@ -185,6 +179,10 @@ class Reading:
         if refusal is not None:
             raise refusal
 
+    def check_interrupt(self) -> None:
+        """Raise `InterruptedQueryError` after `interrupt`, for what asks no session."""
+        self.session.check_interrupt()
+
     def interrupt(self) -> None:
         """Stop what runs; it raises `InterruptedQueryError`, as does all that follows."""
         self.session.interrupt()
@@ -208,7 +206,7 @@ class Snapshots:
         self._current: Snapshot | None = None
         self._damage: Damage | None = None
         self._lost = LostFiles(warehouse)
-        self._held_files = HeldFiles(warehouse.cache)
+        self._indexes = Indexes(warehouse)
 
     @classmethod
     @contextmanager
@@ -230,6 +228,7 @@ class Snapshots:
             pool = SessionPool(scratch, threads=threads, memory_limit=memory_limit)
             closing.callback(pool.close)
             snapshots = cls(warehouse, pool, prepare)
+            closing.callback(snapshots._indexes.close)
             with suppress(IntegrityError):  # requests are refused with it until it is mended
                 snapshots.refresh()
             yield snapshots
@@ -271,13 +270,20 @@ class Snapshots:
             try:
                 if not current.is_of(self._newest_catalog()):
                     return
+                self._indexes.examine(current.catalog)
                 report = self._lost.examine_written(current.catalog)
                 if lost := self._lost.of(current.catalog):
                     raise self._lost.error(lost)
-                if report.has_new_copies or self._held_files.forget_written():
+                if report.has_new_copies:
                     self._damage = Damage(_NEW_COPIES)
             except IntegrityError as error:
                 self._damage = self._lost.damage(error)
+
+    @property
+    def lost_indexes(self) -> int:
+        """How many index files of the newest generation are answered around."""
+        indexes = self._current.indexes.values() if self._current is not None else ()
+        return sum(not index.is_sound for index in indexes)
 
     def _follow(self) -> bool:
         current = self._current
@@ -333,8 +339,6 @@ class Snapshots:
             former, self._current = self._current, following
         if former is not None:
             self._retire(former)
-        if following.is_whole:
-            self._held_files.tidy(following.catalog)
 
     @contextmanager
     def reading(self, *, needs_rows: bool = True) -> Iterator[Reading]:
@@ -395,6 +399,8 @@ class Snapshots:
     def _let_go(self, snapshot: Snapshot) -> None:
         for alias in snapshot.aliases:
             self._pool.release(alias)
+        if self._current is not None:
+            self._indexes.keep(self._current.catalog)
         snapshot.lease.close()
 
     def _opened(self, catalog: Catalog, lost: Losses) -> Snapshot:
@@ -411,13 +417,13 @@ class Snapshots:
             lost = {**lost, **result.losses}
 
     def _open(self, catalog: Catalog, lost: Losses) -> Snapshot:
-        check_open_files(len(catalog.volumes), _FILES)
+        check_open_files(len(catalog.volumes))
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
-            there = [file for file in catalog.document.served() if file not in lost]
+            there = [file for file in catalog.document.readable() if file not in lost]
             lease.enter_context(catalog.files.hold(there))
             databases = {
-                volume.key: file for volume in catalog.volumes if (file := _database(volume))
+                volume.key: volume.file for volume in catalog.volumes if volume.kind == "state"
             }
             captures = catalog.document.captures
             aliases: dict[StoredFile, str] = {}
@@ -429,6 +435,7 @@ class Snapshots:
             snapshot = Snapshot(catalog, files, tuple(aliases.values()), lease, lost)
             snapshot.segment_lists = self._segments(snapshot)
             if not lost:
+                snapshot.indexes = self._indexes.open(catalog, lease)
                 self._complete(snapshot, aliases)
             undo.pop_all()
             return snapshot
@@ -440,12 +447,9 @@ class Snapshots:
         snapshot.captures = aliases[captures] if captures is not None else None
         if current is not None:  # what cannot be read is found before it is served
             self._pool.give(self._pool.take({*files.values()} - {*current.files.values()}))
-        snapshot.lookups = self._held_files.lookups(catalog)
-        snapshot.folder = self._held_files.folder
-        if current is not None:
             entries = [*current.tables.items()]  # requests add to them
             snapshot.tables = {
-                at: table for at, table in entries if files.get(at[0], "") == table.alias
+                at: table for at, table in entries if _is_same(current, snapshot, at[0])
             }
         with self._pool.session() as session:
             snapshot.newest = _newest(session, snapshot)
@@ -457,12 +461,18 @@ class Snapshots:
         catalog = snapshot.catalog
         if not snapshot.lost.keys().isdisjoint(catalog.document.manifests()):
             return None
-        return self._held_files.segments(catalog)
+        former = self._current.known_segments if self._current is not None else {}
+        return {
+            volume.key: former.get(volume.key) or SegmentList.of(catalog.files.path(volume.file))
+            for volume in catalog.history()
+        }
 
 
-def _database(volume: Volume) -> StoredFile | None:
-    """The file of a volume that is attached: its index file, or a current state whole."""
-    return volume.file if volume.kind == "state" else volume.index
+def _is_same(former: Snapshot, following: Snapshot, volume: str) -> bool:
+    """Whether a volume is asked at the same places."""
+    return (former.files.get(volume), former.indexes.get(volume)) == (
+        *(following.files.get(volume), following.indexes.get(volume)),
+    )
 
 
 def _newest(session: Session, snapshot: Snapshot) -> Block | None:

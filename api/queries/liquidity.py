@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from api.core.api_errors import FailedError, InvalidArgumentError, Reason
+from api.core.indexes import answered_around
 from api.core.relations import HeldTable
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, TIME, CursorFormat
@@ -20,6 +21,7 @@ from transforms.lookups.lookup_tables import (
     LISTED_PROVISIONS,
     PROVISIONS_BY_MARKET,
     PROVISIONS_BY_PARTY,
+    times_of,
 )
 from transforms.lookups.row_columns import PROVISION
 from transforms.warehouse.segment_lists import SegmentList
@@ -146,8 +148,8 @@ def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
     """The rows of all volumes; by party if that is given, as it has fewer than a market."""
     spans = reading.snapshot.once(
         "provisions by time",
-        lambda snapshot: spans_of(
-            (table, _times(reading, table)) for table in snapshot.history(_TABLE)
+        lambda snapshot: answered_around(
+            lambda: spans_of((table, _times(reading, table)) for table in snapshot.history(_TABLE))
         ),
     )
     first = "party_id" if "party_id" in filters else "market_id"
@@ -155,7 +157,6 @@ def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
     source = ListingSource(
         pages=PROVISIONS_BY_PARTY if first == "party_id" else PROVISIONS_BY_MARKET,
         prefix=(filters[first],),
-        filter=f"{_TABLE}.{first}",
         key=itemgetter(_PLACES[first], _TIME, _ID),
         order=itemgetter(_TIME, _ID),
         table=lambda table: _table_listing(reading, table, filters),
@@ -166,7 +167,7 @@ def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
 
 def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
     if table.lookups is not None:
-        return table.lookups.times[_TABLE]
+        return times_of(table.lookups, _TABLE)
     rows = f"from {table.source} where {LISTED_PROVISIONS}"
     ((first, last),) = reading.rows(
         f"select epoch_us(min(vega_time)), epoch_us(max(vega_time)) {rows}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
-from api.core.pages import PageRun, read_runs
+from api.core.indexes import answered_around
 from api.core.relations import HeldTable, union
 from api.core.snapshots import Reading
 from api.queries.cursors import ID, NUMBER, TIME, CursorFormat, Values, cursor_time
@@ -15,11 +16,9 @@ from api.queries.listings import MemoryListing, QueryListing, Relation
 from api.queries.pagination import Page, Row, Window, cut, page
 from api.queries.records import order
 from api.queries.requests import ListOrderVersions
-from transforms.lookups.key_filters import key_hashes
-from transforms.lookups.key_pages import PAGE_ROWS
+from transforms.lookups.index_file import IndexFile
 from transforms.lookups.lookup_tables import ORDERS
 from transforms.lookups.row_columns import ORDER
-from transforms.mapped_files import prefix
 from transforms.sessions import Time
 
 _CURSORS = CursorFormat(
@@ -28,7 +27,6 @@ _CURSORS = CursorFormat(
 _ID, _VERSION = 1, 3
 # Nearly every order has fewer rows: then all of it is fetched at once, which is fastest.
 _FEW_ROWS = 1000
-_FEW_PAGES = _FEW_ROWS // PAGE_ROWS + 3
 
 
 def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
@@ -37,7 +35,7 @@ def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
     window = request.pagination.window(_CURSORS)
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
-    few = _few_rows(reading, order_id)
+    few = answered_around(lambda: _few_rows(reading, order_id))
     if few is not None:
         return _page_of_few(_versions(few), window)
     many = reading.snapshot.once(
@@ -74,12 +72,17 @@ def _order_id(text: str) -> str:
 
 
 def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
-    """All rows of an order; None where there may be more than a few."""
-    runs, others = _places(reading.snapshot.history("orders"), order_id)
-    paged = zip(runs, read_runs(reading, [*runs.values()]), strict=True)
-    matches: list[tuple[int, Row]] = [
-        (first, tuple(row)) for first, rows in paged for row in rows if row[_ID] == order_id
-    ]
+    """All rows of an order; None where there are more than a few."""
+    matches: list[tuple[int, Row]] = []
+    others: list[HeldTable] = []
+    for table in reading.snapshot.history("orders"):
+        if table.lookups is None:
+            others.append(table)
+            continue
+        rows = _rows_of(table.lookups, order_id)
+        if len(rows) > _FEW_ROWS:
+            return None
+        matches += ((table.blocks.first, row) for row in rows)
     if others:
         queries = (
             f"(select {ORDER.direct(table.columns)}, _segment, _row "  # noqa: S608
@@ -93,24 +96,16 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
     return [row for _, row in matches] if len(matches) <= _FEW_ROWS else None
 
 
-def _places(
-    tables: Sequence[HeldTable], order_id: str
-) -> tuple[dict[int, PageRun], list[HeldTable]]:
-    """Where the rows of an order can be: pages, by the first block of their volume, and tables."""
-    runs: dict[int, PageRun] = {}
-    others: list[HeldTable] = []
-    hashes, key = key_hashes(order_id), (prefix(order_id),)
-    for table in tables:
-        lookups = table.lookups
-        if lookups is None:
-            others.append(table)
-        elif lookups.filters["orders.id"].may_hold(hashes):
-            run = PageRun.between(table.alias, lookups.pages[ORDERS], key, key)
-            if len(run.pages) <= _FEW_PAGES:
-                runs[table.blocks.first] = run
-            else:  # of very many rows, or of many orders that begin alike
-                others.append(table)
-    return runs, others
+def _rows_of(index: IndexFile, order_id: str) -> list[Row]:
+    """The rows of an order in an index file, or more than a few of them."""
+    rows: list[Row] = []
+    # Descending, as the page to begin with is then found by one statement.
+    with closing(index.pages(ORDERS, (order_id,), (order_id,), descending=True)) as pages:
+        for page_rows in pages:
+            rows[:0] = (tuple(row) for row in page_rows if row[_ID] == order_id)
+            if len(rows) > _FEW_ROWS:
+                break
+    return rows
 
 
 def _many(tables: Sequence[HeldTable]) -> Relation:

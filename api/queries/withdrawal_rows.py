@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import md5
 from operator import itemgetter
 
-from api.core.pages import PageRun, read_runs
+from api.core.indexes import answered_around
 from api.core.relations import HeldTable
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import Values
@@ -16,20 +16,20 @@ from api.queries.listings import QueryListing, Relation
 from api.queries.pagination import Listing, Row
 from api.queries.span_listing import ListingSource, SpanListing, TimeSpan, spans_of
 from transforms.block_range import BlockRange
-from transforms.lookups.held_lookups import Identities
-from transforms.lookups.key_filters import key_hashes
 from transforms.lookups.lookup_tables import (
     BY_ID,
     BY_PARTY,
     BY_TIME,
+    Identities,
+    halves_sql,
+    identities_of,
     identities_sql,
     latest_sql,
+    times_of,
 )
 from transforms.lookups.repeated import repeated
 from transforms.lookups.row_columns import WITHDRAWAL
-from transforms.mapped_files import numbers_section, packed, prefix
 from transforms.sessions import Time, Value
-from transforms.warehouse.held_files import WRITTEN_AGAIN
 
 _TIME, _ID, _PARTY = 0, 1, 2
 _KEYS = ("vega_time", "id", "party_id")
@@ -67,7 +67,6 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
     source = ListingSource(
         pages=BY_PARTY if party else BY_TIME,
         prefix=(party,) if party else (),
-        filter="withdrawals.party_id" if party else "",
         key=itemgetter(_PARTY, _TIME, _ID) if party else _key,
         order=_key,
         table=lambda table: _table_listing(reading, table, party, period),
@@ -79,18 +78,20 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
 
 def withdrawals_with_id(reading: Reading, id_: str) -> list[Row]:
     """The last row in each volume of the withdrawals with an id, ascending by volume."""
-    hashes, key = key_hashes(id_), (prefix(id_),)
-    runs: dict[int, PageRun] = {}
+    return answered_around(lambda: _rows_with_id(reading, id_))
+
+
+def _rows_with_id(reading: Reading, id_: str) -> list[Row]:
+    matches: list[tuple[int, Row]] = []
     queries: list[str] = []
     for table in reading.snapshot.history("withdrawals"):
         lookups, first = table.lookups, table.blocks.first
         if lookups is None:
             columns, rows = WITHDRAWAL.direct(table.columns), latest_sql(table.source)
             queries.append(f"(select {columns}, {first} from ({rows}) where id = $1)")  # noqa: S608
-        elif lookups.filters["withdrawals.id"].may_hold(hashes):
-            runs[first] = PageRun.between(table.alias, lookups.pages[BY_ID], key, key)
-    paged = zip(runs, read_runs(reading, [*runs.values()]), strict=True)
-    matches = [(first, tuple(row)) for first, rows in paged for row in rows if row[_ID] == id_]
+        else:
+            pages = lookups.pages(BY_ID, (id_,), (id_,), descending=True)
+            matches += ((first, tuple(row)) for rows in pages for row in rows if row[_ID] == id_)
     if queries:
         matches += ((row[-1], row[:-1]) for row in reading.rows(" union all ".join(queries), [id_]))
     return [row for _, row in sorted(matches, key=itemgetter(0))]
@@ -108,7 +109,8 @@ def written_again(reading: Reading, before: Snapshot | None = None) -> Mapping[b
     Found once per generation; with the one `before`, only what it did not have is looked for.
     """
     return reading.snapshot.once(
-        _WRITTEN_AGAIN, lambda snapshot: _written_again(reading, snapshot, before)
+        _WRITTEN_AGAIN,
+        lambda snapshot: answered_around(lambda: _written_again(reading, snapshot, before)),
     )
 
 
@@ -118,15 +120,17 @@ _key = itemgetter(_TIME, _ID, _PARTY)
 def _spans(reading: Reading) -> Sequence[TimeSpan]:
     return reading.snapshot.once(
         "withdrawals by time",
-        lambda snapshot: spans_of(
-            (table, _times(reading, table)) for table in snapshot.history("withdrawals")
+        lambda snapshot: answered_around(
+            lambda: spans_of(
+                (table, _times(reading, table)) for table in snapshot.history("withdrawals")
+            )
         ),
     )
 
 
 def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
     if table.lookups is not None:
-        return table.lookups.times["withdrawals"]
+        return times_of(table.lookups, "withdrawals")
     rows = identities_sql(f"({latest_sql(table.source)})")
     ((first, last),) = reading.rows(f"select min(written), max(written) from ({rows})")  # noqa: S608
     return None if first is None else (first, last)
@@ -182,16 +186,13 @@ def _written_again(
 ) -> Mapping[bytes, int]:
     tables = snapshot.history("withdrawals")
     tables_by_key = {table.volume: table for table in tables}
-    past = _past(before) or _kept(snapshot)
+    past = _past(before)
     past_times, fresh = _known(tables_by_key, past)
     if len(tables) < 2 or not fresh:
         return past_times  # with what was found of volumes that are one by now, which is still true
     identities = {key: _identities(reading, table) for key, table in tables_by_key.items()}
     times = repeated([*identities.values()], [identities[key] for key in fresh])
-    times = {**past_times, **times}
-    if snapshot.folder is not None:
-        snapshot.folder.put(WRITTEN_AGAIN, _packed(tables_by_key, times))
-    return times
+    return {**past_times, **times}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,26 +209,6 @@ def _past(before: Snapshot | None) -> _Past | None:
         return None
     volumes = {table.volume: table.blocks for table in before.history("withdrawals")}
     return _Past(volumes, times)
-
-
-def _kept(snapshot: Snapshot) -> _Past | None:
-    """What this machine found last, by whatever process."""
-    mapped = snapshot.folder.find(WRITTEN_AGAIN) if snapshot.folder is not None else None
-    if mapped is None:
-        return None
-    data, times = bytes(mapped.bytes("identities")), mapped.numbers("written", "q")
-    again = {data[16 * at : 16 * at + 16]: last for at, last in enumerate(times)}
-    volumes = {key: BlockRange(first, last) for key, first, last in mapped.said}
-    return _Past(volumes, again)
-
-
-def _packed(tables: Mapping[str, HeldTable], again: Mapping[bytes, int]) -> bytes:
-    volumes = [(key, table.blocks.first, table.blocks.last) for key, table in tables.items()]
-    sections = {
-        "identities": b"".join(again),
-        "written": numbers_section("q", again.values()),
-    }
-    return packed(volumes, sections)
 
 
 def _known(
@@ -251,11 +232,7 @@ def _known(
 
 def _identities(reading: Reading, table: HeldTable) -> Identities:
     if table.lookups is not None:
-        return table.lookups.identities
-    rows = identities_sql(f"({latest_sql(table.source)})")
-    pairs = reading.rows(f"select identity, written from ({rows}) order by identity")  # noqa: S608
-    return Identities(
-        array("Q", (identity >> 64 for identity, _ in pairs)),
-        array("Q", (identity & 2**64 - 1 for identity, _ in pairs)),
-        array("q", (time for _, time in pairs)),
-    )
+        return identities_of(table.lookups)
+    rows = reading.rows(halves_sql(f"({latest_sql(table.source)})"))
+    highs, lows, written = zip(*rows, strict=True) if rows else ((), (), ())
+    return Identities(array("Q", highs), array("Q", lows), array("q", written))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -164,9 +163,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Site:
 @pytest.fixture
 def site(built: Site, tmp_path: Path) -> Site:
     """A copy to be harmed, of which nothing was served before."""
-    site = built.copied(tmp_path / "site")
-    shutil.rmtree(site.warehouse.cache / "lookups", ignore_errors=True)
-    return site
+    return built.copied(tmp_path / "site")
 
 
 @pytest.fixture(scope="module")
@@ -181,12 +178,10 @@ def answers(built: Site) -> tuple[Any, bytes]:
     [
         *product(("data/orders", "manifests"), (Path.unlink, _cut), ("before", "while")),
         # Of these only that they are looked at: they are missed as data files are.
-        ("index", Path.unlink, "while"),
-        ("index", _cut, "before"),
         ("state", Path.unlink, "before"),
         ("state", _cut, "while"),
-        *product(("index", "manifests", "log"), (_flip,), ("before",)),
-        *product(("data/orders", "index", "state", "manifests", "log"), (_flip,), ("while",)),
+        *product(("manifests", "log"), (_flip,), ("before",)),
+        *product(("data/orders", "state", "manifests", "log"), (_flip,), ("while",)),
     ],
 )
 def test_lost_data_is_said_and_nothing_less_is_served_until_the_remedy_was_followed(
@@ -221,6 +216,33 @@ def test_lost_data_is_said_and_nothing_less_is_served_until_the_remedy_was_follo
         _wait_for(client, answers[0])
         assert client.get(_PUBLISHED).content == answers[1]
     _check_log(caplog, str(bad))
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, _cut, _flip])
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_lost_index_file_is_answered_around_and_said(
+    site: Site,
+    answers: tuple[Any, bytes],
+    harm: Harm,
+    when: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bad = _file_of(site.warehouse.cache, "index")
+    if when == "before":
+        harm(bad)
+    with _serving(site.locations) as (_, client):
+        assert _rows(client) == answers[0]
+        if when == "while":
+            harm(bad)
+        wait_until(lambda: _rows(client) == answers[0] and _metric(client) == 1, _SECONDS)
+        assert client.get("/ready").status_code == 200
+        _run("repair", site.locations, monkeypatch)
+        wait_until(lambda: _metric(client) == 0, _SECONDS)
+        assert _rows(client) == answers[0]
+    said = [line.getMessage() for line in caplog.records if line.levelno >= logging.ERROR]
+    assert said
+    assert all(str(bad) in line and "run strata repair" in line for line in said)
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, _cut])
@@ -266,17 +288,6 @@ def test_a_request_that_needs_a_damaged_manifest_is_refused_with_its_name(
         _run("load", site.locations, monkeypatch)
         _wait(client)
         assert client.get(path).status_code in (200, 404)
-
-
-def test_mapped_files_that_were_written_to_are_made_again(site: Site) -> None:
-    with _serving(site.locations) as (_, client):
-        _wait(client)
-        segments, rows = client.get(_SEGMENTS).json(), _rows(client)
-        for mapped in (site.warehouse.cache / "lookups").iterdir():
-            _flip(mapped)
-        wait_until(lambda: client.get("/ready").status_code != 200, _SECONDS)
-        _wait(client)
-        assert (client.get(_SEGMENTS).json(), _rows(client)) == (segments, rows)
 
 
 def test_every_process_of_a_server_refuses_rows_and_recovers(
@@ -388,7 +399,6 @@ def test_a_copy_of_a_buckets_file_is_fetched_anew(
 ) -> None:
     _, locations = place
     assert locations.cache
-    shutil.rmtree(locations.cache / "lookups", ignore_errors=True)
     copy = _file_of(locations.cache, "data/orders")
     data = copy.read_bytes()
     if when == "before":

@@ -54,7 +54,7 @@ def volumes(count: int, segments: int) -> Iterator[Volume]:
         }
         if number % 2:
             shapes["orders"].raw.add("price")
-        manifest, index = _file("manifests", blocks, "parquet"), _file("index", blocks, "duckdb")
+        manifest, index = _file("manifests", blocks, "parquet"), _file("index", blocks, "sqlite")
         data = {
             table: StoredFile(data_key(table, blocks, sha256), 10**9, sha256)
             for table in shapes

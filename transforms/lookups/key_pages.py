@@ -1,20 +1,23 @@
 """Key-ordered pages: rows of a table by a key, 64 in a page, as servers answer with them.
 
-A page table lies in the schema `strata` of a volume, beside its tables: `page`, the number of the
-page from 0 on, the least key in it, and `body`: its rows in the order of their keys as one JSON
-array of arrays (`RowColumns`), deflated. The least keys are held in memory, so that a server knows
-which pages to fetch, and to fetch one costs a tenth of asking the table for the row.
+A page table of SQLite has a row for each page: `page`, its number from 0 on; under an index the
+least key in it (of page 0 the key before all, so that every key has its page); `following`, the
+least key of the next page as a JSON array, or null; `marks`, two bytes for each first value of a
+key in the page, so that most pages without a value need not be inflated; `body`, its rows in the
+order of their keys as one JSON array of arrays (`RowColumns`), deflated. `crc` is the CRC-32 of all
+of these: SQLite itself has no checksums.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice, zip_longest
 from typing import Any, Literal
 
-import duckdb
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,15 +25,6 @@ from isal import isal_zlib
 
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
-from transforms.mapped_files import (
-    Mapped,
-    Sections,
-    Texts,
-    numbers_section,
-    prefix,
-    texts_sections,
-)
-from transforms.sessions import Row
 
 PAGE_ROWS = 64
 """Rows of every page but the last of a table."""
@@ -38,14 +32,14 @@ PAGE_ROWS = 64
 # As many as are read at once: a multiple of a page, and of what DuckDB hands out. What a client
 # reads is not bounded by DuckDB's own limit, and a row may have kilobytes.
 _BATCH_ROWS = 2 * 2048
-_READ_PAGES = 128
 _RAW_DEFLATE = -15
 _LEVEL = 1
+_MARK_BYTES = 2
 
-Kind = Literal["prefix", "text", "time"]
-"""How a least key is kept: the first 8 bytes of a text as a number, a text, or microseconds."""
-_CODES = {"prefix": "Q", "time": "q"}
-_TYPES = {"prefix": "ubigint", "text": "varchar", "time": "bigint"}
+Kind = Literal["text", "time"]
+"""What a value of a key is: a text, or microseconds."""
+_TYPES = {"text": "text", "time": "integer"}
+_BEFORE_ALL = {"text": "", "time": -(2**63)}
 Key = tuple[Any, ...]
 
 
@@ -56,59 +50,158 @@ class PageTable:
     name: str
     key: tuple[tuple[str, Kind], ...]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of the key."""
+        return tuple(name for name, _ in self.key)
 
-def write_pages(con: Connection, volume: str, table: PageTable, rows: str) -> None:
-    """Make a page table of an attached volume.
+    @property
+    def first_key(self) -> Key:
+        """The key of page 0."""
+        return tuple(_BEFORE_ALL[kind] for _, kind in self.key)
 
-    `rows` is SQL that gives, in the order of the key, its columns (times as microseconds) and
-    `row`, the JSON array of the row. Raises `IntegrityError` where they come in another order.
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    key: Key
+    number: int
+    crc: int
+    following: bytes
+    marks: bytes
+    body: bytes
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> _Page:
+        return cls(tuple(row[1:-4]), row[0], *row[-4:])
+
+    @classmethod
+    def made(cls, key: Key, number: int, following: Key | None, marks: bytes, body: bytes) -> _Page:
+        page = cls(key, number, 0, orjson.dumps(following), marks, body)
+        return cls(key, number, page.checksum(), page.following, marks, body)
+
+    def checksum(self) -> int:
+        about = orjson.dumps([*self.key, self.number])
+        return isal_zlib.crc32(self.body, isal_zlib.crc32(self.marks + self.following + about))
+
+    def next_key(self) -> Key | None:
+        following = orjson.loads(self.following)
+        return None if following is None else tuple(following)
+
+
+def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, rows: str) -> None:
+    """Make a page table of a new index file.
+
+    `rows` is SQL for DuckDB that gives, in the order of the key, its columns (times as
+    microseconds) and `row`, the JSON array of the row. Raises `IntegrityError` where they come in
+    another order.
     """
-    target = f"{volume}.strata.{table.name}"
-    listed = ", ".join(f"{name} {_TYPES[kind]} not null" for name, kind in table.key)
-    # DuckDB would find nothing in deflated bytes to compress, after looking for long.
-    body = "body blob not null using compression uncompressed"
-    con.execute(f"create table {target} (page integer primary key, {listed}, {body})")
-    failed: list[BaseException] = []
-
-    def made() -> Iterator[pa.RecordBatch]:
-        try:
-            yield from _batches(con, table, rows)
-        except BaseException as error:
-            failed.append(error)
-            raise
-
-    # In one statement: each of many would have the whole table written anew at a checkpoint.
-    con.register("made_pages", pa.RecordBatchReader.from_batches(_schema(table), made()))
-    try:
-        con.execute(f"insert into {target} from made_pages")
-    except duckdb.Error:
-        if failed:  # of which DuckDB has made a text
-            raise failed[0] from None
-        raise
-    con.unregister("made_pages")
+    columns = ", ".join(f"{name} {_TYPES[kind]} not null" for name, kind in table.key)
+    # The bodies under the keys themselves would make a tree of five branches and six levels.
+    file.execute(
+        f"create table {table.name} (page integer primary key, {columns}, crc integer not null, "
+        "following blob not null, marks blob not null, body blob not null)"
+    )
+    places = ", ".join("?" * (len(table.key) + 5))
+    file.executemany(
+        f"insert into {table.name} values ({places})",  # noqa: S608 - our own names
+        (
+            (page.number, *page.key, page.crc, page.following, page.marks, page.body)
+            for page in _pages(con, table, rows)
+        ),
+    )
+    names = ", ".join(table.columns)
+    file.execute(f"create index {table.name}_key on {table.name} ({names})")
 
 
-def prove_pages(con: Connection, volume: str, table: PageTable, rows: str) -> bool:
-    """Whether a page table of an attached volume is what `rows` make; see `write_pages`."""
-    with con.cursor() as reading:
-        reading.execute(f"from {volume}.strata.{table.name} order by page")
-        stored = (row for some in iter(lambda: reading.fetchmany(_READ_PAGES), []) for row in some)
-        pages = (
-            row
-            for batch in _batches(con, table, rows)
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        )
-        return all(_is_same(page, other) for page, other in zip_longest(stored, pages))
+def prove_pages(con: Connection, file: sqlite3.Connection, table: PageTable, rows: str) -> bool:
+    """Whether a page table of an index file is what `rows` make; see `write_pages`."""
+    stored = file.execute(f"select * from {table.name} order by page")  # noqa: S608 - our own
+    pages = zip_longest(map(_Page.of, stored), _pages(con, table, rows))
+    return all(_is_same(page, other) for page, other in pages)
 
 
-def _is_same(page: Row | None, other: Row | None) -> bool:
+def _is_same(page: _Page | None, other: _Page | None) -> bool:
     """Whether two pages have the same rows, however they were deflated."""
-    if page is None or other is None or page[:-1] != other[:-1]:
+    if page is None or other is None or page.crc != page.checksum():
         return False
-    try:
-        return page[-1] == other[-1] or inflate(page[-1]) == inflate(other[-1])
-    except IntegrityError:
+    if (page.key, page.number, page.following, page.marks) != (
+        *(other.key, other.number, other.following, other.marks),
+    ):
         return False
+    return page.body == other.body or inflate(page.body) == inflate(other.body)
+
+
+def read_pages(
+    file: sqlite3.Connection, table: PageTable, low: Key, high: Key, *, descending: bool
+) -> Iterator[list[list[Any]]]:
+    """The rows of the pages among which are all rows from one key to another, both included.
+
+    Keys are leading values of the table's key; an empty one is before, or behind, all. Pages come
+    in the order of their keys, or descending, as they are read; their rows always ascend. Raises
+    `IntegrityError` for pages that are damaged, or where one lacks.
+    """
+    is_marked = bool(low and high) and low[0] == high[0] and isinstance(low[0], str)
+    mark = _mark(low[0]) if is_marked else b""
+    former: int | None = None
+    with closing(_cursor(file, table, low, high, descending=descending)) as cursor:
+        for row in cursor:
+            page = _Page.of(row)
+            if page.crc != page.checksum():
+                raise IntegrityError(f"page {page.number} of {table.name} is damaged")
+            following = page.next_key()
+            if former is not None:
+                is_next = page.number == former + (-1 if descending else 1)
+            elif descending:
+                is_next = following is None or following[: len(high)] > high
+            else:
+                is_next = page.number == 0 if not low else _begins(page, following, low)
+            if not is_next:
+                break
+            if mark in page.marks:
+                yield page_rows(page.body)
+            former = page.number
+            if _is_last(page, following, low, high, descending=descending):
+                return
+    raise IntegrityError(f"a page of {table.name} lacks beside page {former}")
+
+
+def _begins(page: _Page, following: Key | None, low: Key) -> bool:
+    """Whether the rows from a key on begin in a page."""
+    is_early = page.number == 0 or page.key[: len(low)] < low
+    return is_early and (following is None or following[: len(low)] >= low)
+
+
+def _is_last(page: _Page, following: Key | None, low: Key, high: Key, *, descending: bool) -> bool:
+    if descending:
+        return page.number == 0 or page.key[: len(low)] < low
+    return following is None or following[: len(high)] > high
+
+
+def _cursor(
+    file: sqlite3.Connection, table: PageTable, low: Key, high: Key, *, descending: bool
+) -> sqlite3.Cursor:
+    """The pages from the first that is wanted on."""
+    key = high if descending else low
+    return file.execute(_pages_sql(table, len(key), descending=descending), key)
+
+
+@lru_cache
+def _pages_sql(table: PageTable, length: int, *, descending: bool) -> str:
+    """SQL for the pages from that with a key on; ascending, its rows may begin in the one before.
+
+    It is found in the index, all others by their numbers.
+    """
+    than, way = ("<=", "desc") if descending else (">=", "asc")
+    where = ""
+    if length:
+        names, places = ", ".join(table.columns[:length]), ", ".join("?" * length)
+        order = ", ".join(f"{name} desc" for name in (*table.columns, "page"))
+        where = (
+            f"where page {than} coalesce((select page from {table.name} "  # noqa: S608 - our own
+            f"where ({names}) {'<=' if descending else '<'} ({places}) "
+            f"order by {order} limit 1), 0) "
+        )
+    return f"select * from {table.name} {where}order by page {way}"  # noqa: S608 - our own names
 
 
 def inflate(body: bytes) -> bytes:
@@ -128,102 +221,44 @@ def page_rows(body: bytes) -> list[list[Any]]:
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class PageIndex:
-    """The least keys of the pages of one page table; `name` is the table's."""
-
-    name: str
-    columns: tuple[Sequence[Any], ...]
-
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-    def __getitem__(self, page: int) -> Key:
-        return tuple(column[page] for column in self.columns)
-
-    def pages(self, low: Key, high: Key) -> range:
-        """The pages among which are all rows from one key to another, both included.
-
-        Keys are leading values of the least keys, texts as prefixes where these are; an empty one
-        is before, or behind, all.
-        """
-        begin, _ = self._alike(low)
-        _, end = self._alike(high)
-        # The rows from `low` on may begin in the page before the first whose least key is `low`.
-        return range(max(0, begin - 1) if low else 0, end)
-
-    def _alike(self, key: Key) -> tuple[int, int]:
-        """Where the least keys that begin with these values begin and end."""
-        begin, end = 0, len(self)
-        for column, value in zip(self.columns, key, strict=False):
-            if isinstance(column, Texts):
-                begin, end = column.left(value, begin, end), column.right(value, begin, end)
-            else:
-                begin, end = (
-                    bisect_left(column, value, begin, end),
-                    bisect_right(column, value, begin, end),
-                )
-        return begin, end
+def _pages(con: Connection, table: PageTable, rows: str) -> Iterator[_Page]:
+    """The pages that rows make; without rows one that has none, as every key has its page."""
+    key, marks, body = table.first_key, b"", _EMPTY
+    number = 0
+    for following, next_marks, next_body in _bodies(con, table, rows):
+        if body is not _EMPTY:
+            yield _Page.made(key, number, following, marks, body)
+            key, number = following, number + 1
+        marks, body = next_marks, next_body
+    yield _Page.made(key, number, None, marks, body)
 
 
-def index_sections(con: Connection, file: str, table: PageTable) -> Sections:
-    """The index of a page table in an attached file, as sections of a mapped file."""
-    names = ", ".join(name for name, _ in table.key)
-    rows = con.execute(f"select {names} from {file}.strata.{table.name} order by page").fetchall()  # noqa: S608
-    sections: Sections = {}
-    for at, (name, kind) in enumerate(table.key):
-        values = [row[at] for row in rows]
-        section = f"{table.name}.{name}"
-        if kind == "text":
-            sections |= texts_sections(section, values)
-        else:
-            sections[section] = numbers_section(_CODES[kind], values)
-    return sections
+_EMPTY = isal_zlib.compress(b"[]", _LEVEL, _RAW_DEFLATE)
 
 
-def held_index(file: Mapped, table: PageTable) -> PageIndex:
-    """The index of a page table in a mapped file."""
-    columns: tuple[Sequence[Any], ...] = tuple(
-        file.texts(section) if kind == "text" else file.numbers(section, _CODES[kind])
-        for name, kind in table.key
-        for section in [f"{table.name}.{name}"]
-    )
-    return PageIndex(table.name, columns)
-
-
-def _schema(table: PageTable) -> pa.Schema:
-    key = [(name, _ARROW[kind]) for name, kind in table.key]
-    return pa.schema([("page", pa.int32()), *key, ("body", pa.binary())])
-
-
-def _batches(con: Connection, table: PageTable, rows: str) -> Iterator[pa.RecordBatch]:
-    """The pages that rows make, a bounded number at a time."""
+def _bodies(con: Connection, table: PageTable, rows: str) -> Iterator[tuple[Key, bytes, bytes]]:
+    """The least key, the marks and the body of each page, a bounded number of rows at a time."""
     names = [name for name, _ in table.key]
+    is_marked = table.key[0][1] == "text"
     last: Key = ()
-    page_count = 0
     with con.cursor() as reading:
         for batch in _aligned(reading.sql(rows).to_arrow_reader(_BATCH_ROWS)):
             keys = [batch.column(name) for name in names]
             last = _in_order(last, keys, table)
-            firsts = [
-                [_least(kind, value) for value in column.take(_starts(batch)).to_pylist()]
-                for column, (_, kind) in zip(keys, table.key, strict=True)
-            ]
-            bodies = [*_bodies(batch.column("row"))]
-            numbers = [*range(page_count, page_count + len(bodies))]
-            page_count += len(bodies)
-            yield pa.record_batch([numbers, *firsts, bodies], schema=_schema(table))
+            starts = range(0, len(batch), PAGE_ROWS)
+            firsts = [column.take(pa.array(starts, pa.int64())).to_pylist() for column in keys]
+            leading = keys[0].to_pylist() if is_marked else []
+            for start, key, body in zip(
+                starts, zip(*firsts, strict=True), _deflated(batch.column("row")), strict=True
+            ):
+                values = dict.fromkeys(leading[start : start + PAGE_ROWS])
+                yield key, b"".join(map(_mark, values)), body
 
 
-_ARROW = {"prefix": pa.uint64(), "text": pa.string(), "time": pa.int64()}
-
-
-def _starts(batch: pa.RecordBatch) -> pa.Array:
-    return pa.array(range(0, len(batch), PAGE_ROWS), pa.int64())
-
-
-def _least(kind: Kind, value: Any) -> Any:  # noqa: ANN401 - a value of a key
-    return prefix(value) if kind == "prefix" else value
+def _mark(value: str) -> bytes:
+    """What a page has for a first value of a key."""
+    checksum = isal_zlib.crc32(value.encode("utf-8", "replace"))
+    return checksum.to_bytes(4, "little")[:_MARK_BYTES]
 
 
 def _aligned(reader: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -252,7 +287,7 @@ def _in_order(last: Key, keys: Sequence[pa.Array], table: PageTable) -> Key:
     return (leading[-1].as_py(),)
 
 
-def _bodies(rows: pa.Array) -> Iterator[bytes]:
+def _deflated(rows: pa.Array) -> Iterator[bytes]:
     """The bodies of pages, from the JSON of their rows, each with a comma behind it."""
     _, offsets, data = rows.buffers()
     ends = memoryview(offsets).cast("i" if rows.type == pa.string() else "q")

@@ -1,27 +1,30 @@
-"""Lookups: the tables of an index file, from which servers answer fastest.
+"""Lookups: what an index file has, from which servers answer fastest.
 
-In the schema `strata`, made from the finished data files of a run of segments:
+Made from the finished data files of a run of segments:
 
-key_filters             which orders, withdrawals, parties and markets the volume may hold
 withdrawals_by_party    of each withdrawal of a party the last row in this volume, in pages
 withdrawals_by_time     the same rows by time
 withdrawals_by_id       the same rows by id
-withdrawal_identities   of the same rows the MD5 of id and party, and the time
 provisions_by_market    the rows of `liquidity_provisions` in pages
 provisions_by_party     the same rows by party
-row_times               the first and the last time of the rows above
 orders_by_id            the rows of `orders` in pages
+facts                   `times`: the first and the last time of the rows above; `identities`: of
+                        the withdrawals the MD5 of id and party, and the time
 
 A run of segments without them is answered from its data files: slower, and the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import sqlite3
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from transforms.duck import Connection, quote_name
-from transforms.lookups.key_filters import filter_sql
+import orjson
+import pyarrow as pa
+
+from transforms.duck import Connection
+from transforms.lookups.index_file import IndexFile, read_fact, write_fact
 from transforms.lookups.key_pages import PageTable, prove_pages, row_sql, write_pages
 from transforms.lookups.row_columns import (
     ORDER,
@@ -33,19 +36,19 @@ from transforms.lookups.row_columns import (
 from transforms.tables.conform import conversion
 from transforms.tables.registry import Column
 
-FILTERS = "key_filters"
-IDENTITIES = "withdrawal_identities"
-TIMES = "row_times"
 BY_PARTY = PageTable("withdrawals_by_party", (("party_id", "text"), ("vega_time", "time")))
 BY_TIME = PageTable("withdrawals_by_time", (("vega_time", "time"),))
-BY_ID = PageTable("withdrawals_by_id", (("id", "prefix"),))
+BY_ID = PageTable("withdrawals_by_id", (("id", "text"),))
 PROVISIONS_BY_MARKET = PageTable(
     "provisions_by_market", (("market_id", "text"), ("vega_time", "time"))
 )
 PROVISIONS_BY_PARTY = PageTable(
     "provisions_by_party", (("party_id", "text"), ("vega_time", "time"))
 )
-ORDERS = PageTable("orders_by_id", (("id", "prefix"),))
+ORDERS = PageTable("orders_by_id", (("id", "text"),))
+
+TIMES = "times"
+IDENTITIES = ("highs", "lows", "written")
 
 LATEST = (
     "row_number() over ("
@@ -59,7 +62,7 @@ LISTED_PROVISIONS = f"{LISTED} and market_id is not null"
 IDENTITY = "md5_number(id || ' ' || party_id)"
 """SQL for what tells two withdrawals of parties apart."""
 
-_FILTERED = (
+_KEYS = (
     ("orders", "id"),
     ("withdrawals", "id"),
     ("withdrawals", "party_id"),
@@ -80,7 +83,7 @@ PAGES = {
     ORDERS: ("orders", "id, vega_time, seq_num, _segment, _row"),
 }
 _NEEDED = {
-    *_FILTERED,
+    *_KEYS,
     *((table, column) for table in _ROWS for column in ("id", "vega_time")),
     ("orders", "version"),
     ("orders", "seq_num"),
@@ -98,8 +101,10 @@ class LookupSource:
     rows: str
 
 
-def write_lookups(con: Connection, index: str, sources: Mapping[str, LookupSource]) -> bool:
-    """Make the lookups of a run's tables in a new file, which is attached as `index`.
+def write_lookups(
+    con: Connection, file: sqlite3.Connection, sources: Mapping[str, LookupSource]
+) -> bool:
+    """Make the lookups of a run's tables in a new index file.
 
     Returns whether there are any: none where segments lack a column that they need, or have one of
     another kind.
@@ -107,49 +112,54 @@ def write_lookups(con: Connection, index: str, sources: Mapping[str, LookupSourc
     tables = _tables(sources)
     if not tables:
         return False
-    con.execute(f"create schema {quote_name(index)}.strata")
     for table in PAGES:
-        write_pages(con, quote_name(index), table, _rows_sql(table, tables, sources))
-    for name, query in _queries(con, sources).items():
-        con.execute(f"create table {_in(index, name)} as {query}")
+        write_pages(con, file, table, _rows_sql(table, tables, sources))
+    for name, body in _facts(con, sources).items():
+        write_fact(file, name, body)
     return True
 
 
-def prove_lookups(con: Connection, index: str, sources: Mapping[str, LookupSource]) -> str:
-    """Make the lookups of an attached index file again; says what is wrong, "" if nothing is."""
+def prove_lookups(
+    con: Connection, file: sqlite3.Connection, sources: Mapping[str, LookupSource]
+) -> str:
+    """Make the lookups of an index file again; says what is wrong, "" if nothing is."""
     tables = _tables(sources)
     if not tables:
         return "no lookups follow from these tables"
     for table in PAGES:
-        rows = _rows_sql(table, tables, sources)
-        if not prove_pages(con, quote_name(index), table, rows):
-            return _wrong(table.name)
-    for name, query in _queries(con, sources).items():
-        # Which rows there are; that they lie in order makes them fast, not right.
-        sums = [
-            con.execute(f"select count(*), bit_xor(hash(_made)) from {rows} _made").fetchall()  # noqa: S608
-            for rows in (_in(index, name), f"({query})")
-        ]
-        if sums[0] != sums[1]:
-            return _wrong(name)
+        if not prove_pages(con, file, table, _rows_sql(table, tables, sources)):
+            return f"the lookup {table.name} does not follow from its tables"
+    for name, body in _facts(con, sources).items():
+        if read_fact(file, name) != body:
+            return f"the lookup {name} does not follow from its tables"
     return ""
 
 
-def lookups_of(con: Connection, index: str) -> Collection[str]:
-    """The tables of an attached index file; none where it has none."""
-    query = (
-        "select table_name from duckdb_tables() where database_name = $1 and schema_name = 'strata'"
-    )
-    names = {name for (name,) in con.execute(query, [index]).fetchall()}
-    return names if FILTERS in names else ()
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """The withdrawals of a volume, by the two halves of their identities, in order of these.
+
+    `written` are the times of their last rows, in microseconds.
+    """
+
+    highs: Sequence[int]
+    lows: Sequence[int]
+    written: Sequence[int]
 
 
-def _wrong(name: str) -> str:
-    return f"the lookup {name} does not follow from its tables"
+def identities_of(index: IndexFile) -> Identities:
+    """The identities in an index file. Raises `UnreadableIndexError`."""
+    highs, lows, written = (memoryview(index.fact(name)) for name in IDENTITIES)
+    return Identities(highs.cast("Q"), lows.cast("Q"), written.cast("q"))
 
 
-def _in(index: str, name: str) -> str:
-    return f"{quote_name(index)}.strata.{name}"
+def times_of(index: IndexFile, table: str) -> tuple[int, int] | None:
+    """The first and the last time of a table's rows in an index file, in microseconds.
+
+    None where it has none. Raises `UnreadableIndexError`.
+    """
+    times = orjson.loads(index.fact(TIMES))[table]
+    return None if times[0] is None else (times[0], times[1])
 
 
 def _tables(sources: Mapping[str, LookupSource]) -> dict[str, TableColumns]:
@@ -195,29 +205,40 @@ def latest_sql(withdrawals: str) -> str:
     return f"select * from {withdrawals} where {LISTED} qualify {LATEST}"  # noqa: S608 - ours
 
 
-def _queries(con: Connection, sources: Mapping[str, LookupSource]) -> dict[str, str]:
-    """The SQL that makes each lookup which has no pages."""
+def _facts(con: Connection, sources: Mapping[str, LookupSource]) -> dict[str, bytes]:
+    """What lookups have besides pages."""
     withdrawals, provisions = (
         sources[name].rows for name in ("withdrawals", "liquidity_provisions")
     )
-    filters = (
-        f"select '{table}.{column}' as key, bits from ({bits})"  # noqa: S608 - our own names
-        for table, column in _FILTERED
-        for bits in [filter_sql(con, sources[table].rows, column)]
-    )
-    times = (
-        f"select '{table}' as key, min(epoch_us(vega_time)) as first, "  # noqa: S608 - ours
-        f"max(epoch_us(vega_time)) as last from {rows}"
+    times = {
+        table: con.execute(
+            f"select epoch_us(min(vega_time)), epoch_us(max(vega_time)) from {rows}"  # noqa: S608
+        ).fetchall()[0]
         for table, rows in (
             ("withdrawals", f"({latest_sql(withdrawals)})"),
             ("liquidity_provisions", f"{provisions} where {LISTED_PROVISIONS}"),
         )
-    )
-    return {
-        FILTERS: " union all ".join(filters),
-        IDENTITIES: identities_sql(f"({latest_sql(withdrawals)})"),
-        TIMES: " union all ".join(times),
     }
+    identities = con.sql(halves_sql(f"({latest_sql(withdrawals)})")).to_arrow_table()
+    columns = {name: _column_bytes(identities.column(name)) for name in IDENTITIES}
+    return {TIMES: orjson.dumps(times), **columns}
+
+
+def _column_bytes(column: pa.ChunkedArray) -> bytes:
+    """The bytes of a column of 64-bit numbers, none of which is NULL."""
+    return b"".join(
+        bytes(memoryview(chunk.buffers()[1])[8 * chunk.offset : 8 * (chunk.offset + len(chunk))])
+        for chunk in column.chunks
+    )
+
+
+def halves_sql(rows: str) -> str:
+    """SQL for the columns of `Identities` of withdrawals, in their order."""
+    half = "18446744073709551615::uhugeint"
+    return (
+        f"select (identity >> 64)::ubigint as highs, (identity & {half})::ubigint as lows, "  # noqa: S608
+        f"written from ({identities_sql(rows)}) order by identity"
+    )
 
 
 def identities_sql(rows: str) -> str:

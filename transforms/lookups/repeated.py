@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.lookups.held_lookups import Identities
+from transforms.lookups.lookup_tables import Identities
 
 _TOGETHER = 2**18
 _HIGHS = 2**64

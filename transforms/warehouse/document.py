@@ -88,10 +88,9 @@ class Document:
         captures = [self.captures] if self.captures else []
         return [*(file for volume in self.volumes for file in volume.row_files), *captures]
 
-    def served(self) -> list[StoredFile]:
-        """The files that servers read: those of queries, and the index files."""
-        indexes = (volume.index for volume in self.volumes if volume.index)
-        return [*self.readable(), *indexes]
+    def indexes(self) -> list[StoredFile]:
+        """The index files of its volumes."""
+        return [volume.index for volume in self.volumes if volume.index]
 
     def manifests(self) -> list[StoredFile]:
         """The manifests of its volumes of history."""

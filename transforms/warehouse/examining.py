@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from transforms.errors import IntegrityError
+from transforms.lookups.index_file import SUFFIX
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.stores.store import object_sha256
 from transforms.warehouse.backing import Backing
@@ -113,6 +114,8 @@ class Examination:
                 return "it is missing"
             if info.size != file.size:
                 return f"it has {info.size} bytes, not {file.size}"
+        if file.key.startswith("index/") and not file.key.endswith(SUFFIX):
+            return "it is an index file of an earlier release"
         if self._quick:
             return ""
         try:

@@ -9,7 +9,7 @@ from transforms.warehouse.backing import Backing
 from transforms.warehouse.catalog_file import CatalogFile, read_record
 from transforms.warehouse.examining import RepairFinding
 
-_FOLDERS = ("index", "state", "spam")
+_FOLDERS = ("state", "spam")
 
 
 def remove_foreign_writes(backing: Backing, *, dry_run: bool) -> Iterator[RepairFinding]:

@@ -117,7 +117,7 @@ def read_files(path: Path) -> SegmentFiles:
 
     Raises `IntegrityError` where it is damaged.
     """
-    table = _read(path, _FILES)
+    table = read_columns(path, _FILES)
     return SegmentFiles(*(tuple(table.column(name).to_pylist()) for name in _FILES))
 
 
@@ -136,7 +136,7 @@ class SegmentIds:
 @lru_cache(maxsize=4096)
 def read_ids(path: Path) -> SegmentIds:
     """The ids of a manifest's segments. Raises `IntegrityError` where it is damaged."""
-    table = _read(path, _IDS)
+    table = read_columns(path, _IDS)
     ids, before, claims = (table.column(name).to_pylist() for name in _IDS)
     files = read_files(path)
     blocks = files.blocks
@@ -150,20 +150,18 @@ def read_ids(path: Path) -> SegmentIds:
 
 @lru_cache(maxsize=4096)
 def read_manifest(path: Path) -> tuple[LoadedSegment, ...]:
-    """The segments of a manifest, as `parse_manifest` gives them, in memory from then on.
+    """The segments of a manifest, ascending, in memory from then on.
 
-    The file is named by its bytes and never changes.
+    The file is named by its bytes and never changes. Raises `IntegrityError` where it is damaged.
     """
-    return parse_manifest(path)
+    return tuple(parse_segments(read_columns(path, SEGMENTS.names)))
 
 
-def parse_manifest(path: Path) -> tuple[LoadedSegment, ...]:
-    """The segments of a manifest, ascending. Raises `IntegrityError` where it is damaged."""
-    return tuple(parse_segments(_read(path, SEGMENTS.names)))
+def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Columns of a manifest, proven by the checksums of its pages.
 
-
-def _read(path: Path, columns: Sequence[str]) -> pa.Table:
-    """Columns of a manifest, proven by the checksums of its pages."""
+    Raises `IntegrityError` where it is damaged.
+    """
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             return file.read([*columns], use_threads=False)

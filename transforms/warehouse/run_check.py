@@ -5,16 +5,17 @@ One table that cannot be read does not keep the others from being read.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 
 import duckdb
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, attached, naming_large, quote_files
-from transforms.duck_files import FOREIGN_LOG, log_beside
+from transforms.duck import Connection, naming_large, quote_files
 from transforms.errors import BusyError, IntegrityError, StrataError
+from transforms.lookups.index_file import open_index
 from transforms.lookups.lookup_tables import prove_lookups
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
@@ -147,9 +148,6 @@ class RunCheck:
 
     def _index(self, reader: _Reader, file: StoredFile, *, is_sound: bool) -> Iterator[Finding]:
         """The index file, whose bytes are proven, and what it has where the rows are sound."""
-        if log := log_beside(self._backing.files.path(file)):
-            yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
-            return
         place, state, recorded = self._identity(file)
         if self._verification.proven.find(place, state, recorded) is not None:
             return
@@ -217,8 +215,8 @@ class _Reader:
             sources = lookup_sources(data, volume.shapes)
 
             def read(con: Connection) -> str:
-                with attached(con, files.path(file), "proven_index", "(read_only)"):
-                    return prove_lookups(con, "proven_index", sources)
+                with closing(open_index(files.path(file))) as index:
+                    return prove_lookups(con, index, sources)
 
             return self._said(files.path(file), read)
 
@@ -234,6 +232,8 @@ class _Reader:
             return unreadable(error, str(path))
         except BusyError:
             raise
+        except sqlite3.Error as error:
+            return f"it cannot be read ({error})"
         except duckdb.Error as error:
             self._open = None  # an error may make DuckDB refuse everything that follows
             self._closing.close()

@@ -1,19 +1,20 @@
-"""The segments of a volume as servers hold them: columns in a mapped file, made from its manifest.
+"""The segments of a volume as servers hold them: columns, read from its manifest.
 
 A history has 75,000 segments: as objects they take 100 MB and more than a second to make.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.mapped_files import Mapped, numbers_section, packed, texts_sections
-from transforms.warehouse.manifest import parse_manifest
+from transforms.warehouse.manifest import read_columns
 
-_FORMAT = 1
+_NUMBERS = ("first_block", "last_block", "schema_version")
+_TEXTS = ("segment_id", "previous_id", "chain_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,18 @@ class SegmentList:
     chains: Sequence[str]
 
     @classmethod
-    def of(cls, file: Mapped) -> SegmentList:
-        """The segments in a mapped file."""
-        first, last, version = (file.numbers(name, "q") for name in ("first", "last", "version"))
-        return cls(first, last, version, *map(file.texts, ("id", "previous", "chain")))
+    def of(cls, manifest: Path) -> SegmentList:
+        """The segments of a manifest.
+
+        Raises `FileNotFoundError`, and `IntegrityError` where it is damaged.
+        """
+        table = read_columns(manifest, (*_NUMBERS, *_TEXTS))
+        numbers = (array("q", table.column(name).to_pylist()) for name in _NUMBERS)
+        texts = (table.column(name).to_pylist() for name in _TEXTS)
+        shared: dict[str, str] = {}  # a previous id is the id of another segment
+        return cls(
+            *numbers, *([shared.setdefault(text, text) for text in column] for column in texts)
+        )
 
     def __len__(self) -> int:
         return len(self.firsts)
@@ -61,24 +70,3 @@ def in_order(lists: Iterable[SegmentList]) -> list[SegmentList]:
         else:
             result.append(segments)
     return result
-
-
-def file_name(manifest_sha256: str) -> str:
-    """The name of the mapped file for a manifest; another release's is another one."""
-    return f"{manifest_sha256}.{_FORMAT}.segments"
-
-
-def packed_segments(manifest: Path) -> bytes:
-    """The mapped file of a manifest. Raises `FileNotFoundError`, or `IntegrityError` if damaged."""
-    segments = parse_manifest(manifest)
-    return packed(
-        None,
-        {
-            "first": numbers_section("q", (segment.blocks.first for segment in segments)),
-            "last": numbers_section("q", (segment.blocks.last for segment in segments)),
-            "version": numbers_section("q", (segment.name.version for segment in segments)),
-            **texts_sections("id", [segment.segment_id for segment in segments]),
-            **texts_sections("previous", [segment.previous_id for segment in segments]),
-            **texts_sections("chain", [segment.name.chain_id for segment in segments]),
-        },
-    )

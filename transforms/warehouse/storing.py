@@ -22,6 +22,7 @@ from transforms.warehouse.volumes import RunFiles
 _TYPES = {
     ".duckdb": "application/vnd.duckdb",
     ".parquet": "application/vnd.apache.parquet",
+    ".sqlite": "application/vnd.sqlite3",
     ".zip": "application/zip",
 }
 

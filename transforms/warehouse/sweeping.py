@@ -26,7 +26,7 @@ ORPHAN_SECONDS = 7 * 24 * 3600.0
 FOLDERS = ("manifests", "data", "index", "state", "spam", "quarantine")
 _RUNS = r"(?:manifests|index|state|data/[a-z][a-z0-9_]*)"
 _BLOCKS = re.compile(_RUNS + r"/(\d+)-(\d+)\.")
-_OURS = re.compile(_RUNS + r"/\d+-\d+\.[0-9a-f]{64}\.(?:duckdb|parquet)")
+_OURS = re.compile(_RUNS + r"/\d+-\d+\.[0-9a-f]{64}\.(?:duckdb|parquet|sqlite)")
 _OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip")
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from transforms.duck import STORAGE, Connection, attached, quote_name, working_connection
 from transforms.duck_errors import ABOUT_DATA, OUT_OF_MEMORY, reason
 from transforms.errors import SegmentError
+from transforms.lookups.index_file import SUFFIX, new_index
 from transforms.lookups.lookup_tables import LookupSource, write_lookups
 from transforms.memory import MEMORY_LIMIT, RENDERING_LIMIT
 from transforms.segments.prepare import PreparedSegment
@@ -96,12 +97,12 @@ def write_index(
     None also where a row takes more memory than there is: what an index file answers, the data
     files do, slower.
     """
-    path = scratch / "index.duckdb"
+    path = scratch / f"index{SUFFIX}"
     path.unlink(missing_ok=True)
     sources = lookup_sources(data, shapes)
     try:
-        with attached(con, path, "new_index", attach_options(sum(map(_size, data.values())))):
-            is_written = write_lookups(con, "new_index", sources)
+        with new_index(path) as file:
+            is_written = write_lookups(con, file, sources)
     except OUT_OF_MEMORY as error:
         _log.warning("an index file was not made: let STRATA_MEMORY_MB be more: %s", reason(error))
         is_written = False
@@ -151,10 +152,6 @@ def _tables(segments: Sequence[PreparedSegment]) -> Iterator[tuple[str, list[Tab
     """The tables of segments with their files, ascending."""
     for table in sorted({table for segment in segments for table in segment.tables}):
         yield table, [seg.tables[table] for seg in segments if table in seg.tables]
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size
 
 
 @contextmanager

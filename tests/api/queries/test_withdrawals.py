@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +16,6 @@ from tests.api.chain_kit import ALICE, BOB, small_chain, withdrawal_row
 from tests.cases import each_of
 from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
-from transforms.warehouse.held_files import FOLDER, WRITTEN_AGAIN
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/withdrawals"
@@ -308,17 +306,9 @@ def test_what_is_written_again_is_the_same_found_bit_by_bit_and_at_once(tmp_path
     assert sizes == [0, 1, 2, 0]
 
 
-def _again_of(snapshots: Snapshots) -> Mapping[bytes, int]:
-    with snapshots.reading() as reading:
-        return written_again(reading)
-
-
 def _same_from_scratch(kept: Snapshots, root: Path) -> int:
     """How many withdrawals were written again, as an open server and a new one find them."""
     kept.refresh()
-    with Snapshots.open(open_warehouse(root)) as told, told.reading() as reading:
-        assert written_again(reading) == _again_of(kept)
-    (root / FOLDER / WRITTEN_AGAIN).unlink(missing_ok=True)
     with (
         Snapshots.open(open_warehouse(root)) as fresh,
         kept.reading() as one,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from operator import itemgetter
 from pathlib import Path
 
@@ -11,25 +13,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.duck import Connection, file_connection
-from transforms.lookups.held_lookups import Lookups, packed_lookups
-from transforms.lookups.key_filters import key_hashes
-from transforms.lookups.key_pages import PageTable, page_rows
+from transforms.duck import Connection
+from transforms.lookups.index_file import IndexConnections, IndexFile, new_index
+from transforms.lookups.key_pages import PageTable, read_pages
 from transforms.lookups.lookup_tables import (
     BY_ID,
     BY_PARTY,
     BY_TIME,
-    FILTERS,
     IDENTITIES,
     ORDERS,
     PROVISIONS_BY_MARKET,
     PROVISIONS_BY_PARTY,
     TIMES,
     LookupSource,
+    identities_of,
     prove_lookups,
+    times_of,
     write_lookups,
 )
-from transforms.mapped_files import Mapped
 from transforms.tables.registry import Column
 
 _COLUMNS = "id varchar, party_id varchar, vega_time date"
@@ -52,17 +53,29 @@ def con() -> Iterator[Connection]:
         yield con
 
 
-def _volume(con: Connection, ids: Sequence[str], rows: Sequence[tuple[int, str, int]]) -> None:
+@pytest.fixture
+def file() -> Iterator[sqlite3.Connection]:
+    with _memory_file() as file:
+        yield file
+
+
+def _memory_file() -> closing[sqlite3.Connection]:
+    """An index file without anything, in memory."""
+    file = sqlite3.connect(":memory:")
+    file.execute("create table facts (name text primary key, crc integer, body blob)")
+    return closing(file)
+
+
+def _volume(
+    con: Connection,
+    file: sqlite3.Connection,
+    ids: Sequence[str],
+    rows: Sequence[tuple[int, str, int]],
+) -> None:
     """Fresh tables, in memory, and their lookups."""
     con.execute("detach database if exists volume")
     con.execute("attach ':memory:' as volume")
-    _fill(con, ids, rows)
-
-
-def _held(volume: Path) -> Lookups | None:
-    """What a server holds of a volume."""
-    with file_connection() as con:
-        return Lookups.of(Mapped(memoryview(packed_lookups(con, volume))))
+    _fill(con, file, ids, rows)
 
 
 def _sources(con: Connection) -> dict[str, LookupSource]:
@@ -80,11 +93,16 @@ def _sources(con: Connection) -> dict[str, LookupSource]:
     }
 
 
-def _proof(con: Connection) -> str:
-    return prove_lookups(con, "volume", _sources(con))
+def _proof(con: Connection, file: sqlite3.Connection) -> str:
+    return prove_lookups(con, file, _sources(con))
 
 
-def _fill(con: Connection, ids: Sequence[str], rows: Sequence[tuple[int, str, int]]) -> None:
+def _fill(
+    con: Connection,
+    file: sqlite3.Connection,
+    ids: Sequence[str],
+    rows: Sequence[tuple[int, str, int]],
+) -> None:
     own = "_segment bigint, _row bigint, _raw map(varchar, varchar)"
     con.execute(
         "create table volume.orders "
@@ -109,7 +127,7 @@ def _fill(con: Connection, ids: Sequence[str], rows: Sequence[tuple[int, str, in
             "values ($1, $2, make_timestamptz($3), 'm' || $5 % 2, 1, $4, null)",
             [str(number), party, time, place, number],
         )
-    write_lookups(con, "volume", _sources(con))
+    assert write_lookups(con, file, _sources(con))
 
 
 @pytest.fixture(scope="module")
@@ -124,29 +142,29 @@ def memory() -> Iterator[Connection]:
 def test_withdrawals_are_the_last_row_of_each_in_every_order(
     memory: Connection, rows: list[tuple[int, str, int]]
 ) -> None:
-    _volume(memory, [], rows)
     last = {
         (str(id_), party): max(t for i, p, t in rows if (i, p) == (id_, party))
         for id_, party, _ in rows
     }
     wanted = [(time, id_, party) for (id_, party), time in last.items()]
-    for table, order in ((BY_TIME, (0, 1, 2)), (BY_PARTY, (2, 0, 1)), (BY_ID, (1, 0, 2))):
-        assert _paged(memory, table) == sorted(wanted, key=itemgetter(*order))
+    with _memory_file() as file:
+        _volume(memory, file, [], rows)
+        for table, order in ((BY_TIME, (0, 1, 2)), (BY_PARTY, (2, 0, 1)), (BY_ID, (1, 0, 2))):
+            assert _paged(file, table) == sorted(wanted, key=itemgetter(*order))
 
 
-def test_orders_have_pages_by_id(con: Connection) -> None:
-    _volume(con, ["b", "c", "a"], [])
+def test_orders_have_pages_by_id(con: Connection, file: sqlite3.Connection) -> None:
+    _volume(con, file, ["b", "c", "a"], [])
     ordered = [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("c", 1), ("c", 2)]
-    assert _paged(con, ORDERS, 1, 3) == ordered
-    assert _proof(con) == ""
+    assert _paged(file, ORDERS, 1, 3) == ordered
+    assert _proof(con, file) == ""
 
 
-def _paged(con: Connection, table: PageTable, *columns: int) -> list[tuple[object, ...]]:
-    bodies = con.execute(f"select body from volume.strata.{table.name} order by page").fetchall()
+def _paged(file: sqlite3.Connection, table: PageTable, *columns: int) -> list[tuple[object, ...]]:
     return [
         tuple(row[at] for at in columns or (0, 1, 2))
-        for (body,) in bodies
-        for row in page_rows(body)
+        for page in read_pages(file, table, (), (), descending=False)
+        for row in page
     ]
 
 
@@ -162,17 +180,18 @@ def _paged(con: Connection, table: PageTable, *columns: int) -> list[tuple[objec
     ],
 )
 def test_a_volume_that_lacks_a_table_or_a_column_has_no_lookups(
-    con: Connection, tables: dict[str, str]
+    con: Connection, file: sqlite3.Connection, tables: dict[str, str]
 ) -> None:
     con.execute("attach ':memory:' as volume")
     for table, columns in tables.items():
         con.execute(f"create table volume.{table} ({columns})")
-    assert not write_lookups(con, "volume", _sources(con))
-    found = "select count(*) from duckdb_tables() where schema_name = 'strata'"
-    assert con.execute(found).fetchall() == [(0,)]
+    assert not write_lookups(con, file, _sources(con))
+    assert file.execute("select count(*) from facts").fetchall() == [(0,)]
 
 
-def test_of_rows_that_tie_the_last_in_the_csv_counts(con: Connection) -> None:
+def test_of_rows_that_tie_the_last_in_the_csv_counts(
+    con: Connection, file: sqlite3.Connection
+) -> None:
     con.execute("attach ':memory:' as volume")
     tables = {
         "orders": "select 'ab' as id, 1 as version, now() as vega_time, 1 as seq_num, "
@@ -187,9 +206,9 @@ def test_of_rows_that_tie_the_last_in_the_csv_counts(con: Connection) -> None:
             f"create table volume.{table} as select *, null::map(varchar, varchar) as _raw "
             f"from ({rows})"
         )
-    write_lookups(con, "volume", _sources(con))
+    assert write_lookups(con, file, _sources(con))
     for name in (BY_PARTY, BY_TIME, BY_ID):
-        assert _paged(con, name, 5) == [("s2",)]
+        assert _paged(file, name, 5) == [("s2",)]
 
 
 _WRITTEN = "insert into volume.withdrawals values ('9', 'p', now(), 1, 9, null)"
@@ -199,56 +218,71 @@ _PLACED = "insert into volume.orders values ('cd', 1, now(), 1, 1, 3, null)"
 @pytest.mark.parametrize(
     ("change", "lookup"),
     [
-        ("update {} set bits = repeat('0', 64)::bit::blob where key = 'orders.id'", FILTERS),
-        ("delete from {} where key = 'withdrawals.party_id'", FILTERS),
-        ("update {} set party_id = 'q'", BY_PARTY.name),
-        ("delete from {}", BY_TIME.name),
-        ("update {} set body = 'x'", BY_ID.name),
-        ("update {} set written = 0", IDENTITIES),
-        ("update {} set last = 7 where key = 'withdrawals'", TIMES),
-        ("update {} set market_id = 'm'", PROVISIONS_BY_MARKET.name),
-        ("delete from {}", PROVISIONS_BY_PARTY.name),
+        (f"update {BY_PARTY.name} set party_id = 'q'", BY_PARTY.name),
+        (f"delete from {BY_TIME.name}", BY_TIME.name),
+        (f"update {BY_ID.name} set body = x'78'", BY_ID.name),
+        (f"update {PROVISIONS_BY_MARKET.name} set market_id = 'm'", PROVISIONS_BY_MARKET.name),
+        (f"delete from {PROVISIONS_BY_PARTY.name}", PROVISIONS_BY_PARTY.name),
+        (f"update {ORDERS.name} set marks = x'78'", ORDERS.name),
+    ],
+)
+def test_pages_that_do_not_follow_from_the_tables_are_reported(
+    con: Connection, file: sqlite3.Connection, change: str, lookup: str
+) -> None:
+    _volume(con, file, ["ab", "ac"], [(1, "p", 5), (2, "p", 6)])
+    assert _proof(con, file) == ""
+    file.execute(change)
+    assert _proof(con, file) == f"the lookup {lookup} does not follow from its tables"
+
+
+@pytest.mark.parametrize("name", [TIMES, *IDENTITIES])
+def test_facts_that_do_not_follow_from_the_tables_are_reported(
+    con: Connection, file: sqlite3.Connection, name: str
+) -> None:
+    _volume(con, file, ["ab"], [(1, "p", 5)])
+    file.execute("update facts set crc = 0, body = x'' where name = ?", [name])
+    assert _proof(con, file) == f"the lookup {name} does not follow from its tables"
+
+
+@pytest.mark.parametrize(
+    ("change", "lookup"),
+    [
         ("update volume.liquidity_provisions set market_id = 'm9'", PROVISIONS_BY_MARKET.name),
         (_WRITTEN, BY_PARTY.name),
         (_PLACED, ORDERS.name),
-        ("update {} set body = 'x'", ORDERS.name),
     ],
 )
-def test_lookups_that_do_not_follow_from_the_tables_are_reported(
-    con: Connection, change: str, lookup: str
+def test_lookups_of_other_rows_are_reported(
+    con: Connection, file: sqlite3.Connection, change: str, lookup: str
 ) -> None:
-    _volume(con, ["ab", "ac"], [(1, "p", 5), (2, "p", 6)])
-    assert _proof(con) == ""
-    con.execute(change.format(f"volume.strata.{lookup}"))
-    assert _proof(con) == f"the lookup {lookup} does not follow from its tables"
+    _volume(con, file, ["ab", "ac"], [(1, "p", 5), (2, "p", 6)])
+    con.execute(change)
+    assert _proof(con, file) == f"the lookup {lookup} does not follow from its tables"
 
 
-def test_tables_that_allow_no_lookups_have_none(con: Connection) -> None:
+def test_tables_that_allow_no_lookups_have_none(con: Connection, file: sqlite3.Connection) -> None:
     con.execute("attach ':memory:' as volume")
-    assert _proof(con) == "no lookups follow from these tables"
+    assert _proof(con, file) == "no lookups follow from these tables"
 
 
-def test_lookups_are_found_where_they_are(tmp_path: Path) -> None:
-    with duckdb.connect() as con:
-        con.execute(f"attach '{tmp_path / 'with.duckdb'}' as volume")
-        _fill(con, ["ab"], [(1, "p", 5)])
-        con.execute("detach volume")
-    with duckdb.connect(tmp_path / "without.duckdb") as con:
-        con.execute("create schema strata")
-    assert _held(tmp_path / "without.duckdb") is None
-    found = _held(tmp_path / "with.duckdb")
-    assert found is not None
-    assert len(found.pages[ORDERS]) == 1
-    for column, key in {
-        "orders.id": "ab",
-        "withdrawals.id": "1",
-        "withdrawals.party_id": "p",
-        "liquidity_provisions.market_id": "m1",
-        "liquidity_provisions.party_id": "p",
+def test_lookups_are_read_from_their_file(con: Connection, tmp_path: Path) -> None:
+    con.execute("attach ':memory:' as volume")
+    with new_index(tmp_path / "index.sqlite") as file:
+        _fill(con, file, ["ab"], [(1, "p", 5)])
+    connections = IndexConnections()
+    index = IndexFile(tmp_path / "index.sqlite", connections)
+    for table, key in {
+        ORDERS: ("ab",),
+        BY_ID: ("1",),
+        BY_PARTY: ("p", 5),
+        BY_TIME: (5,),
+        PROVISIONS_BY_MARKET: ("m1",),
+        PROVISIONS_BY_PARTY: ("p",),
     }.items():
-        assert found.filters[column].may_hold(key_hashes(key))
-        assert not found.filters[column].may_hold(key_hashes("other"))
-    assert found.times == {"withdrawals": (5, 5), "liquidity_provisions": (5, 5)}
-    assert found.pages[BY_PARTY][0] == found.pages[PROVISIONS_BY_PARTY][0] == ("p", 5)
-    assert found.pages[PROVISIONS_BY_MARKET][0] == ("m1", 5)
-    assert found.pages[BY_TIME][0] == (5,)
+        assert len([*index.pages(table, key, key)]) == 1
+    for table in (ORDERS, BY_ID, BY_PARTY, PROVISIONS_BY_MARKET, PROVISIONS_BY_PARTY):
+        assert [*index.pages(table, ("other",), ("other",))] == []
+    assert times_of(index, "withdrawals") == times_of(index, "liquidity_provisions") == (5, 5)
+    identities = identities_of(index)
+    assert (len(identities.highs), len(identities.lows), [*identities.written]) == (1, 1, [5])
+    connections.keep()

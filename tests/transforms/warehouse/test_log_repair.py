@@ -259,6 +259,25 @@ def test_index_files_are_made_again_from_data_files(
     _check_sound(sound)
 
 
+def test_index_files_of_an_earlier_release_are_made_again(sound: Path) -> None:
+    index = _document(sound).history()[1].index
+    assert index is not None
+    earlier = replace(index, key=f"{index.key.removesuffix('.sqlite')}.duckdb")
+    (sound / "w" / index.key).rename(sound / "w" / earlier.key)
+    open_warehouse(sound / "w").backing.log.commit(
+        lambda newest: newest.with_volumes(
+            replace(volume, index=earlier) if volume.index == index else volume
+            for volume in newest.volumes
+        )
+    )
+    (finding,) = _repair(sound).findings
+    assert finding.problem == "it is an index file of an earlier release"
+    again = _document(sound).history()[1].index
+    assert again is not None
+    assert again.key.endswith(".sqlite")
+    _check_sound(sound)
+
+
 def test_a_damaged_manifest_is_not_believed(sound: Path) -> None:
     path = sound / "w" / _document(sound).history()[1].key
     whole = path.read_bytes()

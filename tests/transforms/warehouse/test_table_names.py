@@ -13,8 +13,7 @@ from transforms.warehouse.warehouse_address import open_warehouse
 
 _NAMES = (
     # What a volume says of itself, and its lookups.
-    *("segments", "receipts", "origin", "order_filter", "orders_places"),
-    *("withdrawals_latest", "withdrawals_of", "withdrawals_latest_places"),
+    *("segments", "receipts", "origin", "orders_by_id", "withdrawals_by_party", "facts"),
     # Schemas, catalogs, and what a load calls its own while it works.
     *("main", "strata", "exact", "temp", "system", "volume", "staged", "records", "old0"),
     # Words and views of DuckDB.

@@ -1,0 +1,184 @@
+"""Index files: what servers look up by key, in one SQLite file beside the data files of a run.
+
+A file is written once, whole, and never changes; readers open it read-only and immutable, so that
+SQLite looks for no log and locks nothing. Besides page tables it has the table `facts`: a name and
+bytes, with their CRC-32.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Collection, Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import quote
+
+from isal import isal_zlib
+
+from transforms.errors import IntegrityError, StrataError
+from transforms.lookups.key_pages import Key, PageTable, read_pages
+
+SUFFIX = ".sqlite"
+
+MOST_OPEN = 256
+"""How many connections that nobody uses a process keeps, of all index files together."""
+
+# A page of rows takes about 3 kB: of four in one of SQLite's less stays empty than of one.
+_PAGE_BYTES = 16_384
+# Only the upper pages of a file's trees are worth it: the kernel has all.
+_CACHE_KIB = 128
+_NONCE_BYTES = 16
+# What reading a damaged file raises: SQLite, values of other types than were written, no JSON.
+_NONSENSE = (sqlite3.Error, IntegrityError, TypeError, ValueError, OverflowError)
+
+
+class UnreadableIndexError(StrataError):
+    """An index file is missing or damaged: data files answer the same, slower."""
+
+
+@contextmanager
+def new_index(path: Path) -> Iterator[sqlite3.Connection]:
+    """A new index file, which is whole and on disk when the block ends without an error."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute(f"pragma page_size = {_PAGE_BYTES}")
+        # Nobody goes on with the unfinished file of a process that died: there is nothing to undo.
+        file.execute("pragma journal_mode = off")
+        file.execute("pragma synchronous = off")
+        file.execute("begin")
+        file.execute(
+            "create table facts (name text primary key, crc integer not null, "
+            "body blob not null) without rowid"
+        )
+        # Equal rows make another file each time: a sweep never takes a new one for an old one.
+        write_fact(file, "nonce", os.urandom(_NONCE_BYTES))
+        yield file
+        file.execute("commit")
+    with path.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+def open_index(path: Path) -> sqlite3.Connection:
+    """Open an index file. Raises `sqlite3.Error` where it is not there."""
+    place = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    # One thread at a time uses it, not always the same.
+    file = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
+    file.execute(f"pragma cache_size = -{_CACHE_KIB}")
+    return file
+
+
+def write_fact(file: sqlite3.Connection, name: str, body: bytes) -> None:
+    """Write bytes under a name."""
+    file.execute("insert into facts values (?, ?, ?)", (name, isal_zlib.crc32(body), body))
+
+
+def read_fact(file: sqlite3.Connection, name: str) -> bytes:
+    """The bytes of a name. Raises `IntegrityError` where they are damaged or not there."""
+    row = file.execute("select crc, body from facts where name = ?", [name]).fetchone()
+    if row is None or isal_zlib.crc32(row[1]) != row[0]:
+        raise IntegrityError(f"the fact {name} of an index file is damaged")
+    body: bytes = row[1]
+    return body
+
+
+class IndexConnections:
+    """The open connections of a process, lent to one thread at a time; safe to use from many."""
+
+    def __init__(self, most: int = MOST_OPEN) -> None:
+        """At most `most` of those that nobody uses stay open, those that were used last."""
+        self._most = most
+        self._lock = Lock()
+        self._idle: OrderedDict[Path, list[sqlite3.Connection]] = OrderedDict()
+        self._count = 0
+
+    def take(self, path: Path) -> sqlite3.Connection:
+        """A connection to a file. Raises `sqlite3.Error` where it cannot be opened."""
+        with self._lock:
+            idle = self._idle.get(path)
+            if idle:
+                self._count -= 1
+                return idle.pop()
+        return open_index(path)
+
+    def give(self, path: Path, connection: sqlite3.Connection) -> None:
+        """Give back what was taken."""
+        with self._lock:
+            self._idle.setdefault(path, []).append(connection)
+            self._idle.move_to_end(path)
+            self._count += 1
+            while self._count > self._most:
+                self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        path, idle = next(iter(self._idle.items()))
+        if idle:
+            idle.pop().close()
+            self._count -= 1
+        else:
+            del self._idle[path]
+
+    def close(self, path: Path) -> None:
+        """Close those of a file that nobody uses."""
+        with self._lock:
+            for connection in self._idle.pop(path, ()):
+                connection.close()
+                self._count -= 1
+
+    def keep(self, paths: Collection[Path] = ()) -> None:
+        """Close those of all other files that nobody uses."""
+        with self._lock:
+            others = [path for path in self._idle if path not in paths]
+        for path in others:
+            self.close(path)
+
+
+class IndexFile:
+    """An index file that servers ask. `is_sound` is no longer true once reading it has failed."""
+
+    def __init__(self, path: Path, connections: IndexConnections) -> None:
+        self.path = path
+        self.is_sound = True
+        self._connections = connections
+
+    def pages(
+        self, table: PageTable, low: Key, high: Key = (), *, descending: bool = False
+    ) -> Generator[list[list[Any]], None, None]:
+        """See `key_pages.read_pages`. Raises `UnreadableIndexError`.
+
+        A connection is in use until the pages are at their end, or closed.
+        """
+        with self._reading() as file:
+            yield from read_pages(file, table, _known(low), _known(high), descending=descending)
+
+    def fact(self, name: str) -> bytes:
+        """The bytes of a name. Raises `UnreadableIndexError`."""
+        with self._reading() as file:
+            return read_fact(file, name)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = self._connections.take(self.path)
+            yield connection
+        except _NONSENSE as error:
+            self.is_sound = False
+            raise UnreadableIndexError(f"{self.path} cannot be read: {error}") from error
+        finally:
+            if connection is not None:
+                self._connections.give(self.path, connection)
+
+    def close(self) -> None:
+        """Close the connections that nobody uses; who asks again opens them anew."""
+        self._connections.close(self.path)
+
+
+def _known(key: Key) -> Key:
+    """A key as SQLite can be asked for it: a lone surrogate is in no text."""
+    return tuple(
+        value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for value in key
+    )
