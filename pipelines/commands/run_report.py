@@ -13,7 +13,7 @@ from exporters.locations import EMBEDDED_SOURCE, Locations, dagster_home, data_f
 from pipelines.commands.asking import show_rows
 from pipelines.commands.display import Screen
 from pipelines.settings import Settings
-from pipelines.site.publishing import PublishedTable
+from pipelines.site.publication_state import PublishedTable
 from pipelines.site.segment_status import SiteStatus
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange

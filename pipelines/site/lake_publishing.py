@@ -81,11 +81,6 @@ def _unpublished(
     return problems
 
 
-def _history_receipts(site: Site, segments: Sequence[BlockRange]) -> list[Receipt]:
-    """The receipts of the tables of history, of those that the site has read already."""
-    return [receipt for receipt in site.receipts(segments) if receipt.table in HISTORY_TABLES]
-
-
 def _publish_state(site: Site, lake: Lake) -> LakeReport:
     with state_rows(site.warehouse) as state:
         return publish_state(lake, state, site.scratch()) if state else LakeReport()

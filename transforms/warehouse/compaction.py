@@ -18,7 +18,7 @@ from transforms.tables.dialect import select_list
 from transforms.tables.file_columns import OWN_TYPES, has_column
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.backing import Backing
-from transforms.warehouse.data_files import file_sql, rows_sql, write_sql
+from transforms.warehouse.data_files import rows_sql, write_sql
 from transforms.warehouse.document import Document
 from transforms.warehouse.load_settings import LoadSettings
 from transforms.warehouse.log import Log
@@ -117,10 +117,13 @@ def _merge_table(
     )
     row_bytes = sum(r.bytes for r in receipts) // max(sum(r.rows for r in receipts), 1)
     with backing.files.hold(files):
-        paths = [backing.files.path(file) for file in files]
-        rows = " union all by name ".join(f"from {file_sql(quote_files([path]))}" for path in paths)
+        # Not `union all`: DuckDB 2.0 writes its parts in another order to Parquet.
+        paths = quote_files([backing.files.path(file) for file in files])
         own = ", ".join(OWN_TYPES)
-        query = f"select {columns}, {own} from ({rows})"  # noqa: S608 - quoted
+        query = (
+            f"select {columns}, {own} "  # noqa: S608 - quoted
+            f"from read_parquet({paths}, hive_partitioning = false, union_by_name = true)"
+        )
         con.execute(write_sql(query, path, row_bytes))
 
 
