@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
@@ -178,28 +177,21 @@ def test_many_rows_and_files_come_back_in_order(tmp_path: Path) -> None:
         assert csv == entry_bytes(tmp_path / "s" / f"kit-chain-1-{held_blocks}.zip", table)
 
 
-def test_large_tables_of_other_columns_stay_in_order_loaded_and_merged(tmp_path: Path) -> None:
+def test_large_tables_stay_in_order_when_they_are_merged(tmp_path: Path) -> None:
     """DuckDB 2.0 may write the parts of a large union in another order to Parquet."""
     header, row = pg_csv(*table_rows("checkpoints", {"seq_num": None})).decode().splitlines()
     segments = []
     for first, count in ((1, 122_881), (11, 7), (21, 122_879)):
-        more = count == 7
-        rows = "".join(f"{row}{at}{f',{at}' * more}\n" for at in range(count))
-        tables = {"checkpoints": f"{header}{',more' * more}\n{rows}".encode()}
+        rows = "".join(f"{row}{at}\n" for at in range(count))
+        tables = {"checkpoints": f"{header}\n{rows}".encode()}
         folder = tmp_path / f"only-{first}"
         segments.append(history_segment(folder, first=first, last=first + 9, tables=tables))
-        assert load_folder(tmp_path / "merged", folder).failures == []
-    (tmp_path / "all").mkdir()
-    for segment in segments:
-        shutil.copy(segment, tmp_path / "all")
-    assert load_folder(tmp_path / "at-once", tmp_path / "all").failures == []
-    warehouse = open_warehouse(tmp_path / "merged")
+        assert load_folder(tmp_path / "w", folder).failures == []
+    warehouse = open_warehouse(tmp_path / "w")
     assert len(warehouse.compact(most_partial=1).merged) == 1
     for segment in segments:
-        for place in (warehouse, open_warehouse(tmp_path / "at-once")):
-            assert len(place.loaded_catalog().history()) == 1
-            rendered = render(place, blocks_of(segment), "checkpoints")
-            assert rendered == entry_bytes(segment, "checkpoints")
+        rendered = render(warehouse, blocks_of(segment), "checkpoints")
+        assert rendered == entry_bytes(segment, "checkpoints")
 
 
 def test_only_the_segment_that_has_them_keeps_texts_for_its_types(held: Held) -> None:
