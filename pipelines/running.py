@@ -101,18 +101,21 @@ class _Runner:
     definitions: dg.Definitions
 
     def run(self, job: str, batch: Batch | None) -> FinishedRun:
-        result = self.definitions.resolve_job_def(job).execute_in_process(
-            run_config=QUIET,
-            instance=self.instance,
-            tags={
-                **(batch_tags(batch) if batch else {}),
-                **warehouse_tags(self.site),
-                **COMMAND_LINE_TAG,
-                **machine_tags(),
-            },
-            resources={"site": self.site},
-            raise_on_error=False,
-        )
+        tags = {
+            **(batch_tags(batch) if batch else {}),
+            **warehouse_tags(self.site),
+            **COMMAND_LINE_TAG,
+            **machine_tags(),
+        }
+        # Its steps go by one generation, and by what they commit themselves.
+        with self.site.warehouse.one_look():
+            result = self.definitions.resolve_job_def(job).execute_in_process(
+                run_config=QUIET,
+                instance=self.instance,
+                tags=tags,
+                resources={"site": self.site},
+                raise_on_error=False,
+            )
         if result.success:
             return FinishedRun(batch, result.run_id)
         reasons = dict(step_failures(result.all_events))

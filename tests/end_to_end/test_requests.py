@@ -1,4 +1,4 @@
-"""What one new segment asks of a bucket: as much beside few others as beside many."""
+"""What one new segment with rows in two tables asks of a bucket, beside few and beside many."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.s3_kit import BucketServer, bucket_server
 # Commits after which a table's log is summed up: with as many more, the same tables are at it.
 COMMITS = 10
 FEW, MANY = 2, 2 + COMMITS
-MOST = 275
+MOST = 150
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def _asked(server: BucketServer, machine: Machine) -> int:
     return len(server.door.requests)
 
 
-def test_one_new_segment_asks_a_bucket_no_more_often_beside_many_than_beside_few(
+def test_one_new_segment_asks_a_bucket_so_often_at_most_beside_few_and_beside_many(
     server: BucketServer, tmp_path: Path
 ) -> None:
     cloud = make_cloud(server, tmp_path)
@@ -49,4 +49,4 @@ def test_one_new_segment_asks_a_bucket_no_more_often_beside_many_than_beside_few
         _add(cloud, last)
         asked[last] = _asked(server, machine)
     # A log of ten commits is summed up by reading ten.
-    assert asked[FEW] <= asked[MANY] <= MOST
+    assert max(asked.values()) <= MOST

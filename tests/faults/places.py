@@ -12,8 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tests.faults.children import in_child, use
 from tests.faults.commands import run_strata
+from tests.lake_readers import active_files
 from tests.segments_kit import KIT_CHAIN, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 
@@ -122,11 +126,27 @@ def undisturbed(place: Place, settings: Mapping[str, str], *commands: Sequence[s
 
 
 def archive_files(place: Place) -> dict[str, bytes]:
-    """Every published file, but for the lake's logs: they have the time of each commit in them."""
-    return {
+    """Every published file, and of the lake the rows that its tables name, by their blocks.
+
+    Logs have the time of each commit in them, and each data file is one of its kind.
+    """
+    files = {
         str(path.relative_to(place.archive)): path.read_bytes()
         for path in sorted(place.archive.rglob("*"))
         if path.is_file()
-        and path.parent.name != DELTA_LOG
+        and "lake" not in path.parts
         and not any(part.startswith(".") for part in path.parts)
     }
+    for log in sorted(place.archive.glob(f"*/lake/*/{DELTA_LOG}")):
+        for path in active_files(log.parent):  # deltalake does not work in forks of who opened it
+            blocks = path.name.partition(".")[0]
+            rows = pq.ParquetFile(path).read(use_threads=False).replace_schema_metadata(None)
+            files[f"{log.parent.relative_to(place.archive)}/{blocks}"] = _content(rows)
+    return files
+
+
+def _content(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows.combine_chunks())
+    return bytes(sink.getvalue())

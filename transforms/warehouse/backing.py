@@ -59,9 +59,13 @@ class Backing:
         if not self.log.look:
             return Catalog(document, self.store, self.files)
         look = self.log.look
-        if not (self._looks and self._looks[0][0] == look and self._looks[0][1] is document):
-            self._looks[:] = [(look, document, Catalog(document, self.store, self.files))]
-        return self._looks[0][2]
+        before = self._looks[0] if self._looks and self._looks[0][0] == look else None
+        if before is not None and before[1] is document:
+            return before[2]
+        seen = before[2].seen if before else frozenset[str]()
+        catalog = Catalog(document, self.store, self.files, seen)
+        self._looks[:] = [(look, document, catalog)]
+        return catalog
 
     @cached_property
     def _looks(self) -> list[tuple[int, Document, Catalog]]:

@@ -31,11 +31,15 @@ from transforms.warehouse.shapes import Extent, Volume
 
 @dataclass(frozen=True)
 class Catalog:
-    """One generation: the volumes it names and the segments they hold, ascending by block."""
+    """One generation: the volumes it names and the segments they hold, ascending by block.
+
+    `present` are the keys of files that need not be looked for: this look at the store saw them.
+    """
 
     document: Document
     store: Store
     files: LocalFiles
+    present: frozenset[str] = frozenset()
 
     @property
     def generation(self) -> int:
@@ -183,13 +187,21 @@ class Catalog:
     @cached_property
     def lost(self) -> tuple[Volume, ...]:
         """The volumes with a file that is not there, or not whole; see `absent_files`."""
-        files = [file for volume in self.volumes for file in volume.row_files]
-        absent = absent_files(self.store, files)
+        files = (file for volume in self.volumes for file in volume.row_files)
+        absent = absent_files(self.store, (file for file in files if file.key not in self.present))
         if not absent:
             return ()
         return tuple(
             volume for volume in self.volumes if not absent.keys().isdisjoint(volume.row_files)
         )
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """The keys of files that were looked for and are there."""
+        if "lost" not in self.__dict__:
+            return self.present
+        there = (volume for volume in self.volumes if volume not in self.lost)
+        return self.present.union(file.key for volume in there for file in volume.row_files)
 
     def intact(self) -> Catalog:
         """The generation without the volumes that are lost."""
@@ -211,7 +223,8 @@ class Catalog:
 
     def of_volumes(self, volumes: Iterable[Volume]) -> Catalog:
         """The generation with these of its volumes only."""
-        return Catalog(self.document.with_volumes(list(volumes)), self.store, self.files)
+        document = self.document.with_volumes(list(volumes))
+        return Catalog(document, self.store, self.files, self.seen)
 
 
 def _last_block(item: LoadedSegment | Volume) -> int:
