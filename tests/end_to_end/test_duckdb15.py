@@ -102,7 +102,7 @@ def test_the_program_of_1_5_asks_the_warehouse(loaded: Warehouse, merged: Wareho
 def test_every_file_of_a_warehouse_is_written_for_1_5(loaded: Warehouse, merged: Warehouse) -> None:
     for warehouse in (loaded, merged):
         written = [*warehouse.cache.rglob("*.duckdb")]
-        assert {path.parent.name for path in written} == {"warehouse", "index", "state", "spam"}
+        assert {path.parent.name for path in written} == {"warehouse", "state", "spam"}
         assert {_storage(path) for path in written} == {"v1.5.0+"}
 
 
@@ -115,7 +115,7 @@ def test_volumes_of_a_release_that_wrote_for_2_0_are_asked_rendered_and_merged(
     root = tmp_path / "warehouse"
     shutil.copytree(loaded.cache, root, ignore=shutil.ignore_patterns("scratch", "*.lock"))
     (root / "current.duckdb").unlink()
-    for volume in [*(root / "index").iterdir(), *(root / "state").iterdir()]:
+    for volume in (root / "state").iterdir():
         _write_for_2_0(volume)
     earlier = open_warehouse(root)
     relist(earlier)

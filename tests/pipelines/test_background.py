@@ -26,7 +26,7 @@ from tests.ports import free_ports
 ROOT = Path(__file__).parents[2]
 STRATA = Path(sys.executable).parent / "strata"
 TERMINATED = (143, "strata: terminated: run it again to go on\n")
-_PIPE_BYTES = 4096
+_PIPE_BYTES, _LINE_BYTES = 4096, 50  # "Loading 2 segments" is one, a finished run another
 _SECONDS = 240.0  # of a machine with other work
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/wchan").exists(), reason="needs Linux's /proc")
@@ -146,10 +146,10 @@ def test_a_run_of_dagster_is_ended_by_sigterm_and_not_by_sigint(
 
 @pytest.fixture
 def full_pipe() -> Iterator[tuple[int, int]]:
-    """The ends of a pipe that takes no byte more: whoever writes into it waits."""
+    """The ends of a pipe that takes one line more: whoever writes another one waits."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    os.write(writing, b"\n" * _PIPE_BYTES)
+    os.write(writing, b"\n" * (_PIPE_BYTES - _LINE_BYTES))
     yield reading, writing
     os.close(reading)
 
@@ -161,7 +161,7 @@ def test_sigterm_between_two_runs_ends_it(
     arguments, shell = [str(STRATA), "run"], tmp_path / "shell"
     with Background(arguments, places(place), shell, stderr=writing) as command:
         os.close(writing)
-        # It says after each run that it is done, and waits as nobody reads.
+        # It says what it loads, then after each run that it is done, and waits as nobody reads.
         command.wait(lambda: "pipe_write" in Path(f"/proc/{command.pid}/wchan").read_text())
         assert run_statuses(place) == ["SUCCESS"]
 

@@ -7,6 +7,7 @@ bytes, with their CRC-32.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections import OrderedDict
@@ -32,6 +33,14 @@ _PAGE_BYTES = 16_384
 # Only the upper pages of a file's trees are worth it: the kernel has all.
 _CACHE_KIB = 128
 _NONCE_BYTES = 16
+# What of SQLite's errors is the machine's, with the number if trying again does not tell another.
+_NUMBERS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_CANTOPEN: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+}
+_PROBE_BYTES = 2**20
 # What reading a damaged file raises: SQLite, values of other types than were written, no JSON.
 _NONSENSE = (sqlite3.Error, IntegrityError, TypeError, ValueError, OverflowError)
 
@@ -42,7 +51,36 @@ class UnreadableIndexError(StrataError):
 
 @contextmanager
 def new_index(path: Path) -> Iterator[sqlite3.Connection]:
-    """A new index file, which is whole and on disk when the block ends without an error."""
+    """A new index file, which is whole and on disk when the block ends without an error.
+
+    Raises `OSError` where the machine cannot write it.
+    """
+    try:
+        with _written(path) as file:
+            yield file
+    except sqlite3.OperationalError as error:
+        raise _machine_error(path, error) from error
+    with path.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+def _machine_error(path: Path, error: sqlite3.OperationalError) -> Exception:
+    """What the system says, which SQLite does not tell; the error itself if it is another one."""
+    number = _NUMBERS.get((error.sqlite_errorcode or 0) & 0xFF)
+    if number is None:
+        return error
+    try:
+        with path.open("ab") as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as reason:
+        return OSError(reason.errno, reason.strerror, str(path))
+    return OSError(number, os.strerror(number), str(path))
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute(f"pragma page_size = {_PAGE_BYTES}")
         # Nobody goes on with the unfinished file of a process that died: there is nothing to undo.
@@ -57,8 +95,6 @@ def new_index(path: Path) -> Iterator[sqlite3.Connection]:
         write_fact(file, "nonce", os.urandom(_NONCE_BYTES))
         yield file
         file.execute("commit")
-    with path.open("rb") as written:
-        os.fsync(written.fileno())
 
 
 def open_index(path: Path) -> sqlite3.Connection:

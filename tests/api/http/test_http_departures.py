@@ -16,6 +16,7 @@ from api.core.snapshots import Reading
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
 from tests.waiting import wait_until
+from transforms.lookups.index_file import IndexFile
 
 _LIST = b"GET /api/v2/withdrawals HTTP/1.1\r\nHost: x\r\n\r\n"
 _FORM = b"POST /api/v2/withdrawals HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
@@ -35,6 +36,8 @@ class _Slow:
             return reading.session.rows(_FOREVER)
 
         patch.setattr(Reading, "rows", rows)
+        unsound = property(lambda _: False, lambda *_: None)
+        patch.setattr(IndexFile, "is_sound", unsound, raising=False)
 
 
 @pytest.fixture(scope="module")

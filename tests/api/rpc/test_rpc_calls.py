@@ -27,6 +27,7 @@ from tests.api.rpc.kit import (
 from tests.api.server_kit import Served, occupied, serving, settings
 from tests.api.site_kit import Site
 from tests.waiting import wait_until
+from transforms.lookups.index_file import IndexFile
 
 _FOREVER = "select sum(a.range * b.range) from range(10000000) a, range(10000000) b"
 
@@ -142,6 +143,8 @@ class _Slow:
             return reading.session.rows(_FOREVER)
 
         monkeypatch.setattr(Reading, "rows", rows)
+        unsound = property(lambda _: False, lambda *_: None)
+        monkeypatch.setattr(IndexFile, "is_sound", unsound, raising=False)
 
 
 def _wait_until_idle(served: Served) -> None:
@@ -233,10 +236,10 @@ def test_with_tokens_only_their_owners_are_served(built_site: Site) -> None:
 def test_an_unexpected_failure_leaks_nothing_but_its_id(
     built: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def rows(*_: object) -> None:
+    def rows(*_: object, **__: object) -> None:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr(Reading, "rows", rows)
+    monkeypatch.setattr(IndexFile, "pages", rows)
     with client_of(built) as rpc:
         found = _failure(lambda: rpc.ask("ListWithdrawals", metadata={"x-request-id": "failing"}))
     assert (found.code, found.message) == (13, "Internal error")

@@ -293,7 +293,7 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
     disk, folder = tmp_path / "disk", tmp_path / "s"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "strata-test", disk], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=1536k", "strata-test", disk], capture_output=True
     )
     if mounted.returncode:
         pytest.skip("no file system may be mounted here")
@@ -303,7 +303,7 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
         before = _named_files(disk)
         segments.append(_great_segment(folder))
         failures = 0
-        for kilobytes in (*range(1024, 8192, 512), 65536):
+        for kilobytes in (*range(1536, 10240, 512), 65536):
             resize = f"remount,size={kilobytes}k"
             subprocess.run(["mount", "-o", resize, "strata-test", disk], check=True)
             message = _failure(disk / "w", folder)
