@@ -49,27 +49,9 @@ MOST_AT_ONCE = 64
 """How many volumes one merge takes: files that are attached at once cost memory and handles."""
 
 
-@dataclass(frozen=True, slots=True)
-class MergeLimits:
-    """How large files become: `largest` bytes, by way of `steps` thresholds, `FAN` apart."""
-
-    largest: int
-    steps: int
-
-    @property
-    def full(self) -> int:
-        """A file of this size is not merged any further."""
-        return self.largest // 2
-
-    @property
-    def thresholds(self) -> tuple[float, ...]:
-        """Descending. The highest is not the whole: the last file that is added must fit."""
-        return tuple(self.largest * 0.9 / FAN**step for step in range(self.steps))
-
-
-# There is no threshold below 2 MB: volumes that small are mostly padding, and smaller once merged.
-VOLUMES = MergeLimits(MAX_VOLUME_BYTES, 4)
-"""Those of volumes."""
+# Descending. The highest is not the whole: the last volume that is added must fit. There is none
+# below 2 MB: volumes that small are mostly padding, and smaller once merged.
+_THRESHOLDS = tuple(MAX_VOLUME_BYTES * 0.9 / FAN**step for step in range(4))
 
 
 class Sized(Protocol):
@@ -88,17 +70,17 @@ _Volume = TypeVar("_Volume", bound=Sized)
 
 
 def plan_merges(
-    volumes: Iterable[_Volume], most_partial: int = MOST_PARTIAL, limits: MergeLimits = VOLUMES
+    volumes: Iterable[_Volume], most_partial: int = MOST_PARTIAL
 ) -> Iterator[Sequence[_Volume]]:
     """The runs of neighbours to merge now, of volumes that ascend and do not overlap.
 
     Runs do not overlap, ascend inside, have no gaps, and hold two to `MOST_AT_ONCE` volumes of at
-    most `limits.largest` bytes together. Plan again after merging, until there is nothing: each
+    most `MAX_VOLUME_BYTES` bytes together. Plan again after merging, until there is nothing: each
     merge leaves fewer volumes, so that this ends. Takes time in proportion to the number of
     volumes, but for sorting where there are too many.
     """
-    for run in _partial_runs(volumes, limits):
-        yield from _merges(run, most_partial, limits)
+    for run in _partial_runs(volumes):
+        yield from _merges(run, most_partial)
 
 
 @dataclass(slots=True)
@@ -110,15 +92,13 @@ class _PartialRun(Generic[_Volume]):
     precedes_full: bool = False
 
 
-def _partial_runs(
-    volumes: Iterable[_Volume], limits: MergeLimits
-) -> Iterator[_PartialRun[_Volume]]:
+def _partial_runs(volumes: Iterable[_Volume]) -> Iterator[_PartialRun[_Volume]]:
     """The longest runs of partial volumes without a gap."""
     run: _PartialRun[_Volume] | None = None
     previous: _Volume | None = None
     for volume in volumes:
         joins = previous is not None and previous.blocks.joins(volume.blocks)
-        full = volume.size >= limits.full
+        full = volume.size >= FULL_BYTES
         if run and (full or not joins):
             run.precedes_full = joins
             yield run
@@ -132,28 +112,26 @@ def _partial_runs(
         yield run
 
 
-def _merges(
-    run: _PartialRun[_Volume], most_partial: int, limits: MergeLimits
-) -> Iterator[Sequence[_Volume]]:
+def _merges(run: _PartialRun[_Volume], most_partial: int) -> Iterator[Sequence[_Volume]]:
     count = len(run.volumes)
     if count == 1:
         return
     sizes = [volume.size for volume in run.volumes]
     if run.follows_full and run.precedes_full and count <= MOST_AT_ONCE:
-        yield from (run.volumes[start:end] for start, end in _shares(sizes, limits))
+        yield from (run.volumes[start:end] for start, end in _shares(sizes))
         return
     # What is left of a run shall lie where more may arrive, not enclosed by full volumes.
     backwards = run.precedes_full and not run.follows_full
-    for start, end in _spans(sizes[::-1] if backwards else sizes, most_partial, limits):
+    for start, end in _spans(sizes[::-1] if backwards else sizes, most_partial):
         yield run.volumes[count - end : count - start] if backwards else run.volumes[start:end]
 
 
-def _shares(sizes: Sequence[int], limits: MergeLimits) -> Iterator[tuple[int, int]]:
+def _shares(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Where to merge all that full volumes enclose: in even shares, so that little is left over."""
-    share = sum(sizes) / max(1, -(-sum(sizes) // limits.largest))
+    share = sum(sizes) / max(1, -(-sum(sizes) // MAX_VOLUME_BYTES))
     start, total = 0, 0
     for end, size in enumerate(sizes):
-        if total > share or total + size > limits.largest:
+        if total > share or total + size > MAX_VOLUME_BYTES:
             if end - start > 1:
                 yield start, end
             start, total = end, 0
@@ -162,32 +140,28 @@ def _shares(sizes: Sequence[int], limits: MergeLimits) -> Iterator[tuple[int, in
         yield start, len(sizes)
 
 
-def _spans(
-    sizes: Sequence[int], most_partial: int, limits: MergeLimits
-) -> Iterator[tuple[int, int]]:
+def _spans(sizes: Sequence[int], most_partial: int) -> Iterator[tuple[int, int]]:
     """Where to merge neighbours of these sizes: (start, end)."""
     smallest, total = min(sizes), sum(sizes)
-    for threshold in limits.thresholds:  # the highest first: it saves the merges below it
-        spans = _worthwhile(sizes, threshold, limits) if smallest < threshold <= total else []
+    for threshold in _THRESHOLDS:  # the highest first: it saves the merges below it
+        spans = _worthwhile(sizes, threshold) if smallest < threshold <= total else []
         if spans:
             yield from spans
             return
     if len(sizes) > most_partial:
-        yield from _cheapest(sizes, len(sizes) - most_partial, limits)
+        yield from _cheapest(sizes, len(sizes) - most_partial)
 
 
-def _worthwhile(
-    sizes: Sequence[int], threshold: float, limits: MergeLimits
-) -> list[tuple[int, int]]:
+def _worthwhile(sizes: Sequence[int], threshold: float) -> list[tuple[int, int]]:
     """Where neighbours below a threshold reach it together, or the next would be too much."""
-    below = min(threshold, limits.full)
+    below = min(threshold, FULL_BYTES)
     spans: list[tuple[int, int]] = []
     start, total = 0, 0
     for end, size in enumerate(sizes):
-        too_large = total + size > limits.largest
+        too_large = total + size > MAX_VOLUME_BYTES
         if size >= below or too_large or end - start == MOST_AT_ONCE:
             # What is too large together with a partial volume is full itself.
-            if total >= threshold or (too_large and total >= limits.full):
+            if total >= threshold or (too_large and total >= FULL_BYTES):
                 spans.append((start, end))
             start, total = end, 0
         if size < below:
@@ -199,7 +173,7 @@ def _worthwhile(
     return spans
 
 
-def _cheapest(sizes: Sequence[int], excess: int, limits: MergeLimits) -> Iterator[tuple[int, int]]:
+def _cheapest(sizes: Sequence[int], excess: int) -> Iterator[tuple[int, int]]:
     """Where `FAN` neighbours have the fewest bytes, as often as it takes to be rid of `excess`."""
     width = min(FAN, len(sizes))
     sums = [0, *accumulate(sizes)]
@@ -207,7 +181,7 @@ def _cheapest(sizes: Sequence[int], excess: int, limits: MergeLimits) -> Iterato
     marks = bytearray(len(sizes))
     for start in sorted(range(len(costs)), key=costs.__getitem__):
         end = start + width
-        if excess <= 0 or costs[start] > limits.largest:
+        if excess <= 0 or costs[start] > MAX_VOLUME_BYTES:
             return
         if not marks[start] and not marks[end - 1]:
             marks[start:end] = b"\1" * width
