@@ -7,6 +7,7 @@ signal besides, stops queries of DuckDB, and ends the process where all of that 
 
 from __future__ import annotations
 
+import _thread
 import logging
 import os
 import select
@@ -28,6 +29,7 @@ _SIGNAL_CODES = 128
 
 _before: dict[int, Any] = {}  # the handlers of those who called
 _left_alone = threading.Event()
+_postponed = threading.Event()
 _message_lock = threading.Lock()
 
 
@@ -42,6 +44,7 @@ def stopping_on_signals(*, last: bool = False) -> Iterator[None]:
         yield  # only the main thread may ask for signals
         return
     _left_alone.clear()
+    _postponed.clear()
     hearing, telling = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(telling, False)
     former = signal.set_wakeup_fd(telling, warn_on_full_buffer=False)
@@ -88,10 +91,22 @@ def _ignored() -> set[int]:
     return {number for number, handler in _before.items() if handler is signal.SIG_IGN}
 
 
-def _raise(number: int, _frame: FrameType | None) -> None:
+def _raise(number: int, frame: FrameType | None) -> None:
     _be_quiet()
     interrupts.interrupt_all(number)
-    raise KeyboardInterrupt
+    if _is_importing(frame):
+        _postponed.set()  # a module in C++ that cannot begin aborts the process
+    else:
+        raise KeyboardInterrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported at this place."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _listen(hearing: int) -> None:
@@ -113,7 +128,17 @@ def _stop(hearing: int, number: int) -> None:
         interrupts.interrupt_all(number)
         if select.select([hearing], [], [], _REPEAT_SECONDS)[0]:
             break
+        if _postponed.is_set():
+            _interrupt_main(hearing, number)
     _leave(number)
+
+
+def _interrupt_main(hearing: int, number: int) -> None:
+    """Let the main thread handle the signal again; what that says of it here is no new one."""
+    _postponed.clear()
+    _thread.interrupt_main(signal.Signals(number))
+    if select.select([hearing], [], [], 0)[0]:
+        os.read(hearing, 1)
 
 
 def _be_quiet() -> None:

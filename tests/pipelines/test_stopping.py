@@ -148,6 +148,39 @@ def test_a_signal_after_the_end_leaves_done_what_is_done(
     assert "30" in ending.stdout
 
 
+IMPORTING = """
+import enum, os, signal
+from pipelines.cli import main
+
+create = enum.EnumType._create_
+
+
+def signalled(cls, class_name, *arguments, **options):
+    if class_name == "ExplainType":  # which DuckDB makes, in C++, when it is imported
+        os.kill(os.getpid(), signal.{name})
+    return create(cls, class_name, *arguments, **options)
+
+
+enum.EnumType._create_ = signalled
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_modules_are_imported_ends_it_with_one_line(
+    sites: Path, number: signal.Signals
+) -> None:
+    importing = subprocess.run(
+        [sys.executable, "-c", IMPORTING.format(name=number.name), "verify"],
+        env=environment(sites / "done"),
+        capture_output=True,
+        text=True,
+    )
+
+    assert importing.returncode == 128 + number
+    assert importing.stderr == f"strata: {WORDS[number]}: run it again to go on\n"
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize("form", [(), ("--json",), ("--format", "csv"), ("--format", "parquet")])
 def test_a_running_query_is_stopped(sites: Path, tmp_path: Path, form: tuple[str, ...]) -> None:
