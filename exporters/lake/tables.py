@@ -47,6 +47,7 @@ class NewFile:
     blocks: BlockRange
     statistics: Statistics
     columns: Sequence[FileColumn]
+    csv: str = ""
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class LakeTable:
             take=True,
         )
         columns = tuple(column.name for column in (*new.columns, *OWN_COLUMNS))
-        return AddedFile(name, size, new.statistics.text, columns)
+        return AddedFile(name, size, new.statistics.text, columns, new.csv)
 
     def commit(
         self,
