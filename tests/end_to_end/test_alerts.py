@@ -117,8 +117,9 @@ def test_a_stopped_daemon_and_its_log_of_a_line_a_run(tmp_path: Path) -> None:
     text, now = written(tmp_path), time.time()
 
     lines = log.read_text().splitlines()
-    assert [line for line in lines if " of blocks " in line] == lines, lines
-    assert len(lines) == 1
+    # At some minutes of an hour other jobs are due.
+    assert all(" done in " in line for line in lines), lines
+    assert len([line for line in lines if " of blocks " in line]) == 1, lines
     figures = {sample.name: sample.value for sample in samples(text) if not sample.labels}
     assert (figures["strata_block_height"], figures["strata_published_block_height"]) == (60, 60)
     steps = {one.labels["step"]: one.value for one in samples(text) if "_step_" in one.name}

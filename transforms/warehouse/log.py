@@ -97,6 +97,11 @@ class Log:
         finally:
             self._look = None
 
+    def look_again(self) -> None:
+        """Ask the store at the next question, in a block of `one_look` too."""
+        if self._look is not None:
+            self._look.is_taken = False
+
     @property
     def look(self) -> int:
         """The number of the block of `one_look` that lasts; 0 outside of any."""

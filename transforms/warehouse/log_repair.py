@@ -108,6 +108,8 @@ class _Attempt:
         base = state.sound if conflict else state.newest()
         later = later_volumes(self._backing, base, state.top) if base else {}
         if base and later and not conflict:
+            if self._backing.log.numbers()[-1:] != [state.top]:
+                return False  # who wrote the later documents built these volumes just now
             conflict = older_log(self._backing, base, later)
         if conflict and self._choice is None:
             self._explain(conflict, base)

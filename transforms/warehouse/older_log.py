@@ -30,6 +30,7 @@ def check_not_older(backing: Backing, document: Document | None) -> None:
         if not later:
             return
         # Another process may have gone on and built them just now.
+        backing.log.look_again()
         newest = backing.log.newest()
         if newest is None or newest.generation == document.generation:
             raise IntegrityError(older_log(backing, document, later))

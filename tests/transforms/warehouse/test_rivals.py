@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tests.transforms.warehouse_kit import MemorySink, history_segment, quarantine_reasons
+from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import TableSchema
+from transforms.warehouse.backing import Backing
+from transforms.warehouse.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -63,3 +66,44 @@ def test_no_two_files_have_the_same_bytes(tmp_path: Path) -> None:
     first, second = ({file.sha256 for file in volume.files} for volume in volumes)
     assert len(first) >= 3
     assert first.isdisjoint(second)
+
+
+def _follow(folder: Path, rival: Warehouse, numbers: Iterable[int]) -> None:
+    """Load one segment after the other: each volume is built upon a later generation."""
+    for number in numbers:
+        name = history_segment(folder, first=2 * number + 1, last=2 * number + 2).name
+        _load(rival, Source(FolderStore(folder)), [name], MemorySink())
+
+
+def test_volumes_of_a_rival_do_not_make_a_known_log_an_older_one(tmp_path: Path) -> None:
+    rival = open_warehouse(tmp_path / "warehouse", tmp_path / "rival")
+    ours = open_warehouse(tmp_path / "warehouse", tmp_path / "ours")
+    _follow(tmp_path / "in", rival, [0])
+    with ours.one_look():
+        before = ours.loaded_catalog().document.generation
+        _follow(tmp_path / "in", rival, [1, 2])
+        assert ours.loaded_catalog().document.generation == before
+        assert ours.sweep() == []
+        assert ours.compact().merged == []
+
+
+class _Rivalled(FolderStore):
+    """A store where something happens before the manifests are listed for the first time."""
+
+    first: Callable[[], object] | None = None
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        if prefix == "manifests/" and self.first is not None:
+            first, self.first = self.first, None
+            first()
+        return super().list(prefix)
+
+
+def test_volumes_of_a_rival_do_not_make_a_repair_ask_for_a_choice(tmp_path: Path) -> None:
+    rival = open_warehouse(tmp_path / "warehouse", tmp_path / "rival")
+    _follow(tmp_path / "in", rival, [0])
+    store = _Rivalled(tmp_path / "warehouse")
+    store.first = lambda: _follow(tmp_path / "in", rival, [1, 2])
+    report = repair(Backing(store, tmp_path / "ours"))
+    assert len(rival.loaded_catalog().segments) == 3
+    assert (report.is_undecided, report.findings) == (False, [])
