@@ -23,7 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
 
 from exporters.lake.checkpoints import sum_up
-from exporters.lake.stored_log import CSV_TAG, StoredLog, read_stored
+from exporters.lake.stored_log import StoredLog, read_stored
 from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
 from exporters.lake.version_cache import VersionCache
 from transforms.errors import ConfigError, IntegrityError
@@ -357,6 +357,5 @@ def _actions(
                 "modificationTime": now,
                 "dataChange": changes_data,
                 "stats": fitted(new.statistics, described),
-                **({"tags": {CSV_TAG: new.csv}} if new.csv else {}),
             }
         }

@@ -114,7 +114,7 @@ def _put(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
     for version in versions(lake_table, is_read=False):
         if version and any(file.blocks.last >= state.blocks.last for file in version.parsed):
             return LakeReport()
-        if version and [file.file.csv for file in version.parsed] == [receipt.sha256]:
+        if version and [file.name.csv for file in version.parsed] == [receipt.sha256]:
             return LakeReport()  # its rows are those of an earlier segment still
         with scratch_folder(scratch) as folder:
             parquet = state.write(table, folder, version.spelling if version else {})

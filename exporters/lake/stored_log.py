@@ -19,9 +19,6 @@ import pyarrow.parquet as pq
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
-CSV_TAG = "strata.csv"
-"""The tag of an added file that has the SHA-256 of the CSV which it renders to."""
-
 CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 """The name of a checkpoint: the version whose state it holds."""
 
@@ -30,8 +27,7 @@ CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 class StoredLog:
     """What a log says of files, by name.
 
-    `statistics` are the JSON texts of those that were added; `csvs` are the SHA-256 of CSVs that
-    files of current state render to; `cut` are those of which rows count as
+    `statistics` are the JSON texts of those that were added; `cut` are those of which rows count as
     deleted; `removed` is when others were removed, in seconds since 1970, as far as the log still
     says it.
     """
@@ -39,7 +35,6 @@ class StoredLog:
     statistics: dict[str, str] = field(default_factory=dict)
     cut: set[str] = field(default_factory=set)
     removed: dict[str, float] = field(default_factory=dict)
-    csvs: dict[str, str] = field(default_factory=dict)
 
     def apply(self, action: dict[str, Any]) -> None:
         """Take in one action; the last one about a file counts."""
@@ -47,7 +42,6 @@ class StoredLog:
             name = unquote(added["path"])
             self.removed.pop(name, None)
             self.statistics[name] = added.get("stats") or ""
-            self.csvs[name] = dict(added.get("tags") or ()).get(CSV_TAG) or ""
             vector = added.get("deletionVector") or {}
             (self.cut.add if vector.get("storageType") else self.cut.discard)(name)
         if gone := action.get("remove"):
@@ -83,7 +77,7 @@ def newest_checkpoint(names: Iterable[str], version: int) -> int:
 def _checkpoint(store: Store, key: str) -> Iterator[dict[str, Any]]:
     try:
         with pq.ParquetFile(io.BytesIO(store.read(key))) as file:
-            added = ("path", "stats", "tags", "deletionVector.storageType")
+            added = ("path", "stats", "deletionVector.storageType")
             columns = [f"add.{name}" for name in added]
             columns += [f"remove.{name}" for name in ("path", "deletionTimestamp")]
             rows: list[dict[str, Any]] = file.read(columns, use_threads=False).to_pylist()

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field, replace
 class ActiveFile:
     """A file that a table is made of: its name, bytes and rows.
 
-    `csv` is the SHA-256 of the CSV that it renders to, of current state that this machine added.
     `columns` are the names of its columns where this process wrote it: no log says them.
     """
 
     name: str
     bytes: int
     rows: int
-    csv: str = field(default="", compare=False)
     columns: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -26,15 +24,13 @@ class ActiveFile:
 class AddedFile:
     """A file to be named by a table; `statistics` is the JSON that the log has of it.
 
-    `columns` are the names of its columns, where they are known; `csv` is the SHA-256 of the CSV
-    that it renders to, where it is one.
+    `columns` are the names of its columns, where they are known.
     """
 
     name: str
     bytes: int
     statistics: str
     columns: tuple[str, ...] = ()
-    csv: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +52,6 @@ class TableVersion:
         files = {file.name: file for file in self.files if file.name not in gone}
         for file in added:
             rows = json.loads(file.statistics)["numRecords"]
-            files[file.name] = ActiveFile(file.name, file.bytes, rows, file.csv, file.columns)
+            files[file.name] = ActiveFile(file.name, file.bytes, rows, file.columns)
         ordered = tuple(sorted(files.values(), key=lambda file: file.name))
         return replace(self, version=self.version + 1, files=ordered)

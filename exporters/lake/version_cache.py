@@ -58,7 +58,7 @@ class VersionCache:
     def write(self, table: str, version: TableVersion, state: str) -> None:
         """Keep a version. A loss of power may lose it: then the log is read again."""
         row = asdict(version) | {
-            "files": [[file.name, file.bytes, file.rows, file.csv] for file in version.files],
+            "files": [[file.name, file.bytes, file.rows] for file in version.files],
             "statistics_of": sorted(version.statistics_of),
             "state": state,
             "time": time.time(),

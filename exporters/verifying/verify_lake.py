@@ -238,7 +238,7 @@ class LakeCheck:
         receipt = self.state.receipts.get(version.table) if self.state else None
         if self.state is None or receipt is None:
             return None
-        if self.state.blocks != file.blocks and not _is_of(version, file, receipt):
+        if self.state.blocks != file.blocks and file.name.csv != receipt.sha256:
             return None
         return [receipt.since(file.blocks)]
 
@@ -274,7 +274,7 @@ class LakeCheck:
             if not is_state(table) or not self._is_in_scope(table) or table in self._damaged:
                 continue
             version = self._versions.get(table)
-            if version and any(_is_of(version, file, receipt) for file in version.ours):
+            if version and any(file.name.csv == receipt.sha256 for file in version.ours):
                 continue  # its rows have not changed since
             heights = [file.blocks.last for file in version.ours] if version else [-1]
             if heights and max(heights) < newest.last:
@@ -298,11 +298,6 @@ class LakeCheck:
 
     def _replace(self, table: str, blocks: BlockRange | None) -> Remedy:
         return replace_in_lake(table, blocks) if self.can_publish else LAKE_RESTORE
-
-
-def _is_of(version: Version, file: HeldFile, receipt: Receipt) -> bool:
-    """Whether a file of current state is of this CSV, by its table's log."""
-    return version.stored.csvs.get(file.file.name) == receipt.sha256
 
 
 def _check_whole(version: Version) -> None:

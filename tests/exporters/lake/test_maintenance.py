@@ -228,9 +228,9 @@ def test_current_state_is_written_again_when_its_rows_change_and_is_proven_as_of
 
     assert spans == ["1-10", "1-10", "21-30"]
     assert lake.versions()["parties"] == 2
-    (added, _) = (row["add"] for row in log_actions(lake.folder / "parties") if "add" in row)
-    dumped = hashlib.sha256(entry_bytes(next((tmp_path / "source").glob("*-11-20.zip")), "parties"))
-    assert added["tags"] == {"strata.csv": dumped.hexdigest()}
+    dumped = hashlib.sha256(entry_bytes(next((tmp_path / "source").glob("*-21-30.zip")), "parties"))
+    (name,) = lake.files("parties")
+    assert name.endswith(f".{dumped.hexdigest()}.parquet")
 
 
 def test_current_state_that_lags_behind_is_found(tmp_path: Path) -> None:
