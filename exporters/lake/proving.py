@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from exporters.lake.lake_files import FileName, Lake
+from exporters.lake.lake_files import Lake
 from exporters.lake.tables import HeldFile, Version
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
@@ -62,7 +62,7 @@ def fetched(lake: Lake, table: str, lake_file: HeldFile, copy: Path) -> None:
             f"{place} is gone, and its table names it: strata lake verify says what mends it"
         ) from error
     sha256 = content_sha256(copy)
-    if FileName.of(lake_file.blocks, sha256) != lake_file.name:
+    if not lake_file.name.is_of(sha256):
         raise IntegrityError(
             f"{place} hashes to {sha256}, which is not what its name says: strata lake verify says "
             "what mends it"

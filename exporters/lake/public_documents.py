@@ -33,6 +33,7 @@ from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
 from exporters.lake.state_tables import is_state
 from exporters.lake.table_version import ActiveFile
 from exporters.lake.tables import LakeTable, Version
+from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.public_database import write_database
 from transforms.lake.public_views import (
@@ -49,6 +50,7 @@ from transforms.stores.store import content_sha256, versioned
 from transforms.tables.registry import history_tables
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.catalog_views import table_shapes
+from transforms.warehouse.receipts import Receipt
 
 _READERS = 16
 # The columns of a file stand at its end; of the largest tables they take a dozen kB.
@@ -63,12 +65,14 @@ Columns = tuple[str, ...]
 class PublicDocuments:
     """The two documents of a lake whose archive anybody reads at `address`.
 
-    `catalog` is what is loaded. `scratch` is where the database is made.
+    `catalog` is what is loaded, `state` the receipts of its newest current state, by table.
+    `scratch` is where the database is made.
     """
 
     lake: Lake
     address: str
     catalog: Catalog
+    state: Mapping[str, Receipt]
     scratch: Path
 
     def write(self, *, is_proven: bool = False) -> bool:
@@ -150,7 +154,7 @@ class PublicDocuments:
 
         def public_table(name: str) -> PublicTable | None:
             table = self._table(name, columns, versions.get(name, 0))
-            return replace(table, as_of=None) if table and name in history else table
+            return replace(table, state_of=None) if table and name in history else table
 
         with ThreadPoolExecutor(_READERS) as pool:
             tables = pool.map(public_table, names)
@@ -190,8 +194,15 @@ class PublicDocuments:
             file = item.file
             file_columns = columns.get((name, file.name)) or self._columns(name, file)
             groups.setdefault(file_columns, []).append(file.name)
-        as_of = max((item.blocks.last for item in version.files), default=None)
-        return PublicTable(name, version.snapshot.version, version.snapshot.columns, groups, as_of)
+        snapshot, state_of = version.snapshot, self._state_of(version)
+        return PublicTable(name, snapshot.version, snapshot.columns, groups, state_of)
+
+    def _state_of(self, version: Version) -> BlockRange | None:
+        """The segment whose current state a table has: the newest, if its rows are the same."""
+        receipt = self.state.get(version.table)
+        if receipt and [item.name.csv for item in version.files] == [receipt.sha256]:
+            return receipt.blocks
+        return max((item.blocks for item in version.files), default=None)
 
     def _columns(self, table: str, file: ActiveFile) -> Columns:
         """The names of a file's columns; who did not write it reads them at its end."""

@@ -17,6 +17,7 @@ from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.lake.trying import versions
 from exporters.publishing.replace import Correction
 from transforms.errors import BusyError, IntegrityError, RangeError
+from transforms.lake.parquet_files import WrittenFile
 from transforms.lake.state_rows import StateRows
 from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError
@@ -28,7 +29,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 
 
 def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
-    """Put the newest copy of every current-state table there, unless a newer one is.
+    """Put the newest copy of every current-state table there, unless a newer or an equal one is.
 
     Each replaces the one before in one version of its table. What cannot be added is in the report.
     """
@@ -77,16 +78,21 @@ def _correct(
             f"{version.lake.place(table)} is of block {newest}, what is loaded ends at "
             f"{state.blocks.last}: load what is newer first"
         )
-    if _is_sound(version, state, receipt, scratch):
+    if _is_sound(version, receipt, scratch):
         return 0
     with scratch_folder(scratch) as folder:
         parquet = state.write(table, folder, version.spelling)
-        new = NewFile(parquet.path, state.blocks, parquet.statistics, parquet.columns)
+        new = _new_file(state, receipt, parquet)
         return put_in_place(version, version.ours, [new], correction)
 
 
-def _is_sound(version: Version, state: StateRows, receipt: Receipt, scratch: Path) -> bool:
-    if version.foreign or [file.blocks for file in version.ours] != [state.blocks]:
+def _new_file(state: StateRows, receipt: Receipt, parquet: WrittenFile) -> NewFile:
+    columns, statistics = parquet.columns, parquet.statistics
+    return NewFile(parquet.path, state.blocks, statistics, columns, receipt.sha256)
+
+
+def _is_sound(version: Version, receipt: Receipt, scratch: Path) -> bool:
+    if version.foreign or len(version.ours) != 1:
         return False
     (file,) = version.ours
     with scratch_folder(scratch) as folder:
@@ -95,7 +101,7 @@ def _is_sound(version: Version, state: StateRows, receipt: Receipt, scratch: Pat
             fetched(version.lake, version.table, file, copy)
         except IntegrityError:
             return False
-        check = FileCheck(version, file, copy, folder, [receipt])
+        check = FileCheck(version, file, copy, folder, [receipt.since(file.blocks)])
         return next(check.problems(), None) is None
 
 
@@ -104,13 +110,15 @@ def _published(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeR
 
 
 def _put(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
-    lake_table = LakeTable(lake, table)
+    lake_table, receipt = LakeTable(lake, table), state.receipts[table]
     for version in versions(lake_table, is_read=False):
         if version and any(file.blocks.last >= state.blocks.last for file in version.parsed):
             return LakeReport()
+        if version and [file.name.csv for file in version.parsed] == [receipt.sha256]:
+            return LakeReport()  # its rows are those of an earlier segment still
         with scratch_folder(scratch) as folder:
             parquet = state.write(table, folder, version.spelling if version else {})
-            new = NewFile(parquet.path, state.blocks, parquet.statistics, parquet.columns)
+            new = _new_file(state, receipt, parquet)
             if version is None:
                 version = lake_table.made([*parquet.columns, *OWN_COLUMNS])
                 if version.snapshot.files:

@@ -41,12 +41,13 @@ class HeldFile:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A finished file that is to be put into a table."""
+    """A finished file that is to be put into a table; see `FileName` for `csv`."""
 
     path: Path
     blocks: BlockRange
     statistics: Statistics
     columns: Sequence[FileColumn]
+    csv: str = ""
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ class LakeTable:
         Raises `ConflictError` where other bytes lie there.
         """
         sha256, size = content_sha256(new.path), content_size(new.path)
-        name = str(FileName.of(new.blocks, sha256))
+        name = str(FileName.of(new.blocks, sha256, new.csv))
         self._lake.archive.store.put_if_absent(
             self._lake.key(self._table, name),
             new.path,

@@ -235,10 +235,12 @@ class LakeCheck:
         """What a file must render to; None where that is not known."""
         if self._is_history(version, file, kept_receipts):
             return kept_receipts.of(version.table, file.blocks)
-        if self.state is None or self.state.blocks != file.blocks:
+        receipt = self.state.receipts.get(version.table) if self.state else None
+        if self.state is None or receipt is None:
             return None
-        receipt = self.state.receipts.get(version.table)
-        return [receipt] if receipt else None
+        if self.state.blocks != file.blocks and file.name.csv != receipt.sha256:
+            return None
+        return [receipt.since(file.blocks)]
 
     def _is_history(self, version: Version, file: HeldFile, kept_receipts: KeptReceipts) -> bool:
         """Whether a file has history: some tables are current state in early schema versions."""
@@ -268,10 +270,12 @@ class LakeCheck:
         if not any(file.blocks.holds(newest) for file in receipts.ours):
             return  # the segment itself lacks
         lacking = []
-        for table in filter(is_state, sorted(self.state.receipts)):
-            if not self._is_in_scope(table) or table in self._damaged:
+        for table, receipt in sorted(self.state.receipts.items()):
+            if not is_state(table) or not self._is_in_scope(table) or table in self._damaged:
                 continue
             version = self._versions.get(table)
+            if version and any(file.name.csv == receipt.sha256 for file in version.ours):
+                continue  # its rows have not changed since
             heights = [file.blocks.last for file in version.ours] if version else [-1]
             if heights and max(heights) < newest.last:
                 lacking.append(table)

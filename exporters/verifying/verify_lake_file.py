@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.lake.lake_file_check import FileCheck
-from exporters.lake.lake_files import FileName
 from exporters.lake.tables import HeldFile, Version
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.local_copy import local_copy
@@ -105,7 +104,7 @@ class LakeFileReader:
         copy: Path,
     ) -> Iterator[tuple[Problem, str]]:
         sha256 = content_sha256(copy)
-        if FileName.of(file.blocks, sha256) != file.name:
+        if not file.name.is_of(sha256):
             yield Problem.ALTERED, f"it hashes to {sha256}, which is not what its name says"
             return
         if self.verification.is_quick:

@@ -28,7 +28,7 @@ from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.lake.parquet_rows import LakeRows, lake_rows
-from transforms.lake.state_rows import StateRows, state_rows
+from transforms.lake.state_rows import StateRows, loaded_state, state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES, history_tables
 from transforms.warehouse.catalog import Catalog
@@ -105,7 +105,9 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
         is_written = False
         if site.settings.public_url:
             catalog, scratch = site.loaded_catalog(), site.scratch()
-            public = PublicDocuments(lake, site.settings.public_url, catalog, scratch)
+            loaded = loaded_state(site.warehouse.backing)
+            state = loaded[1] if loaded else {}
+            public = PublicDocuments(lake, site.settings.public_url, catalog, state, scratch)
             is_written = public.write(is_proven=is_proven)
         if not sound_index(lake.archive).has_lake:
             refresh(lake.archive, ())

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from transforms.block_range import BlockRange
 from transforms.duck import quote_name, quote_text
 from transforms.tables.conform import conversion
 from transforms.tables.file_columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
@@ -59,14 +60,15 @@ class PublicTable:
 
     Types are Delta's. `files` are the names of files, by the names of the columns that they have;
     none of a table without rows.
-    `as_of` is the block of a table of current state, None for one of history.
+    `state_of` is the segment whose current state the rows are, None for a table of history. Their
+    file may be of an earlier segment, since which they are the same.
     """
 
     name: str
     version: int
     types: Mapping[str, str]
     files: Mapping[tuple[str, ...], Sequence[str]]
-    as_of: int | None = None
+    state_of: BlockRange | None = None
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -177,7 +179,7 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
             # What columns mean is said once, in `main`: the file is fetched whole.
             if not statement.startswith("comment on column exact."):
                 yield statement
-        yield from table_comments(table.name, table.as_of)
+        yield from table_comments(table.name, table.state_of.last if table.state_of else None)
     # A table that the lake cannot show now is not there; one that no segment has is empty.
     yield from empty_views({*lake.shapes, *columns})
     if lake.receipts is not None:
@@ -222,20 +224,25 @@ def _source(table: PublicTable, shape: Shape, lists: _Lists) -> str:
     for columns, files in table.files.items():
         files_of = lists.name(table, columns, files)
         readers.append(
-            f"select *{_as_json(table.name, shape, columns)}{more} "  # noqa: S608 - quoted
+            f"select *{_replaced(table, shape, columns)}{more} "  # noqa: S608 - quoted
             f"from read_parquet({files_of}, hive_partitioning = false)"
         )
     return f"({' union all by name '.join(readers)})"
 
 
-def _as_json(table: str, shape: Shape, columns: Sequence[str]) -> str:
-    """What makes JSON of the columns of a file that are JSON in a volume, and text in the lake."""
+def _replaced(table: PublicTable, shape: Shape, columns: Sequence[str]) -> str:
+    """What gives the columns of a file that a volume has otherwise.
+
+    JSON is text in the lake; the file of a current state may be of an earlier segment.
+    """
     there = {fold_case(name) for name in columns}
     casts = [
         f"{quote_name(column.name)}::json as {quote_name(column.name)}"
         for column in shape.column_list()
-        if fold_case(column.name) in there and conversion(table, column).type == "JSON"
+        if fold_case(column.name) in there and conversion(table.name, column).type == "JSON"
     ]
+    if table.state_of:
+        casts.append(f"{table.state_of.first}::bigint as _segment")
     return f" replace ({', '.join(casts)})" if casts else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
@@ -40,6 +40,10 @@ class Receipt:
     def blocks(self) -> BlockRange:
         """The segment's blocks."""
         return self.segment.blocks
+
+    def since(self, blocks: BlockRange) -> Receipt:
+        """The receipt as that of an earlier segment, since which a table has had the same rows."""
+        return replace(self, segment=replace(self.segment, blocks=blocks))
 
 
 def receipts_digest(receipts: Iterable[Receipt]) -> str:

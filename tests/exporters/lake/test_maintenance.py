@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -15,15 +16,19 @@ import polars as pl
 import pytest
 
 from exporters.lake.lake_files import Lake
+from exporters.lake.lake_publication import LakePublisher
 from exporters.lake.loaded import rows_over
 from exporters.lake.maintenance import merge_lake, sweep_lake
 from exporters.publishing.replace import Correction
-from pipelines.site.lake_publishing import replace_in_lake
+from pipelines.site.lake_publishing import replace_in_lake, site_lake
 from pipelines.site.publishing import replace_published
+from pipelines.site.site_check import verify_lake
 from tests.exporters.lake.lake_kit import LakeSite, lake_site, write_segment
 from tests.lake_readers import log_actions
 from tests.pipelines.kit import blocks
-from tests.segments_kit import table_rows
+from tests.segments_kit import entry_bytes, table_rows
+from transforms.lake.parquet_rows import lake_rows
+from transforms.verifying.verification import Verification
 
 ALL = blocks(0, 1, 2, 3)
 WHY = Correction("the node had dumped another row", datetime(2026, 1, 2, tzinfo=UTC))
@@ -203,6 +208,47 @@ def test_newer_current_state_takes_the_place_of_the_older_in_one_version(tmp_pat
     assert lake.spans("parties") == ["11-20"]
     assert lake.versions()["parties"] == 2
     assert [len(_rows(lake, "parties", version)) for version in (1, 2)] == [1, 2]
+
+
+def test_current_state_is_written_again_when_its_rows_change_and_is_proven_as_of_now(
+    tmp_path: Path,
+) -> None:
+    lake = lake_site(tmp_path, tmp_path / "source", batch=1)
+    spans = []
+    for number, rows in enumerate((1, 1, 2)):
+        parties = table_rows("parties", *[{}] * rows)
+        first = number * 10 + 1
+        write_segment(tmp_path / "source", first, {"parties": parties}, states=["parties"])
+        lake.load()
+        lake.publish_zips()
+        lake.publish()
+        spans += lake.spans("parties")
+        assert replace_in_lake(lake.site, ALL[:1], ["parties"], WHY).replaced == 0
+        assert list(verify_lake(lake.site, Verification())) == []
+
+    assert spans == ["1-10", "1-10", "21-30"]
+    assert lake.versions()["parties"] == 2
+    dumped = hashlib.sha256(entry_bytes(next((tmp_path / "source").glob("*-21-30.zip")), "parties"))
+    (name,) = lake.files("parties")
+    assert name.endswith(f".{dumped.hexdigest()}.parquet")
+
+
+def test_current_state_that_lags_behind_is_found(tmp_path: Path) -> None:
+    lake = lake_site(tmp_path, tmp_path / "source", batch=1)
+    for number in range(2):
+        parties = table_rows("parties", *[{}] * (number + 1))
+        first = number * 10 + 1
+        write_segment(tmp_path / "source", first, {"parties": parties}, states=["parties"])
+        lake.load()
+        lake.publish_zips()
+        if number == 0:
+            lake.publish()
+    with lake_rows(lake.site.warehouse, ALL[1:2]) as rows:
+        LakePublisher(site_lake(lake.site), rows, ALL[1:2], lake.site.scratch()).publish()
+
+    (finding,) = verify_lake(lake.site, Verification())
+
+    assert "it lacks the current state of block 20 (parties)" in str(finding)
 
 
 def test_a_correction_replaces_the_file_and_is_in_the_revisions(
