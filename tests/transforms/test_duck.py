@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
-from transforms.duck import reporting, working_connection
+from transforms.duck import Error, file_connection, reporting, working_connection
 
 _SECONDS = 60
 
@@ -25,3 +26,27 @@ def test_a_running_statement_reports_how_much_of_it_is_done(
                 con.execute("create or replace table texts as select md5(n::varchar) from numbers")
     assert any(0 < share < 1 for share in shares)
     assert all(0 <= share <= 1 for share in shares)
+
+
+def test_a_connection_to_read_files_leaves_nothing_and_survives_a_failed_one(
+    tmp_path: Path,
+) -> None:
+    with file_connection() as con:
+        con.execute("set TimeZone = 'Asia/Kolkata'")
+    with pytest.raises(Error), file_connection() as con:
+        con.execute(f"from read_parquet('{tmp_path}/absent.parquet')")
+    with file_connection() as con, file_connection() as other:
+        assert con.execute("select current_setting('TimeZone')").fetchone() == ("UTC",)
+        assert other.execute("select 1").fetchone() == (1,)
+
+
+def test_a_forked_process_reads_files_by_an_instance_of_its_own() -> None:
+    with file_connection() as con:
+        con.execute("select 1")
+        with get_context("fork").Pool(1) as pool:
+            assert pool.apply(_one) == 1
+
+
+def _one() -> object:
+    with file_connection() as con:
+        return con.execute("select 1").fetchall()[0][0]

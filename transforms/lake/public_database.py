@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from transforms.duck import STORAGE, Connection, Error, attached, file_connection, quote_text
+from transforms.duck import STORAGE, Connection, Error, attached, quote_text, working_connection
 from transforms.duck import quote_name as quoted
 from transforms.errors import IntegrityError
 from transforms.lake.public_views import file_lists
@@ -76,10 +76,10 @@ def _rows(con: Connection, query: str) -> list[tuple[object, ...]]:
 
 
 @contextmanager
-def _enclosed(*folders: Path) -> Iterator[Connection]:
+def _enclosed(scratch: Path, folder: Path) -> Iterator[Connection]:
     """A connection that reads and writes in these folders only: statements are from an archive."""
-    with file_connection() as con:
-        allowed = ", ".join(quote_text(f"{folder}/") for folder in folders)
+    with working_connection(scratch) as con:
+        allowed = ", ".join(quote_text(f"{path}/") for path in (scratch, folder))
         con.execute(f"set allowed_directories = [{allowed}]")
         con.execute("set enable_external_access = false")
         con.execute("set lock_configuration = true")
