@@ -8,7 +8,7 @@ again changes nothing. Several publishers may work on one archive at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -121,15 +121,30 @@ def publish_zips(
     pending = iter(requests)
     put = partial(_publish_one, archive, correction, scratch)
     shards: set[int] = set()
-    # What is replaced differs from its entry until that is written: never more than one ZIP does.
-    while batch := list(islice(pending, 1 if correction else _BATCH)):
-        with ThreadPoolExecutor(1 if correction else workers) as pool:
-            results = list(pool.map(put, batch))
+    while results := _put_some(pending, put, 1 if correction else workers):
         shards |= name_in_shards(archive, [p.entry for p in results if p.entry], recovery)
         report = report.including(results)
     if shards:
         refresh(archive, shards)
     return report
+
+
+def _put_some(
+    requests: Iterator[PublishRequest], put: Callable[[PublishRequest], Published], workers: int
+) -> list[Published]:
+    """Put the next ZIPs there, as many as are described at once.
+
+    What is replaced differs from its entry until that is written: never more than one ZIP does.
+    """
+    if workers > 1:
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(put, islice(requests, _BATCH)))
+    results: list[Published] = []
+    for request in islice(requests, _BATCH):
+        results.append(put(request))
+        if results[-1].outcome is Outcome.REPLACED:
+            break
+    return results
 
 
 def name_in_shards(
