@@ -7,6 +7,7 @@ program has locked as `BusyError`, and a query that Ctrl-C stopped as `KeyboardI
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,10 @@ STORAGE = "storage_version 'v1.5.0'"
 """The option of `attach` for every new file: DuckDB 1.5, which people have, opens it, too."""
 
 _REPORT_SECONDS = 0.5
+_MOST_IDLE = 4
+
+# By process: a forked one leaves those of its parent alone.
+_idle: defaultdict[int, list[tuple[str, Connection]]] = defaultdict(list)
 
 
 def check_folder(folder: Path) -> None:
@@ -51,6 +56,35 @@ def working_connection(
     """Open an in-memory DuckDB that spills below `scratch` and never fetches anything."""
     with _opened(_config(threads, memory_limit, scratch), scratch) as con:
         yield con
+
+
+@contextmanager
+def rendering_connection(scratch: Path, memory_limit: str) -> Iterator[Connection]:
+    """Open a DuckDB of one thread that spills below `scratch`, for queries that change nothing.
+
+    Its instance may be one that another block is done with, without an error and without spilling.
+    """
+    con = _idle_instance(scratch, memory_limit)
+    if con is None:
+        con = duckdb.connect(":memory:", config=_config(1, memory_limit, scratch))
+        set_up(con)
+    try:
+        with plain_errors(scratch), interrupts.interruptible(con.interrupt):
+            yield con
+    except BaseException:
+        con.close()
+        raise
+    _idle[os.getpid()].append((memory_limit, con))
+    del _idle[os.getpid()][:-_MOST_IDLE]
+
+
+def _idle_instance(scratch: Path, memory_limit: str) -> Connection | None:
+    with suppress(IndexError, Error):  # there is none, or it has spilled to another folder
+        limit, con = _idle[os.getpid()].pop()
+        if limit == memory_limit:
+            con.execute(f"set temp_directory = {quote_text(scratch)}")
+            return con
+    return None
 
 
 @contextmanager

@@ -8,9 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from transforms.duck import Error, file_connection, reporting, working_connection
+from transforms.duck import (
+    Error,
+    file_connection,
+    rendering_connection,
+    reporting,
+    working_connection,
+)
 
 _SECONDS = 60
+_SORT = """
+    select count(*)
+    from (select md5(range::varchar) as text from range(3000000) order by text limit 3000000)
+"""
 
 
 def test_a_running_statement_reports_how_much_of_it_is_done(
@@ -38,6 +48,27 @@ def test_a_connection_to_read_files_leaves_nothing_and_survives_a_failed_one(
     with file_connection() as con, file_connection() as other:
         assert con.execute("select current_setting('TimeZone')").fetchone() == ("UTC",)
         assert other.execute("select 1").fetchone() == (1,)
+
+
+def test_an_instance_that_spilled_or_failed_renders_nothing_else(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("a", "b", "c", "d")]
+    for folder in folders:
+        folder.mkdir()
+    with rendering_connection(folders[0], "60MB") as con:
+        con.execute("select 1")
+    with rendering_connection(folders[1], "60MB") as again:
+        assert again is con
+        again.execute(_SORT)
+        assert list(folders[1].iterdir())
+    with rendering_connection(folders[2], "60MB") as other:
+        assert other is not con
+        assert other.execute("select current_setting('TimeZone')").fetchone() == ("UTC",)
+    with pytest.raises(Error), rendering_connection(folders[2], "60MB") as failing:
+        failing.execute("from nothing")
+    assert failing is other
+    with rendering_connection(folders[3], "60MB") as last:
+        assert last is not other
+        assert last.execute(_SORT).fetchone() == (3_000_000,)
 
 
 def test_a_forked_process_reads_files_by_an_instance_of_its_own() -> None:

@@ -13,7 +13,13 @@ from typing import BinaryIO
 import duckdb
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, naming_large, plain_errors, working_connection
+from transforms.duck import (
+    Connection,
+    naming_large,
+    plain_errors,
+    rendering_connection,
+    working_connection,
+)
 from transforms.errors import ConfigError, IntegrityError
 from transforms.memory import RENDERING_LIMIT
 from transforms.tables.dialect import copy_sql
@@ -58,7 +64,7 @@ def rendered_table(
     """
     check_null(null)
     rendered = scratch / "table.csv"
-    with data_reader(scratch, memory_limit) as con, readable(str(data), scratch):
+    with rendering_connection(scratch, memory_limit) as con, readable(str(data), scratch):
         source = rows_sql(receipt.table, receipt.schema.columns, [data] if data else [])
         header = _copy(con, source, [receipt], rendered, null)
     with rendered.open("rb") as stream:
