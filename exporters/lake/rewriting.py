@@ -210,7 +210,7 @@ def put_in_place(
     added, columns, hashes = [], [], []
     for parquet in new:
         hashes.append(content_sha256(parquet.path))
-        name = str(FileName.of(parquet.blocks, hashes[-1]))
+        name = str(FileName.of(parquet.blocks, hashes[-1], parquet.csv))
         _put_right(lake, lake.path(version.table, name), parquet, hashes[-1], correction)
         added.append(table.upload(parquet))
         columns += [column for column in parquet.columns if column not in columns]
