@@ -31,6 +31,8 @@ _CALLS = (
     _LIST,
     f"/api/v2/liquidity/provisions?partyId={_PARTY}",
     "/api/v2/networkhistory/segments",
+    "/api/v2/networkhistory",
+    "/api/v2/networkhistory/bootstrap",
     f"/api/v2/statistics/spam/{_PARTY}",
     f"/statistics/spam/{_PARTY}",
     _TIME,
