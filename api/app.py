@@ -117,7 +117,9 @@ async def _unknown_path(_request: Request, _error: Exception) -> Response:
 
 async def _unexpected(_request: Request, _error: Exception) -> Response:
     """A failure of our own: the log has the traceback under the id that the answer gives."""
-    return _response(failure(FailedError(Reason.UNEXPECTED, f"request {REQUEST_ID.get()}")))
+    error = FailedError(Reason.UNEXPECTED, f"request {REQUEST_ID.get()}")
+    # It is raised again after this, and the server closes the connection then.
+    return _response(failure(error, [(b"connection", b"close")]))
 
 
 async def _failed(_request: Request, error: Exception) -> Response:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import gc
 import os
 import pickle
 import signal
@@ -191,7 +193,16 @@ def worker_app(
         app.state.outlived = loop.create_task(_outlived(parent))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _preceded(signal.getsignal(number), loop, app.state.service.stop))
+    _keep_from_collections()
     return app
+
+
+def _keep_from_collections() -> None:
+    """Have no collection go over what is loaded by now, which stays, while all answers wait."""
+    gc.collect()
+    gc.freeze()
+    # At the interpreter's end all goes, or DuckDB's client tells of objects left over.
+    atexit.register(gc.unfreeze)
 
 
 def _preceded(

@@ -32,6 +32,7 @@ class Closing(Enum):
     URL = "url"
     BODY = "body"
     MALFORMED = "malformed"
+    HOST = "host"
     PIPELINED = "pipelined"
     TIME = "time"
     IDLE = "idle"

@@ -30,6 +30,8 @@ from api.http.openapi_schemas import (
     reference,
 )
 from api.queries.messages import (
+    BOOTSTRAP_PEERS,
+    HISTORY_STATUS,
     INFO,
     LIQUIDITY_PROVISION,
     NODE_SIGNATURE,
@@ -113,6 +115,18 @@ def _history() -> Schema:
             "where older ones follow, the header x-next-to-block says with which toBlock",
             (Parameter("toBlock", INT64, "Only segments that end at this block or before."),),
             success(segments),
+        ),
+        "/api/v2/networkhistory": get(
+            "getNetworkHistoryStatus",
+            "Get the chain; address, key and peers are empty, as there is no peer-to-peer store",
+            (),
+            success(reference(HISTORY_STATUS)),
+        ),
+        "/api/v2/networkhistory/bootstrap": get(
+            "getNetworkHistoryBootstrapPeers",
+            "Get the peers to begin with: none",
+            (),
+            success(reference(BOOTSTRAP_PEERS)),
         ),
     }
 

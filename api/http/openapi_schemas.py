@@ -7,6 +7,8 @@ from typing import Any
 
 from api.core.descriptors import Field, Message, ScalarType
 from api.queries.messages import (
+    BOOTSTRAP_PEERS,
+    HISTORY_STATUS,
     INFO,
     LIQUIDITY_PROVISION,
     NODE_SIGNATURE,
@@ -32,6 +34,8 @@ _KINDS: Mapping[ScalarType, Schema] = {
     ScalarType.BYTES: {"type": "string", "contentEncoding": "base64"},
 }
 _ANSWERED = (
+    BOOTSTRAP_PEERS,
+    HISTORY_STATUS,
     INFO,
     LIQUIDITY_PROVISION,
     NODE_SIGNATURE,

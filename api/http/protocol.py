@@ -7,6 +7,7 @@ What is too much is refused before the application sees it, and the connection i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from uvicorn.server import ServerState
 from api.core.api_errors import Code
 from api.core.connections import Closing, Connections
 from api.http.answers import refusal
+from api.http.host_header import has_valid_host
 
 CONNECTIONS = "connections"
 """Under which name of its state the application has the connections of its process."""
@@ -40,6 +42,7 @@ _REFUSALS = {
     Closing.URL: (Code.RESOURCE_EXHAUSTED, "URL too long: send its parameters as a form", 414),
     Closing.BODY: (Code.RESOURCE_EXHAUSTED, "request body too large", 413),
     Closing.MALFORMED: (Code.INVALID_ARGUMENT, "invalid HTTP request", 400),
+    Closing.HOST: (Code.INVALID_ARGUMENT, "a request names exactly one valid Host", 400),
     Closing.PIPELINED: (Code.RESOURCE_EXHAUSTED, "too many requests on one connection", 429),
     Closing.TIME: (Code.DEADLINE_EXCEEDED, "the request took too long to arrive", 408),
     Closing.CLIENT: (Code.RESOURCE_EXHAUSTED, "too many connections from this client", 429),
@@ -147,6 +150,9 @@ class BoundedHttp(HttpToolsProtocol):
         """Answer the request, or queue it behind the one before."""
         if len(self.headers) > self._limits.headers or not self._begins:
             self._check_head()
+        if not has_valid_host(self.headers, self.parser.get_http_version()):
+            self._why = Closing.HOST
+            raise _RefusedError
         if len(self.pipeline) >= self._limits.pipelined and self._unanswered():
             self._why = Closing.PIPELINED
             raise _RefusedError
@@ -245,6 +251,8 @@ class BoundedHttp(HttpToolsProtocol):
             was_answered = not (self._in_head or self._whole)
             self._end(None if was_answered else why)
         elif cycle.response_started or not cycle.more_body:
+            cycle.keep_alive = False  # so that the answer says that it is the last
+            cycle.transport = cast("asyncio.Transport", _LastAnswer(self.transport, self._end))
             self._registry.works(self)
             self.flow.resume_reading()  # or it would not be seen when the client leaves
         elif self.pipeline:
@@ -272,6 +280,15 @@ class BoundedHttp(HttpToolsProtocol):
         """The newest request, unless its answer is complete."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return None if cycle is None or cycle.response_complete else cycle
+
+
+class _LastAnswer:
+    """What uvicorn writes a last answer to, whose end gives the client time to read it."""
+
+    def __init__(self, transport: asyncio.Transport, end: Callable[[], None]) -> None:
+        self.write = transport.write
+        self.is_closing = transport.is_closing
+        self.close = end
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol):

@@ -20,6 +20,8 @@ from api.http.request_parameters import (
 )
 from api.queries.liquidity import list_liquidity_provisions
 from api.queries.messages import (
+    BOOTSTRAP_PEERS,
+    HISTORY_STATUS,
     INFO,
     LIQUIDITY_PROVISION,
     NODE_SIGNATURE,
@@ -30,7 +32,14 @@ from api.queries.messages import (
     VEGA_TIME,
     WITHDRAWAL,
 )
-from api.queries.network import info, older_segments, segments_page, vega_time
+from api.queries.network import (
+    bootstrap_peers,
+    history_status,
+    info,
+    older_segments,
+    segments_page,
+    vega_time,
+)
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
 from api.queries.pagination import Page
@@ -145,6 +154,18 @@ OPERATIONS: Sequence[Operation[Any]] = (
         lambda _, query: read_segments(query),
         _segments,
         lambda reading, request: next_headers(older_segments(reading.snapshot, request)),
+    ),
+    Operation(
+        "history_status",
+        "/api/v2/networkhistory",
+        lambda _path, _query: None,
+        lambda reading, _: record_json(HISTORY_STATUS, history_status(reading.snapshot)).encode(),
+    ),
+    Operation(
+        "bootstrap_peers",
+        "/api/v2/networkhistory/bootstrap",
+        lambda _path, _query: None,
+        record_json(BOOTSTRAP_PEERS, bootstrap_peers()).encode(),
     ),
     Operation(
         "vega_time",

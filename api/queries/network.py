@@ -40,6 +40,16 @@ def older_segments(snapshot: Snapshot, request: ListSegments) -> int | None:
     return segments.firsts[places[0]] - 1
 
 
+def history_status(snapshot: Snapshot) -> Record:
+    """Address, key, chain and peers of the peer-to-peer store, of which only the chain is here."""
+    return "", "", snapshot.catalog.chain_id, ()
+
+
+def bootstrap_peers() -> Record:
+    """The peers to begin with: none."""
+    return ((),)
+
+
 def vega_time(snapshot: Snapshot) -> Record:
     """The time of the newest loaded block. Raises `FailedError` where there is none."""
     if snapshot.newest is None:

@@ -45,6 +45,15 @@ class UnknownCallError(ApiError):
         super().__init__(f"unknown method {path}")
 
 
+class OversizedMetadataError(ApiError):
+    """A client sent more metadata than it may, having ignored that it was told how much."""
+
+    code = Code.RESOURCE_EXHAUSTED
+
+    def __init__(self) -> None:
+        super().__init__("the metadata size exceeds the limit: send less of it")
+
+
 class Handlers:
     """Makes handlers of what answers calls; messages pass as they are, in bytes."""
 
@@ -96,6 +105,14 @@ class Handlers:
 
         async def refuse(_requests: AsyncIterator[bytes], _call: Call) -> None:
             raise UnknownCallError(path)
+
+        return self.bidirectional("other", path, refuse)
+
+    def oversized(self, path: str) -> Handler:
+        """A handler of calls with more metadata than may be."""
+
+        async def refuse(_requests: AsyncIterator[bytes], _call: Call) -> None:
+            raise OversizedMetadataError
 
         return self.bidirectional("other", path, refuse)
 

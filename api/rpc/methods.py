@@ -13,6 +13,8 @@ from api.core.query_runner import Headers, next_headers
 from api.core.snapshots import Reading, Snapshot
 from api.queries.liquidity import list_liquidity_provisions
 from api.queries.messages import (
+    BOOTSTRAP_PEERS,
+    HISTORY_STATUS,
     INFO,
     LIQUIDITY_PROVISION,
     NODE_SIGNATURE,
@@ -23,7 +25,15 @@ from api.queries.messages import (
     VEGA_TIME,
     WITHDRAWAL,
 )
-from api.queries.network import info, newest_segment, older_segments, segments_page, vega_time
+from api.queries.network import (
+    bootstrap_peers,
+    history_status,
+    info,
+    newest_segment,
+    older_segments,
+    segments_page,
+    vega_time,
+)
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
 from api.queries.pagination import Page
@@ -216,9 +226,13 @@ METHODS: Sequence[Method[Any]] = (
     _get(
         "history_status",
         "GetNetworkHistoryStatus",
-        lambda snapshot: {"swarm_key_seed": snapshot.catalog.chain_id},
+        lambda snapshot: record_arguments(HISTORY_STATUS, history_status(snapshot)),
     ),
-    _fixed("bootstrap_peers", "GetNetworkHistoryBootstrapPeers", {}),
+    _fixed(
+        "bootstrap_peers",
+        "GetNetworkHistoryBootstrapPeers",
+        record_arguments(BOOTSTRAP_PEERS, bootstrap_peers()),
+    ),
     _fixed("peer_addresses", "GetActiveNetworkHistoryPeerAddresses", {}),
     _get(
         "vega_time",

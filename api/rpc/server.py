@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 
 import grpc
@@ -25,18 +25,26 @@ from transforms.errors import ConfigError
 _Options = tuple[tuple[str, int], ...]
 # Calls that are no streams, beside as many streams as a client may have; more wait at the client.
 _CALLS_AT_ONCE = 100
+_METADATA_BYTES = 16 * 2**10
+# How many HTTP/2 counts for a name with its value, beside their own.
+_PAIR_BYTES = 32
 
 
 def _options(settings: ServeSettings) -> _Options:
-    """How the library serves; of metadata it takes 16 KiB by itself."""
+    """How the library serves."""
     limits, connections = settings.limits, settings.connections
     return (
         # The kernel spreads connections over the processes that share the port.
         ("grpc.so_reuseport", 1),
         ("grpc.max_concurrent_streams", limits.streams_per_client + _CALLS_AT_ONCE),
+        # With a lower first limit it would refuse what lies between the two now and then.
+        ("grpc.max_metadata_size", _METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", _METADATA_BYTES),
         ("grpc.max_receive_message_length", connections.body_bytes),
         ("grpc.max_allowed_incoming_connections", connections.connections),
         ("grpc.server_handshake_timeout_ms", _milliseconds(connections.request_seconds)),
+        # Until a peer acknowledges the limit of metadata the library takes 16 MiB of it.
+        ("grpc.http2.settings_timeout", _milliseconds(connections.request_seconds)),
         ("grpc.max_connection_idle_ms", _milliseconds(connections.idle_seconds)),
         # A stream where nothing happens is silent: the peer is asked whether it is still there.
         ("grpc.keepalive_time_ms", 60_000),
@@ -51,6 +59,11 @@ def _milliseconds(seconds: float) -> int:
     return max(1, min(2**31 - 1, round(seconds * 1000)))
 
 
+def _counted(metadata: Iterable[tuple[str, str | bytes]]) -> int:
+    """The size of metadata, as HTTP/2 counts it."""
+    return sum(len(name) + len(value) + _PAIR_BYTES for name, value in metadata)
+
+
 class Methods(grpc.GenericRpcHandler):
     """Every method with its handler."""
 
@@ -61,6 +74,8 @@ class Methods(grpc.GenericRpcHandler):
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler:
         """The handler of a call."""
         path = handler_call_details.method
+        if _counted(handler_call_details.invocation_metadata) >= _METADATA_BYTES:
+            return self._handlers.oversized(path)
         return self._by_path.get(path) or self._handlers.unknown(path)
 
     def _all(self, service: Service) -> Iterator[tuple[str, Handler]]:

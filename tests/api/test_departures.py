@@ -60,6 +60,8 @@ HTTP = {
     "withdrawal": [f"/api/v2/withdrawal/{WITHDRAWAL}", f"/api/v2/withdrawal/{'77' * 32}"],
     "spam_statistics": [f"/api/v2/statistics/spam/{CAPTURED}", f"/statistics/spam/{ALICE}"],
     "segments": ["/api/v2/networkhistory/segments", "/api/v2/networkhistory/segments?toBlock=15"],
+    "history_status": ["/api/v2/networkhistory"],
+    "bootstrap_peers": ["/api/v2/networkhistory/bootstrap"],
     "vega_time": ["/api/v2/vega/time"],
     "info": ["/api/v2/info"],
     "page": ["/", "/archive/", "/openapi.json", "/docs", "/status"],

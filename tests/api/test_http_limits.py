@@ -22,6 +22,8 @@ _HEAD = b"GET /health HTTP/1.1\r\nHost: x\r\n"
 _HEALTH = _HEAD + b"\r\n"
 _LAST = _HEAD + b"Connection: close\r\n\r\n"
 _STREAM = "/api/v2/stream/liquidity-provisions"
+_STREAM_HEAD = f"GET {_STREAM} HTTP/1.1\r\nHost: x\r\n".encode()
+_STREAMED = _STREAM_HEAD + b"\r\n"
 _FORM = (
     b"POST /api/v2/withdrawals HTTP/1.1\r\nHost: x\r\n"
     b"Content-Type: application/x-www-form-urlencoded\r\n"
@@ -214,6 +216,61 @@ def test_a_websocket_takes_no_long_messages(roomy: ServerProcess) -> None:
             frames.recv(30)
 
 
+# What is no request of HTTP/1.1
+
+
+@each_of(
+    "lines",
+    [
+        b"HTTP/1.1\r\n",
+        b"HTTP/1.1\r\nHost: x\r\nHost: x\r\n",
+        b"HTTP/1.1\r\nHost: x\r\nhost: y\r\n",
+        b"HTTP/1.0\r\nHost: x\r\nHost: x\r\n",
+        b"HTTP/1.1\r\nHost: a b\r\n",
+        b"HTTP/1.1\r\nHost: a/b\r\n",
+        b"HTTP/1.1\r\nHost: a@b\r\n",
+        b"HTTP/1.1\r\nHost: a,b\xc3\xa9\r\n",
+        b"HTTP/1.1\r\nHost: a%zz\r\n",
+        b"HTTP/1.1\r\nHost: a:http\r\n",
+        b"HTTP/1.1\r\nHost: [::1\r\n",
+        b"HTTP/1.1\r\nHost: ::1\r\n",
+        b"HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
+    ],
+)
+def test_a_request_without_a_host_with_two_or_with_none_that_is_one_is_refused(
+    strict: ServerProcess, lines: bytes
+) -> None:
+    answer = _answered(strict, b"GET /health " + lines + b"\r\n")
+    assert _refusal(answer) == (400, 3)
+    assert b"exactly one valid Host" in answer
+
+
+@each_of(
+    "lines",
+    [
+        b"HTTP/1.0\r\n",
+        b"HTTP/1.0\r\nHost: x\r\n",
+        b"HTTP/1.1\r\nHost:\r\n",
+        b"HTTP/1.1\r\nHost: a_b-1.example:\r\n",
+        b"HTTP/1.1\r\nHost: a%20b:3008\r\n",
+        b"HTTP/1.1\r\nHost: [::1]:3008\r\n",
+        b"HTTP/1.1\r\nHost: [fe80::1%25eth0]\r\n",
+    ],
+)
+def test_a_request_with_a_host_or_of_a_version_without_is_answered(
+    strict: ServerProcess, lines: bytes
+) -> None:
+    asked = b"GET /health " + lines + b"Connection: close\r\n\r\n"
+    assert _answered(strict, asked).startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_without_a_host_is_refused_behind_others_too(strict: ServerProcess) -> None:
+    with _connected(strict) as connection:
+        assert _is_alive(connection)
+        connection.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+        assert _refusal(_rest(connection)) == (400, 3)
+
+
 # Bodies
 
 
@@ -246,22 +303,33 @@ def test_a_body_that_nobody_reads_ends_the_connection_after_the_answer(
 def test_requests_sent_ahead_without_end_cost_little(roomy: ServerProcess) -> None:
     before = roomy.memory()
     with _connected(roomy) as connection:
-        _flood(connection, b"GET /nope HTTP/1.1\r\n\r\n" * 50_000, 20)
+        _flood(connection, b"GET /nope HTTP/1.1\r\nHost: x\r\n\r\n" * 50_000, 20)
         answers = _rest(connection)
     assert roomy.memory() - before < 20 * _MEGABYTE
     assert answers.count(b"HTTP/1.1 404") == 17
+    assert b"connection: close" in answers.rpartition(b"HTTP/1.1 404")[2]
 
 
 def test_some_requests_sent_ahead_are_answered_in_their_order(strict: ServerProcess) -> None:
     paths = ("/health", "/nope", "/ready", "/nope")
-    asked = b"".join(f"GET {path} HTTP/1.1\r\n\r\n".encode() for path in paths)
+    asked = b"".join(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for path in paths)
     answers = _answered(strict, asked + _LAST)
     assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"200", b"404", b"200", b"404", b"200"]
 
 
+def test_the_last_answer_before_something_malformed_says_that_it_is_the_last(
+    strict: ServerProcess,
+) -> None:
+    answers = _answered(strict, _HEALTH * 2 + b"no HTTP\r\n\r\n" + b"x" * _MEGABYTE)
+    first, last = answers.split(b"HTTP/1.1 200")[1:]
+    assert b"connection: close" not in first
+    assert b"connection: close" in last
+    assert last.endswith(b"\r\n\r\nok")
+
+
 def test_requests_behind_a_stream_do_not_hide_that_its_reader_left(strict: ServerProcess) -> None:
     with _connected(strict) as connection:
-        connection.sendall(f"GET {_STREAM} HTTP/1.1\r\n\r\n".encode() + _HEALTH * 100)
+        connection.sendall(_STREAMED + _HEALTH * 100)
         assert connection.recv(10).startswith(b"HTTP/1.1")
     while True:
         text = httpx2.get(f"{strict.url}/metrics").text
@@ -309,7 +377,7 @@ def test_a_form_that_does_not_come_whole_is_refused(strict: ServerProcess) -> No
 
 def test_a_body_that_does_not_come_whole_leaves_an_answer_alone(strict: ServerProcess) -> None:
     with _connected(strict) as connection:
-        connection.sendall(f"GET {_STREAM} HTTP/1.1\r\nContent-Length: 9\r\n\r\n".encode())
+        connection.sendall(_STREAM_HEAD + b"Content-Length: 9\r\n\r\n")
         got = connection.recv(1000)
         with _connected(strict) as other:
             other.sendall(_HEAD)
@@ -327,7 +395,7 @@ def test_a_body_that_does_not_come_whole_leaves_an_answer_alone(strict: ServerPr
 def test_streams_outlive_all_limits_of_time(strict: ServerProcess) -> None:
     address = f"127.0.0.1:{strict.port}{_STREAM}?snapshot=false"
     with connect(f"ws://{address}") as frames, _connected(strict) as lines:
-        lines.sendall(f"GET {_STREAM}?snapshot=false HTTP/1.1\r\n\r\n".encode())
+        lines.sendall(f"GET {_STREAM}?snapshot=false HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         assert lines.recv(1000).startswith(b"HTTP/1.1 200")
         for _ in range(3):  # one after the other, each as long as a client may be silent
             with _connected(strict) as silent:
@@ -354,7 +422,7 @@ def test_a_client_whose_connections_are_all_in_use_is_refused(strict: ServerProc
     with ExitStack() as held:
         for _ in range(3):
             stream = held.enter_context(_connected(strict, _CLIENT))
-            stream.sendall(f"GET {_STREAM} HTTP/1.1\r\n\r\n".encode())
+            stream.sendall(_STREAMED)
             assert stream.recv(1000).startswith(b"HTTP/1.1 200")
         with _connected(strict, _CLIENT) as one_more:
             assert _refusal(_rest(one_more)) == (429, 8)
@@ -393,7 +461,7 @@ def test_who_comes_when_all_is_full_is_told_so_unless_somebody_waits(
             held.enter_context(connect(f"ws://127.0.0.1:{narrow.port}{_STREAM}"))
         fourth = held.enter_context(_connected(narrow))
         assert _rest(idle) == b""
-        fourth.sendall(f"GET {_STREAM} HTTP/1.1\r\n\r\n".encode())
+        fourth.sendall(_STREAMED)
         assert fourth.recv(1000).startswith(b"HTTP/1.1 200")
         with _connected(narrow) as fifth:
             assert _refusal(_rest(fifth)) == (503, 14)

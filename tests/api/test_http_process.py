@@ -46,6 +46,29 @@ def test_it_says_where_it_listens_and_logs_each_request_as_json(built_site: Site
     assert entry["bytes"] == len(answer.content)
 
 
+_COLLECTED = """
+import asyncio, gc, sys
+from api.core.server_settings import read_settings
+from api.serve import worker_app
+
+async def main():
+    app = worker_app(read_settings(warehouse=sys.argv[1], archive=sys.argv[2], grpc_port=0))
+    async with app.router.lifespan_context(app):
+        print(gc.get_freeze_count(), len(gc.get_objects()))
+
+asyncio.run(main())
+"""
+
+
+def test_collections_do_not_go_over_what_was_loaded_at_the_start(built_site: Site) -> None:
+    places = built_site.locations
+    command = [sys.executable, "-c", _COLLECTED, str(places.warehouse), places.archive]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert made.returncode == 0, made.stderr
+    kept, collected = map(int, made.stdout.split())
+    assert kept > 20 * collected
+
+
 def test_a_stop_finishes_running_requests_and_ends_streams(wide_site: Site) -> None:
     with ServerProcess(wide_site.locations) as process:
         whole = httpx2.get(process.url + _EXPORT).content

@@ -31,6 +31,8 @@ _CALLS = (
     _LIST,
     f"/api/v2/liquidity/provisions?partyId={_PARTY}",
     "/api/v2/networkhistory/segments",
+    "/api/v2/networkhistory",
+    "/api/v2/networkhistory/bootstrap",
     f"/api/v2/statistics/spam/{_PARTY}",
     f"/statistics/spam/{_PARTY}",
     _TIME,
@@ -343,6 +345,7 @@ def test_an_unexpected_failure_leaks_nothing_but_its_id(
     assert body["details"][0]["inner"] == "request failing"
     assert str(site.root) not in answer.text
     assert answer.headers["access-control-allow-origin"] == "http://a"
+    assert answer.headers["connection"] == "close"  # as the server closes then
     assert any("an unforeseen failure" in (record.exc_text or "") for record in caplog.records)
 
 

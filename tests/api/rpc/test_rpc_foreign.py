@@ -112,6 +112,8 @@ _CASES: list[tuple[str, str, Callable[[Foreign], dict[str, object]]]] = [
         lambda _: {"market_id": MARKET},
     ),
     ("ListAllNetworkHistorySegments", "/api/v2/networkhistory/segments", lambda _: {}),
+    ("GetNetworkHistoryStatus", "/api/v2/networkhistory", lambda _: {}),
+    ("GetNetworkHistoryBootstrapPeers", "/api/v2/networkhistory/bootstrap", lambda _: {}),
     ("GetVegaTime", "/api/v2/vega/time", lambda _: {}),
     ("Info", "/api/v2/info", lambda _: {}),
     ("GetSpamStatistics", f"/statistics/spam/{CAPTURED}", lambda _: {"party_id": CAPTURED}),

@@ -22,6 +22,10 @@ _TYPES = {
 }
 
 _DECLARED = {
+    "datanode.api.v2.GetNetworkHistoryBootstrapPeersResponse": "bootstrap_peers text*",
+    "datanode.api.v2.GetNetworkHistoryStatusResponse": """
+        ipfs_address text, swarm_key text, swarm_key_seed text, connected_peers text*
+    """,
     "datanode.api.v2.InfoResponse": "version text, commit_hash text",
     "vega.LiquidityProvision": """
         id text, party_id text, created_at whole64, updated_at whole64, market_id text,

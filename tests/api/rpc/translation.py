@@ -20,6 +20,8 @@ _METHODS = {
     "/api/v2/node/signatures()": ("ListNodeSignatures", ""),
     "/api/v2/liquidity/provisions()": ("ListLiquidityProvisions", ""),
     "/api/v2/networkhistory/segments()": ("ListAllNetworkHistorySegments", ""),
+    "/api/v2/networkhistory()": ("GetNetworkHistoryStatus", ""),
+    "/api/v2/networkhistory/bootstrap()": ("GetNetworkHistoryBootstrapPeers", ""),
     "/api/v2/networkhistory/export()": ("ExportNetworkHistory", ""),
     "/api/v2/vega/time()": ("GetVegaTime", ""),
     "/api/v2/info()": ("Info", ""),
