@@ -64,7 +64,10 @@ def rendered_table(
     """
     check_null(null)
     rendered = scratch / "table.csv"
-    with rendering_connection(scratch, memory_limit) as con, readable(str(data), scratch):
+    with (
+        rendering_connection(scratch, receipt.bytes, memory_limit) as con,
+        readable(str(data), scratch),
+    ):
         source = rows_sql(receipt.table, receipt.schema.columns, [data] if data else [])
         header = _copy(con, source, [receipt], rendered, null)
     with rendered.open("rb") as stream:
