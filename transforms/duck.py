@@ -33,6 +33,7 @@ STORAGE = "storage_version 'v1.5.0'"
 _REPORT_SECONDS = 0.5
 _MOST_IDLE = 2
 _SMALL_BYTES = 2**20
+_FEW_FILES = 20
 
 # By process: a forked one leaves those of its parent alone.
 _idle: defaultdict[int, list[tuple[str, Connection]]] = defaultdict(list)
@@ -95,11 +96,12 @@ def _idle_instance(scratch: Path, memory_limit: str) -> Connection | None:
 
 
 @contextmanager
-def file_connection() -> Iterator[Connection]:
-    """Open a DuckDB of one thread, for queries that name the files they read.
+def file_connection(count: int = 1) -> Iterator[Connection]:
+    """Open a DuckDB of one thread, for queries that name the `count` files they read.
 
     It changes nothing: all of a process are connections to one instance, which takes 14 ms of
-    processor time to make, and the next one gets a new instance where a statement fails.
+    processor time to make. The next one gets a new instance where a statement fails, or after many
+    files: the memory that they took is kept as long as the instance.
     """
     try:
         with (
@@ -109,6 +111,8 @@ def file_connection() -> Iterator[Connection]:
         ):
             set_up(con)
             yield con
+        if count > _FEW_FILES:
+            _instances[-1].forget()
     except BaseException:
         _instances[-1].forget()  # an internal error leaves one that refuses everything
         raise

@@ -61,7 +61,7 @@ class CatalogHoldings:
         self._catalog.files.bring(manifests)
         paths = [self._catalog.files.path(manifest) for manifest in manifests]
         source = receipts_source(quote_files(paths))
-        with file_connection() as con:
+        with file_connection(len(paths)) as con:
             result = con.execute(receipts_sql(source), [table, blocks.first, blocks.last])
             return table_receipts(table, result.fetchall())
 

@@ -194,7 +194,7 @@ def manifest_receipts(
         source = receipts_source(quote_files(manifests))
         query = f"from {source} where {where} order by first_block, table_name"
         try:
-            with file_connection() as con:
+            with file_connection(len(manifests)) as con:
                 receipts = read_receipts(con, query, values or {})
         except duckdb.InvalidInputException as error:
             raise IntegrityError(f"a manifest {_DAMAGED}: {str(error).splitlines()[0]}") from error
