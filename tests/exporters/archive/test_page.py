@@ -96,6 +96,12 @@ def test_a_shard_page_lists_every_zip_with_its_hash(archive: Archive) -> None:
         assert entry.sha256 in parsed.text
 
 
+def test_where_files_are_it_is_said_how_a_spreadsheet_keeps_their_digits(archive: Archive) -> None:
+    for path in ("index.html", "index/000000000.html"):
+        text = page(archive, path).text
+        assert text.count("1.0795E+21") == text.count("with Text as the type of all columns") == 1
+
+
 def test_a_long_history_has_a_page_for_every_million_blocks(tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
     publish_zips(archive, segment_requests(tmp_path, 1, 1000, THREE))

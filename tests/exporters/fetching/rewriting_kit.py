@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
@@ -31,6 +31,8 @@ from transforms.block_range import BlockRange
 from transforms.errors import StrataError
 from transforms.stores.folder_store import FolderStore
 
+_Item = TypeVar("_Item")
+
 TABLES = ("blocks", "orders")
 _FIRST = ((1, 10), (11, 20), (20_001, 20_010))
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -44,6 +46,10 @@ def small_archive(folder: Path) -> Archive:
     corrected = part_request(folder, "orders", 11, 20, salt="first")
     publish_zips(archive, [corrected], correction=Correction("the first typo", START))
     return archive
+
+
+class _NothingLeftError(Exception):
+    """All has been dropped that a step could change."""
 
 
 class Rewriting:
@@ -64,7 +70,7 @@ class Rewriting:
         self.is_honest &= is_honest
         try:
             work(self)
-        except StrataError:
+        except (StrataError, _NothingLeftError):
             assert not self.is_honest, self.steps
 
     # --- what a publisher does
@@ -120,12 +126,12 @@ class Rewriting:
         """One entry as it was, and another one with other bytes."""
         number = self._any_entry().blocks.first // 20_000
         shard = self.archive.shard(number)
-        again = replace(self._dice.choice(shard.entries), sha256="cd" * 32)
+        again = replace(self._choice(shard.entries), sha256="cd" * 32)
         self._put_shard(Shard(CHAIN, number, (*shard.entries, again)))
 
     def drop_a_shard(self) -> None:
         lines = dict(self.archive.index().lines)
-        number = self._dice.choice(list(lines))
+        number = self._choice(list(lines))
         del lines[number]
         self._put_index(ArchiveIndex(CHAIN, lines=lines).summed())
         if self._dice.random() < 0.5:
@@ -134,7 +140,7 @@ class Rewriting:
     def lower_the_height(self) -> None:
         """Say less in the head of the index, and leave its shards."""
         index = self.archive.index()
-        shard = ShardSummary.parse(next(iter(index.lines.values())))
+        shard = ShardSummary.parse(self._choice(list(index.lines.values())))
         self._put_index(replace(index, tables={**index.tables, **shard.tables}))
 
     def lose_the_index(self) -> None:
@@ -155,6 +161,11 @@ class Rewriting:
 
     # --- how
 
+    def _choice(self, items: Sequence[_Item]) -> _Item:
+        if not items:
+            raise _NothingLeftError
+        return self._dice.choice(items)
+
     def _next(self) -> int:
         self._count += 1
         return self._count
@@ -169,7 +180,7 @@ class Rewriting:
         return [entry.blocks for entry in self._entries()] or [BlockRange(1, 20_010)]
 
     def _any_entry(self) -> Entry:
-        return self._dice.choice(self._entries())
+        return self._choice(self._entries())
 
     def _other_file(self) -> tuple[Any, Correction]:
         blocks, number = self._any_entry().blocks, self._next()
@@ -276,7 +287,8 @@ class Account:
     def of(cls, folder: Path) -> Account:
         """The account of the chain's folder of an archive."""
         index = json.loads((folder / "index.json").read_bytes())
-        documents = [json.loads((folder / one["path"]).read_bytes()) for one in index["shards"]]
+        places = [folder / one["path"] for one in index["shards"]]
+        documents = [json.loads(place.read_bytes()) for place in places if place.exists()]
         events = folder / REVISIONS
         return cls(
             [item for document in documents for item in document["zips"]],
