@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from exporters.archive.archive import Archive
@@ -39,6 +39,7 @@ def test_each_rewriting_of_the_past_has_its_revision_or_is_refused(
     @settings(max_examples=rewritings, derandomize=rewritings <= 100, database=None)
     @given(st.integers(0, 2**32 - 1))
     def rewrite(seed: int) -> None:
+        note(f"the dice are of {seed}")
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(model, folder, dirs_exist_ok=True)
             ends[_rewritten(Path(folder), random.Random(seed))] += 1
