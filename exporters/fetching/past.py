@@ -19,7 +19,13 @@ from exporters.archive.documents import stored_shards
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex
-from exporters.archive.revisions import REVISIONS, Revision, revisions, right_revisions
+from exporters.archive.revisions import (
+    REVISIONS,
+    REVISIONS_COPY,
+    Revision,
+    revisions,
+    right_revisions,
+)
 from exporters.archive.shards import Shard, hashes_path, shard_at, shard_number, shard_path
 from exporters.archive.sums import completeness
 from exporters.zip_names import parse_zip_name
@@ -48,7 +54,7 @@ class CheckedShards:
         """The bytes of a shard. Raises `IntegrityError` where the archive has none."""
         if number in self.same and (data := self.local.read(shard_path(number))) is not None:
             return data
-        return self.changed.get(number) or _stored(self.source, number)
+        return self.changed.get(number) or _shard_bytes(self.source, number)
 
 
 def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> CheckedShards:
@@ -58,26 +64,26 @@ def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> Chec
     archive, or what the mirror remembers, is damaged.
     """
     past = _Past(local, source)
-    same, changed, compared = set[int](), dict[int, bytes](), list[_Compared]()
-    differences = [*_lower(local, index)]
+    same, changed, comparisons = set[int](), dict[int, bytes](), list[_Comparison]()
+    differences = [*_height_loss(local, index)]
     for number in past.shards:
         if number not in index.lines:
             differences.append(f"index.json names no {shard_path(number)} any more")
             continue
-        data = _stored(source, number)
+        data = _shard_bytes(source, number)
         if data == local.read(shard_path(number)):
             same.add(number)
             continue
         changed[number] = data
-        if not past.lost(number, data):
-            compared.append(_Compared(source.parse_shard(number, data), past.zips(number)))
+        if not past.is_lost_shard(number, data):
+            comparisons.append(_Comparison(source.parse_shard(number, data), past.zips(number)))
     # A revision is written before its file is replaced: so they are read after the shards.
     events = revisions(source)
-    for each in compared:
-        differences += each.differences(events)
-    differences += _forgotten(past, events)
+    for comparison in comparisons:
+        differences += comparison.differences(events)
+    differences += _lost_revisions(past, events)
     if differences:
-        raise PastChangedError(_refusal(local, source, differences))
+        raise PastChangedError(_refusal(past, differences))
     return CheckedShards(source, local, frozenset(same), changed)
 
 
@@ -98,20 +104,21 @@ class _Past:
         named = (shard_at(path) for path in self._sums)
         return sorted({*stored_shards(self.local), *(n for n in named if n is not None)})
 
-    def lost(self, number: int, data: bytes) -> bool:
+    def is_lost_shard(self, number: int, data: bytes) -> bool:
         """Whether the mirror's shard is damaged or gone, and was this one."""
-        return self._whole(number) is None and _sha256(data) == self._sums.get(shard_path(number))
+        is_this = _sha256(data) == self._sums.get(shard_path(number))
+        return is_this and self._sound_shard(number) is None
 
     def zips(self, number: int) -> Mapping[str, tuple[str, Entry | None]]:
         """The hash of each ZIP of a shard by path, and where the shard is whole its entry."""
-        if (shard := self._whole(number)) is not None:
+        if (shard := self._sound_shard(number)) is not None:
             return {entry.path: (entry.sha256, entry) for entry in shard.entries}
         hashes = self.local.read(hashes_path(number))
         if hashes is None or _sha256(hashes) != self._sums.get(hashes_path(number)):
-            raise self._damaged(shard_path(number))
+            raise self._damage(shard_path(number))
         return {path: (sha256, None) for path, sha256 in parse_sums(hashes).items()}
 
-    def _whole(self, number: int) -> Shard | None:
+    def _sound_shard(self, number: int) -> Shard | None:
         data = self.local.read(shard_path(number))
         try:
             return None if data is None else self.local.parse_shard(number, data)
@@ -128,25 +135,35 @@ class _Past:
         """What the mirror knows was replaced; that of the archive, if it proves to be the same."""
         sha256 = self._sums.get(REVISIONS)
         try:
-            if sha256 is None or self.local.read(REVISIONS) is not None:
+            copies = (self.local.read(name) for name in (REVISIONS, REVISIONS_COPY))
+            if sha256 is None or any(copies):
                 return revisions(self.local)
         except IntegrityError:
             pass  # both copies are damaged
         data = right_revisions(self.source)
         if data is None or _sha256(data) != sha256:
-            raise self._damaged(REVISIONS)
+            raise self._damage(REVISIONS)
         return revisions(self.source)
 
-    def _damaged(self, path: str) -> IntegrityError:
-        place = self.local.place(path)
-        what = f"{place} is damaged, and nothing beside it proves what it was"
+    def _damage(self, path: str) -> IntegrityError:
+        what = f"{self.local.place(path)} is damaged, and nothing beside it proves what it was"
         return IntegrityError(
-            f"{what}: whether the archive is still what it was, nobody can say. {_way_out(self)}"
+            f"{what}: whether {self.source.place('')} is still what it was, nobody can say. "
+            f"{self.way_out}"
+        )
+
+    @property
+    def way_out(self) -> str:
+        """What who refused an archive says in the end."""
+        return (
+            "Nothing was taken from it, and nothing was changed here; to have it as it is now, "
+            "too, fetch it into another folder: --out "
+            f"{shlex.quote(f'{self.local.store.describe()}-new')}"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _Comparison:
     """A shard that is another one now, and the ZIPs that it had."""
 
     shard: Shard
@@ -182,7 +199,7 @@ def _is_on_record(events: Iterable[Revision], entry: Entry, old_sha256: str) -> 
     return entry.sha256 in reached & newest
 
 
-def _forgotten(past: _Past, events: Sequence[Revision]) -> Iterator[str]:
+def _lost_revisions(past: _Past, events: Sequence[Revision]) -> Iterator[str]:
     """The revisions that are on record no more.
 
     One that never came to pass gives way to the next of its file, which begins with the same bytes.
@@ -198,7 +215,7 @@ def _forgotten(past: _Past, events: Sequence[Revision]) -> Iterator[str]:
             yield f"{REVISIONS} has no more that {event.path} was replaced ({event.reason})"
 
 
-def _lower(local: Archive, index: ArchiveIndex) -> Iterator[str]:
+def _height_loss(local: Archive, index: ArchiveIndex) -> Iterator[str]:
     """That the archive ends before its mirror does."""
     try:
         before = completeness(local.index().tables).span
@@ -209,7 +226,7 @@ def _lower(local: Archive, index: ArchiveIndex) -> Iterator[str]:
         yield f"its last block was {before.last} and is {now.last if now else 'none'}"
 
 
-def _stored(source: Archive, number: int) -> bytes:
+def _shard_bytes(source: Archive, number: int) -> bytes:
     path = shard_path(number)
     data = source.read(path)
     if data is None:
@@ -218,22 +235,13 @@ def _stored(source: Archive, number: int) -> bytes:
     return data
 
 
-def _refusal(local: Archive, source: Archive, differences: Sequence[str]) -> str:
+def _refusal(past: _Past, differences: Sequence[str]) -> str:
     named = "; ".join(differences[:_MOST_NAMED])
     more = len(differences) - _MOST_NAMED
     count = f"; and {more} more" if more > 0 else ""
     return (
-        f"{source.place('')} is not the archive that {local.place('')} was made from: "
-        f"{named}{count}. {_way_out(_Past(local, source))}"
-    )
-
-
-def _way_out(past: _Past) -> str:
-    words = ["fetch", past.source.store.describe(), "--chain", past.source.chain_id]
-    command = shlex.join(["strata", *words, "--all", "--out", f"{past.local.store.describe()}-new"])
-    return (
-        "Nothing was taken from it, and nothing was changed here. Ask who publishes it; to have it "
-        f"as it is now, too, fetch it into another folder: {command}"
+        f"{past.source.place('')} is not the archive that {past.local.place('')} was made from: "
+        f"{named}{count}. If that stays so, ask who publishes it. {past.way_out}"
     )
 
 

@@ -300,15 +300,15 @@ class Account:
         """How it contradicts an earlier one."""
         past = {item["path"]: item for item in before.zips}
         there = {item["path"] for item in self.zips}
-        found = [path for path in past if path not in there]
+        paths = [path for path in past if path not in there]
         for item in self.zips:
             earlier = past.get(item["path"], item)
             if item["sha256"] == earlier["sha256"]:
-                found += [item["path"]] if item != earlier else []
+                paths += [item["path"]] if item != earlier else []
             elif not self._leads(earlier["sha256"], item):
-                found.append(item["path"])
-        found += [event["path"] for event in before.revisions if self._lacks(event, before, past)]
-        return found + (["height"] if self.last_block < before.last_block else [])
+                paths.append(item["path"])
+        paths += [event["path"] for event in before.revisions if self._lacks(event, before, past)]
+        return paths + (["height"] if self.last_block < before.last_block else [])
 
     def _leads(self, sha256: str, item: Json) -> bool:
         """Whether revisions lead from a hash to that of a ZIP, and at most one is open."""
