@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """How long campaigns are: a few tries in the gate, thousands when asked."""
     parser.addoption("--kills", type=int, default=6, help="kills of each test of crashes")
     parser.addoption("--requests", type=int, default=600, help="of clients of which many leave")
+    parser.addoption("--rewritings", type=int, default=100, help="of an archive's past")
     parser.addoption("--steps", type=int, default=100, help="of the model test, from 101 on random")
 
 
@@ -85,6 +86,13 @@ def kills(request: pytest.FixtureRequest) -> int:
 def requests(request: pytest.FixtureRequest) -> int:
     """How many requests clients send, of whom many leave."""
     count: int = request.config.getoption("--requests")
+    return count
+
+
+@pytest.fixture
+def rewritings(request: pytest.FixtureRequest) -> int:
+    """How often an archive's past is rewritten."""
+    count: int = request.config.getoption("--rewritings")
     return count
 
 

@@ -13,6 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ PROGRAM = Path(sysconfig.get_path("purelib")) / "duckdb_cli" / "duckdb"
 """The program `duckdb` of that release."""
 
 HOME_15 = Path(__file__).parents[1] / ".venv" / "duckdb15"
+_WITH_HTTPFS = HOME_15.with_name("duckdb-extensions")
 
 # Values as DuckDB's text, in no order; what a client makes of them is its own affair.
 _ANSWERS = """
@@ -43,6 +45,22 @@ with duckdb.connect(sys.argv[1], read_only=True) as con:
     comments = "from duckdb_columns() select schema_name, table_name, column_name, comment"
     found["comments"] = sorted(con.execute(f"{comments} where comment is not null").fetchall())
 print(json.dumps(found))
+"""
+
+# Texts, as clients of two releases make other values of some types.
+_ASK = """
+import json, sys
+from pathlib import Path
+import duckdb
+
+con = duckdb.connect()
+extension, = Path(duckdb.__file__).parents[1].glob("duckdb_extension_httpfs/**/*.duckdb_extension")
+con.execute(f"load '{extension}'")
+con.execute(f"attach '{sys.argv[1]}' as vega (read_only)")
+con.execute("use vega")
+con.execute("set timezone = 'Asia/Kolkata'")
+rows = [con.execute(query).fetchall() for query in json.load(sys.stdin)]
+print(json.dumps([duckdb.__version__, rows], default=str))
 """
 
 
@@ -78,6 +96,24 @@ def asked_15(views: Path, query: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def asked_over_http(database: str, queries: Sequence[str]) -> list[Any]:
+    """The rows that queries give in that release, with httpfs alone, over an attached address."""
+    if not _WITH_HTTPFS.exists():
+        pytest.fail(f"{_WITH_HTTPFS} is not there: run `make .venv/duckdb-extensions/.installed`")
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK, database],
+        env={**os.environ, "PYTHONPATH": str(_WITH_HTTPFS)},
+        input=json.dumps(queries),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    version, rows = json.loads(done.stdout)
+    assert version.startswith("1.5.")
+    return list(rows)
 
 
 def _environment(*, of_15: bool) -> dict[str, str]:

@@ -6,7 +6,8 @@ anew, as any publisher would: each shard after its ZIPs, everything else after t
 whoever is killed leaves a smaller archive and never a wrong one. A ZIP that was replaced, which the
 revisions say, takes the place of the old one just before its shard. A ZIP that the archive lacks,
 or has damaged, is not named by the mirror's shard, which is another document then, until the
-archive has it again.
+archive has it again. Before anything else the archive is held against what the mirror remembers of
+it: one whose past changed is refused (`exporters.fetching.past`).
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ from exporters.archive.revisions import (
     revisions,
     right_revisions,
 )
-from exporters.archive.shards import Shard, shard_path
+from exporters.archive.shards import Shard, hashes_path, shard_path
 from exporters.exports.copies import DamagedCopyError, no_other_copy
 from exporters.exports.published_zips import published_copy
 from exporters.fetching.fetch_folder import FetchFolder
+from exporters.fetching.past import CheckedShards, checked_shards
 from exporters.fetching.progress import JOBS, Progress, no_progress
 from exporters.fetching.zip_downloads import Downloads
 from transforms.errors import ConfigError, IntegrityError
@@ -81,8 +83,9 @@ def mirror(
 ) -> Mirrored:
     """Make the archive in the folder `out` what `source` is; run again, only what is new comes.
 
-    Raises `IntegrityError` where a document of the archive is damaged, `BusyError` where another
-    process fetches into the folder; and errors of the machine.
+    Raises `PastChangedError` where what the mirror has is no longer there, without a revision;
+    `IntegrityError` where a document of the archive is damaged, `BusyError` where another process
+    fetches into the folder; and errors of the machine.
     """
     page = source.store.path("index.html")
     if page is not None and page.parent.resolve() == out.resolve():
@@ -114,12 +117,13 @@ class _Mirror:
     def run(self) -> Mirrored:
         begun, result = time.monotonic(), Mirrored(self.source.chain_id)
         index = self.source.index()
+        shards = checked_shards(self._local, self.source, index)
         total = sum(sums.bytes + sums.bundle_bytes for sums in index.tables.values())
         with self.progress("fetching", total) as advance:
             downloads = Downloads(self.source, self.folder.scratch, advance)
             try:
                 for number in index.lines:
-                    self._shard(number, downloads, result)
+                    self._shard(number, shards, downloads, result)
                     if self._is_time():
                         self._commit(result)
             except BaseException:
@@ -137,12 +141,10 @@ class _Mirror:
     def _local(self) -> Archive:
         return Archive(self.folder.store, self.source.chain_id)
 
-    def _shard(self, number: int, downloads: Downloads, result: Mirrored) -> None:
-        path = shard_path(number)
-        data = self.source.read(path)
-        if data is None:
-            place = self.source.place(path)
-            raise IntegrityError(f"{place} is not there, but the index names it: tell its keeper")
+    def _shard(
+        self, number: int, shards: CheckedShards, downloads: Downloads, result: Mirrored
+    ) -> None:
+        path, data = shard_path(number), shards.read(number)
         entries = self.source.parse_shard(number, data).entries
         before = {entry.path: entry for entry in self._held_shard(number).entries}
         lacking = list(self._lacking(entries, downloads, result))
@@ -162,6 +164,8 @@ class _Mirror:
         replaced = [ReplacedZip(item, before[item.path].sha256, None) for item in old]
         if data != self._local.read(path):
             self._finished.append(_Finished(number, data, replaced))
+        elif self._local.read(hashes_path(number)) != self._local.shard(number).hashes():
+            self._remember(number)  # what the mirror remembers of a shard that gets damaged
 
     def _is_time(self) -> bool:
         since = time.monotonic() - self._refreshed

@@ -24,14 +24,19 @@ def sample_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 @pytest.fixture(scope="package")
-def home(sample_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sample in `strata-data`, loaded and published."""
-    home = tmp_path_factory.mktemp("home")
-    data = home / "strata-data"
+def home_site(sample_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The sample in `strata-data` of a folder, loaded and published."""
+    data = tmp_path_factory.mktemp("home") / "strata-data"
     for name in ("source", "warehouse"):
         shutil.copytree(Path(sample_site.settings.source).parent / name, data / name)
     source, warehouse, archive = (str(data / one) for one in ("source", "warehouse", "archive"))
     site = Site(Settings(source=source, warehouse=warehouse, archive=archive, lake=False))
     load(site)
     publish_segments(site, site.loaded_catalog().blocks)
-    return home
+    return site
+
+
+@pytest.fixture(scope="package")
+def home(home_site: Site) -> Path:
+    """The folder of that `strata-data`."""
+    return Path(home_site.settings.source).parents[1]

@@ -1,4 +1,7 @@
-"""The queries of docs/cookbook.md with their results on the sample, which `make docs` writes."""
+"""The queries of docs/cookbook.md with their results on the sample, which `make docs` writes.
+
+Those of `strata.conditions` are asked of an archive, all others of a warehouse.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,34 @@ from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import duckdb
+
 from pipelines.sample_history import copy_sample
-from tests.transforms.warehouse_kit import load_folder
+from pipelines.site.publishing import publish_segments
+from pipelines.site.site import Site
+from tests.pipelines.kit import load, site_settings
+from transforms.lake.public_conditions import conditions_statements
 from transforms.warehouse.queries import query_rows
-from transforms.warehouse.warehouse import Warehouse
-from transforms.warehouse.warehouse_address import open_warehouse
 
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 _ENTRY = re.compile(r"^### (.*?)$(.*?)^```sql$\n(.*?)^```$(?:\n\n```\n(.*?)^```$)?", re.S | re.M)
+_OF_ARCHIVE = "strata.conditions"
 _SHOWN = 3  # rows of a result that has more than one above this
 _ID = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 _ZEROS = re.compile(r"(\.\d*?)0{6,}$")
 
 
 def queries() -> dict[str, str]:
-    """The SQL of each question."""
+    """The SQL of each question that a warehouse answers."""
+    return {title: sql for title, sql in _queries().items() if _OF_ARCHIVE not in sql}
+
+
+def archive_queries() -> dict[str, str]:
+    """The SQL of each question that only an archive answers."""
+    return {title: sql for title, sql in _queries().items() if _OF_ARCHIVE in sql}
+
+
+def _queries() -> dict[str, str]:
     return {title: sql for title, _, sql, _ in _ENTRY.findall(PAGE.read_text("utf-8"))}
 
 
@@ -31,13 +47,31 @@ def results() -> dict[str, str]:
     return {title: result for title, _, _, result in _ENTRY.findall(PAGE.read_text("utf-8"))}
 
 
-def result(warehouse: Warehouse, query: str) -> str:
-    """A result as the page shows it: its first rows, and how many there are.
+def result(site: Site, query: str) -> str:
+    """A result as the page shows it, from a site's warehouse, or its archive."""
+    if _OF_ARCHIVE in query:
+        chain_id = site.loaded_catalog().chain_id
+        return _shown(*_archive_rows(Path(site.settings.archive, chain_id), query))
+    with query_rows(site.warehouse, query) as (names, rows):
+        return _shown(names, rows)
+
+
+def _archive_rows(folder: Path, query: str) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+    """What the view over the document in a chain's folder answers."""
+    with duckdb.connect() as con:
+        con.execute("create schema strata")
+        for statement in conditions_statements(str(folder)):
+            con.execute(statement)
+        rows = con.execute(query).fetchall()
+        return [column[0] for column in con.description or ()], rows
+
+
+def _shown(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The first rows of a result, and how many there are.
 
     Ids are cut to eight digits, and amounts lose most of their last zeros.
     """
-    with query_rows(warehouse, query) as (names, rows):
-        texts = [[_text(cell) for cell in row] for row in rows]
+    texts = [[_text(cell) for cell in row] for row in rows]
     shown = texts if len(texts) <= _SHOWN + 1 else texts[:_SHOWN]
     lines = [*_table([list(names), *shown])]
     if len(shown) < len(texts):
@@ -58,18 +92,20 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterable[str]:
         yield "  ".join(cells).rstrip()
 
 
-def page(warehouse: Warehouse) -> str:
-    """The page with the results that the queries have."""
+def page(site: Site) -> str:
+    """The page with the results that the queries have on a site, whose archive is published."""
 
     def entry(match: re.Match[str]) -> str:
         title, before, sql, _ = match.groups()
-        return f"### {title}{before}```sql\n{sql}```\n\n```\n{result(warehouse, sql)}```"
+        return f"### {title}{before}```sql\n{sql}```\n\n```\n{result(site, sql)}```"
 
     return _ENTRY.sub(entry, PAGE.read_text("utf-8"))
 
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
-        copy_sample(Path(folder, "source"))
-        load_folder(Path(folder, "warehouse"), Path(folder, "source"))
-        PAGE.write_text(page(open_warehouse(Path(folder, "warehouse"))), "utf-8")
+        sample = Site(site_settings(Path(folder)))
+        copy_sample(Path(sample.settings.source))
+        load(sample)
+        publish_segments(sample, sample.loaded_catalog().blocks)
+        PAGE.write_text(page(sample), "utf-8")

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -28,21 +24,14 @@ from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
 from tests.api.server_kit import serving, settings
+from tests.docs.cookbook import archive_queries, queries
+from tests.duckdb15_kit import asked_over_http
 from tests.fault_proxy import FaultProxy, Request
 from tests.pipelines.kit import load, site_settings
 from tests.web_files_kit import WebFiles
 from transforms.lake.public_views import file_lists
 from transforms.verifying.verification import Scope, Verification
 
-_ROOT = Path(__file__).parents[2]
-_WITH_HTTPFS = _ROOT / ".venv" / "duckdb-extensions"
-_QUERIES: dict[str, str] = dict(
-    re.findall(
-        r"^### (.*?)$.*?^```sql$\n(.*?)^```$",
-        (_ROOT / "docs" / "cookbook.md").read_text("utf-8"),
-        re.S | re.M,
-    )
-)
 _CHAIN = "sample-chain-001"
 _LISTS = (
     "select function_name, macro_definition from duckdb_functions() "
@@ -50,22 +39,8 @@ _LISTS = (
 )
 _VIEWS = "select schema_name, view_name from duckdb_views() where not internal order by all"
 _NAMES = ("strata.duckdb", "strata.sql")
-
-# Texts, as clients of two releases make other values of some types.
-_ASK = """
-import json, sys
-from pathlib import Path
-import duckdb
-
-con = duckdb.connect()
-extension, = Path(duckdb.__file__).parents[1].glob("duckdb_extension_httpfs/**/*.duckdb_extension")
-con.execute(f"load '{extension}'")
-con.execute(f"attach '{sys.argv[1]}' as vega (read_only)")
-con.execute("use vega")
-con.execute("set timezone = 'Asia/Kolkata'")
-rows = [con.execute(query).fetchall() for query in json.load(sys.stdin)]
-print(json.dumps([duckdb.__version__, rows], default=str))
-"""
+_NOT_THE_SAME = ("conditions", "receipts", "segments")
+"""Views that a warehouse has not, or with more columns."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +84,11 @@ class Shown(Published):
     sums_without_address: str
     first_files: frozenset[tuple[str, str]]
 
+    @property
+    def address(self) -> str:
+        """Of the database."""
+        return f"{self.door.url}/archive/{_CHAIN}/strata.duckdb"
+
 
 def _named_files(published: Published) -> frozenset[tuple[str, str]]:
     """The table and the name of each file of the lake that `strata.sql` names."""
@@ -145,24 +125,6 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         door.stop()
 
 
-def _asked_15(published: Shown, queries: Sequence[str]) -> list[Any]:
-    """What DuckDB 1.5 with httpfs alone answers."""
-    if not _WITH_HTTPFS.exists():
-        pytest.fail(f"{_WITH_HTTPFS} is not there: run `make .venv/duckdb-extensions/.installed`")
-    done = subprocess.run(
-        [sys.executable, "-c", _ASK, f"{published.door.url}/archive/{_CHAIN}/strata.duckdb"],
-        env={**os.environ, "PYTHONPATH": str(_WITH_HTTPFS)},
-        input=json.dumps(queries),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    version, rows = json.loads(done.stdout)
-    assert version.startswith("1.5.")
-    return list(rows)
-
-
 @pytest.fixture(scope="module")
 def local(published: Published) -> Iterator[duckdb.DuckDBPyConnection]:
     with published.site.warehouse.connect():
@@ -181,10 +143,19 @@ def contents(local: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], Any]:
 def test_every_query_of_the_cookbook_answers_over_http_as_in_the_warehouse(
     published: Shown, local: duckdb.DuckDBPyConnection
 ) -> None:
-    queries = list(_QUERIES.values())
-    here = [local.execute(query).fetchall() for query in queries]
-    assert len(queries) >= 20
-    assert _asked_15(published, queries) == json.loads(json.dumps(here, default=str))
+    asked = list(queries().values())
+    here = [local.execute(query).fetchall() for query in asked]
+    assert len(asked) >= 20
+    assert asked_over_http(published.address, asked) == json.loads(json.dumps(here, default=str))
+
+
+def test_what_the_cookbook_asks_of_an_archive_is_answered_over_http(published: Shown) -> None:
+    ((rows,),) = [
+        asked_over_http(published.address, [query]) for query in archive_queries().values()
+    ]
+    (day,) = json.loads(published.read("conditions.json"))["days"]
+    assert rows == [[day[name] for name in ("date", "condition", "from", "to", "reason")]]
+    assert day["reason"].startswith("newest block 7000")
 
 
 def test_views_of_tables_have_the_rows_and_columns_of_the_warehouse_in_2_0(
@@ -202,7 +173,7 @@ def test_views_of_tables_have_the_rows_and_columns_of_the_warehouse_in_2_0(
             ("main", "oracle_data_current"),
             ("exact", "oracle_data_current"),
         }
-        compared = [view for view in there if view[1] not in ("receipts", "segments")]
+        compared = [view for view in there if view[1] not in _NOT_THE_SAME]
         assert len(compared) > 100
         for schema, view in compared:
             assert _content(con, schema, view) == contents[schema, view], (schema, view)
@@ -228,7 +199,7 @@ def test_what_is_attached_in_2_0_has_the_same_views_and_answers(
         there = con.execute(_VIEWS).fetchall()
         assert there == made.execute(_VIEWS).fetchall()
         assert con.execute(_LISTS).fetchall() == made.execute(_LISTS).fetchall() != []
-        compared = [view for view in there if view[1] not in ("receipts", "segments")]
+        compared = [view for view in there if view[1] not in _NOT_THE_SAME]
         for schema, view in compared[::8]:
             assert _content(con, schema, view) == contents[schema, view], (schema, view)
 
@@ -253,7 +224,7 @@ def test_an_answer_takes_a_dozen_requests_and_not_the_tables(published: Shown) -
     asked = []
     for query in ("select 1", "select count(*) from orders", _SUM):
         sizes.clear()
-        _asked_15(published, [query])
+        asked_over_http(published.address, [query])
         asked.append((len(sizes), sum(sizes)))
     published.door.on_request = lambda _: None
     (attach, attach_bytes), *answers = asked

@@ -10,9 +10,10 @@ from pathlib import Path
 from transforms.duck import STORAGE, Connection, Error, attached, quote_text, working_connection
 from transforms.duck import quote_name as quoted
 from transforms.errors import IntegrityError
+from transforms.lake.public_conditions import ADDRESS_MACRO, NO_DAYS
 from transforms.lake.public_views import file_lists
 
-_LIST = re.compile(r"create macro strata\.(files_\d+)\(\) as ")
+_LIST = re.compile(rf"create macro strata\.(files_\d+|{ADDRESS_MACRO})\(\) as ")
 _CONTENTS = (
     "select schema_name, view_name, sql, comment from duckdb_views()",
     "select schema_name, function_name, parameters, macro_definition, comment "
@@ -25,8 +26,8 @@ _CONTENTS = (
 def write_database(path: Path, statements: str, scratch: Path) -> None:
     """Write a new database of these statements; nothing that they name is asked for.
 
-    A view is only made over files that are there: until all are made, each list is that of an
-    empty file with its columns. Raises `IntegrityError` for statements that cannot be run.
+    A view is only made over files that are there: until all are made, each list is that of a
+    file without rows. Raises `IntegrityError` for statements that cannot be run.
     """
     with _enclosed(scratch, path.parent) as con:
         empty = dict(_empty_files(con, statements, scratch))
@@ -94,3 +95,6 @@ def _empty_files(con: Connection, statements: str, scratch: Path) -> Iterator[tu
         )
         con.execute(f"copy (select {columns} limit 0) to {quote_text(path)} (format parquet)")
         yield files.name, path
+    path = scratch / f"{ADDRESS_MACRO}.json"
+    path.write_text(NO_DAYS)
+    yield ADDRESS_MACRO, path

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from transforms.block_range import BlockRange
 from transforms.duck import quote_name, quote_text
+from transforms.lake.public_conditions import conditions_statements
 from transforms.tables.conform import conversion
 from transforms.tables.file_columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
@@ -133,7 +134,8 @@ def public_statements(lake: PublicLake, generation: str) -> str:
     lists = _Lists(lake.address)
     views = [*_views(lake, lists)]
     made = f"comment on table strata.generation is {quote_text(_GENERATION_MEANING)}"
-    statements = [generation, made, "create schema exact", *utc_macro(), *views]
+    conditions = conditions_statements(lake.address)
+    statements = [generation, made, "create schema exact", *utc_macro(), *views, *conditions]
     header = _HEADER.format(chain=lake.chain_id, address=lake.address)
     after = "".join(f"{_one_line(statement)};\n" for statement in statements)
     return f"{header}create schema strata;\n{''.join(lists.lines)}{after}"

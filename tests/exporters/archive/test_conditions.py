@@ -37,9 +37,14 @@ from tests.archive_kit import (
     segment_source,
     verify_archive,
 )
+from tests.duckdb15_kit import asked_over_http
 from tests.page_kit import Page
+from tests.web_files_kit import WebFiles
+from tests.web_kit import web_server
 from transforms.block_range import BlockRange
 from transforms.bounds import rfc3339
+from transforms.lake.public_database import write_database
+from transforms.lake.public_views import PublicLake, generation_line, public_statements
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.proofs import Proofs
@@ -114,6 +119,38 @@ def test_a_day_with_a_file_that_was_replaced_stays_available_and_says_why(
     )
     assert second[4] is None
     assert list(verify_archive(archive)) == []
+
+
+def test_sql_over_http_gives_each_day_as_it_is_now(archive: Archive, tmp_path: Path) -> None:
+    database = tmp_path / "store" / CHAIN / "strata.duckdb"
+    query = "from strata.conditions"
+    with web_server(tmp_path / "store") as url:
+        lake = PublicLake(CHAIN, f"{url}/{CHAIN}", (), None, {})
+        made = generation_line(1, 350_000, "2026-01-31 12:00:00+00", lake)
+        write_database(database, public_statements(lake, made), tmp_path)
+        with duckdb.connect() as con:
+            con.register_filesystem(WebFiles())
+            con.execute(f"attach '{database}' as vega (read_only); use vega")
+            con.execute("set timezone = 'Asia/Kolkata'")
+            days = con.execute(query).fetchall()
+            assert [as_documented(row) for row in days] == rows(archive)
+
+            part = part_request(tmp_path, "trades", 1, 80_000, salt="corrected")
+            publish_zips(archive, [part], correction=Correction("typo", NOON))
+
+            days = con.execute(query).fetchall()
+            assert [as_documented(row) for row in days] == rows(archive)
+            assert days[0][4] == NOON
+        (over_http,) = asked_over_http(f"{url}/{CHAIN}/strata.duckdb", [query])
+        assert over_http == json.loads(json.dumps(days, default=str))
+
+
+def as_documented(row: tuple[object, ...]) -> tuple[object, ...]:
+    """A row of the view with the texts that the document has for its times."""
+    day, *middle, at, reason = row
+    assert isinstance(day, date)
+    moment = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if isinstance(at, datetime) else at
+    return (day.isoformat(), *middle, moment, reason)
 
 
 def test_a_bundle_does_not_widen_the_days_of_its_segments(archive: Archive) -> None:

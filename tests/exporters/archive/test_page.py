@@ -80,6 +80,15 @@ def test_no_page_needs_a_script_or_anything_from_elsewhere(archive: Archive) -> 
             assert b'name="viewport"' in data
 
 
+def test_on_a_telephone_every_table_has_a_line_for_each_cell_but_the_calendar(
+    archive: Archive,
+) -> None:
+    for key, data in contents(archive.store).items():
+        if key.endswith(".html"):
+            calendars = data.count(b'<th scope="col">days 1 to 31</th>')
+            assert data.count(b"<table") == data.count(b'<table class="stacked"') + calendars, key
+
+
 def test_the_chain_page_says_how_far_it_goes_and_what_is_missing(archive: Archive) -> None:
     text = page(archive, "index.html").text
     assert "Complete until block1,000" in text
@@ -94,6 +103,12 @@ def test_a_shard_page_lists_every_zip_with_its_hash(archive: Archive) -> None:
         assert f"../{entry.path}" in parsed.links
         assert f"../{entry.path}.sha256" in parsed.links
         assert entry.sha256 in parsed.text
+
+
+def test_where_files_are_it_is_said_how_a_spreadsheet_keeps_their_digits(archive: Archive) -> None:
+    for path in ("index.html", "index/000000000.html"):
+        text = page(archive, path).text
+        assert text.count("1.0795E+21") == text.count("with Text as the type of all columns") == 1
 
 
 def test_a_long_history_has_a_page_for_every_million_blocks(tmp_path: Path) -> None:
