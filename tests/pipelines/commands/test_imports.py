@@ -51,8 +51,11 @@ finally:
     print(json.dumps(list(sys.modules)), file=sys.stderr)
 """
 _OURS = {"api", "exporters", "pipelines", "strata", "transforms"}
-# Of Python itself, of editable installs, and of Cython.
-_OF_NOBODY = ("__", "_sysconfigdata", "_distutils", "_cython", "_virtualenv", "cython_runtime")
+# Of Python itself, of those who packaged it, of editable installs, and of Cython.
+_OF_NOBODY = (
+    *("__", "_sysconfigdata", "_distutils", "sitecustomize", "usercustomize"),
+    *("_cython", "_virtualenv", "cython_runtime"),
+)
 
 
 @pytest.fixture(scope="module")
