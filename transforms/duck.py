@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 
 import duckdb
 
@@ -35,8 +35,8 @@ _MOST_IDLE = 2
 _SMALL_BYTES = 2**20
 _FEW_FILES = 20
 
-# By process: a forked one leaves those of its parent alone.
-_idle: defaultdict[int, list[tuple[str, Connection]]] = defaultdict(list)
+# By process, as a forked one leaves those of its parent alone, and by the limit of memory.
+_idle: defaultdict[tuple[int, str | None], list[Connection]] = defaultdict(list)
 
 
 def check_folder(folder: Path) -> None:
@@ -64,83 +64,57 @@ def working_connection(
 def rendering_connection(scratch: Path, size: int, memory_limit: str) -> Iterator[Connection]:
     """Open a DuckDB of one thread that spills below `scratch`, for queries that change nothing.
 
-    Making an instance takes 14 ms of processor time: where `size`, the bytes that are rendered, is
-    small, it may be one that another block is done with, without an error and without spilling.
-    One that rendered 400 MB keeps as much memory as long as it is open.
+    `size` is the number of bytes that are rendered; see `_reused` for what becomes of the instance.
     """
-    if size > _SMALL_BYTES:
-        with working_connection(scratch, memory_limit=memory_limit) as own:
-            yield own
-        return
-    con = _idle_instance(scratch, memory_limit)
-    if con is None:
-        con = duckdb.connect(":memory:", config=_config(1, memory_limit, scratch))
-        set_up(con)
-    try:
-        with plain_errors(scratch), interrupts.interruptible(con.interrupt):
-            yield con
-    except BaseException:
-        con.close()
-        raise
-    _idle[os.getpid()].append((memory_limit, con))
-    del _idle[os.getpid()][:-_MOST_IDLE]
-
-
-def _idle_instance(scratch: Path, memory_limit: str) -> Connection | None:
-    with suppress(IndexError, Error):  # there is none, or it has spilled to another folder
-        limit, con = _idle[os.getpid()].pop()
-        if limit == memory_limit:
-            con.execute(f"set temp_directory = {quote_text(scratch)}")
-            return con
-    return None
+    is_small = size <= _SMALL_BYTES
+    with _reused(memory_limit, scratch, is_kept=is_small) as con:
+        yield con
 
 
 @contextmanager
 def file_connection(count: int = 1) -> Iterator[Connection]:
     """Open a DuckDB of one thread, for queries that name the `count` files they read.
 
-    It changes nothing: all of a process are connections to one instance, which takes 14 ms of
-    processor time to make. The next one gets a new instance where a statement fails, or after many
-    files: the memory that they took is kept as long as the instance.
+    They change nothing; see `_reused` for what becomes of the instance.
     """
+    with _reused(None, None, is_kept=count <= _FEW_FILES) as con:
+        yield con
+
+
+@contextmanager
+def _reused(
+    memory_limit: str | None, scratch: Path | None, *, is_kept: bool
+) -> Iterator[Connection]:
+    """Open an instance that an earlier block is done with, or a new one, which takes 14 ms.
+
+    It goes to a later block if none of its statements failed: an internal error leaves one that
+    refuses everything. One that worked on much is not kept: it holds the memory while it is open.
+    """
+    con = _idle_instance(memory_limit, scratch)
+    if con is None:
+        con = duckdb.connect(":memory:", config=_config(1, memory_limit, scratch))
     try:
-        with (
-            plain_errors(),
-            _instances[-1].cursor() as con,
-            interrupts.interruptible(con.interrupt),
-        ):
+        with plain_errors(scratch), interrupts.interruptible(con.interrupt):
             set_up(con)
             yield con
-        if count > _FEW_FILES:
-            _instances[-1].forget()
     except BaseException:
-        _instances[-1].forget()  # an internal error leaves one that refuses everything
+        con.close()
         raise
+    if not is_kept:
+        con.close()
+        return
+    idle = _idle[os.getpid(), memory_limit]
+    idle.append(con)
+    del idle[:-_MOST_IDLE]
 
 
-class _Instance:
-    """A DuckDB of one thread, opened when it is asked for."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._con: Connection | None = None
-
-    def cursor(self) -> Connection:
-        """A new connection to it."""
-        with self._lock:
-            if self._con is None:
-                self._con = duckdb.connect(":memory:", config=_config(1, None, None))
-            return self._con.cursor()
-
-    def forget(self) -> None:
-        """Let the next connection be one to a new instance."""
-        with self._lock:
-            self._con = None
-
-
-_instances = [_Instance()]
-# A forked process has an instance of its own: that of its parent was at work, perhaps.
-os.register_at_fork(after_in_child=lambda: _instances.append(_Instance()))
+def _idle_instance(memory_limit: str | None, scratch: Path | None) -> Connection | None:
+    with suppress(IndexError, Error):  # there is none, or it has spilled to another folder
+        con = _idle[os.getpid(), memory_limit].pop()
+        if scratch is not None:
+            con.execute(f"set temp_directory = {quote_text(scratch)}")
+        return con
+    return None
 
 
 @contextmanager
