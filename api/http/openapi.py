@@ -75,7 +75,7 @@ def document() -> bytes:
 
 
 def _paths() -> Schema:
-    return {**_history(), **_lists(), **_others(), **_operations()}
+    return {**_history(), **_peers(), **_lists(), **_others(), **_operations()}
 
 
 def _history() -> Schema:
@@ -116,6 +116,11 @@ def _history() -> Schema:
             (Parameter("toBlock", INT64, "Only segments that end at this block or before."),),
             success(segments),
         ),
+    }
+
+
+def _peers() -> Schema:
+    return {
         "/api/v2/networkhistory": get(
             "getNetworkHistoryStatus",
             "Get the chain; address, key and peers are empty, as there is no peer-to-peer store",

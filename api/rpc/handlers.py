@@ -102,17 +102,15 @@ class Handlers:
 
     def unknown(self, path: str) -> Handler:
         """A handler of calls to a method that there is not."""
-
-        async def refuse(_requests: AsyncIterator[bytes], _call: Call) -> None:
-            raise UnknownCallError(path)
-
-        return self.bidirectional("other", path, refuse)
+        return self._refused(path, lambda: UnknownCallError(path))
 
     def oversized(self, path: str) -> Handler:
         """A handler of calls with more metadata than may be."""
+        return self._refused(path, OversizedMetadataError)
 
+    def _refused(self, path: str, error: Callable[[], ApiError]) -> Handler:
         async def refuse(_requests: AsyncIterator[bytes], _call: Call) -> None:
-            raise OversizedMetadataError
+            raise error()
 
         return self.bidirectional("other", path, refuse)
 

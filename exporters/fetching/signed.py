@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from exporters.archive.archive import Archive
 from exporters.archive.archive_signatures import ENDING
-from exporters.archive.hash_lists import SUMS
+from exporters.archive.hash_lists import SUMS, parse_sums
 from exporters.signing_keys import PublicKey, check_signature
 from transforms.errors import IntegrityError
 from transforms.stores.read_only import ReadOnlyStore
@@ -34,8 +34,7 @@ def signed_archive(archive: Archive, public_key: PublicKey) -> Archive:
             "ask who publishes it to sign it"
         )
     check_signature(sums, signature, public_key, place)
-    lines = (line.split("  ", 1) for line in sums.decode().splitlines())
-    hashes = {archive.key(path): sha256 for sha256, path in lines}
+    hashes = {archive.key(path): sha256 for path, sha256 in parse_sums(sums).items()}
     return Archive(_SignedStore(archive.store, archive.key(""), hashes), archive.chain_id)
 
 

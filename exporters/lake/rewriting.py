@@ -27,7 +27,7 @@ from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, IntegrityError, RangeError
 from transforms.lake.parquet_rows import LakeRows
 from transforms.scratch import scratch_folder
-from transforms.stores.store import LostRaceError, content_sha256, object_sha256
+from transforms.stores.store import LostRaceError, object_sha256
 
 _SEGMENTS = 50  # of a file that takes the place of foreign ones: merging makes larger ones
 
@@ -209,9 +209,8 @@ def put_in_place(
     lake, table = version.lake, LakeTable(version.lake, version.table)
     added, columns, hashes = [], [], []
     for parquet in new:
-        hashes.append(content_sha256(parquet.path))
-        name = str(FileName.of(parquet.blocks, hashes[-1], parquet.csv))
-        _put_right(lake, lake.path(version.table, name), parquet, hashes[-1], correction)
+        hashes.append(parquet.sha256)
+        _put_right(lake, lake.path(version.table, parquet.name), parquet, correction)
         added.append(table.upload(parquet))
         columns += [column for column in parquet.columns if column not in columns]
     names = {item.name for item in added}
@@ -262,11 +261,11 @@ def _record(lake: Lake, path: str, known_hash: str, new: str, correction: Correc
     record(lake.archive, Revision(path, old, new, correction.reason, correction.at))
 
 
-def _put_right(lake: Lake, path: str, file: NewFile, sha256: str, correction: Correction) -> None:
+def _put_right(lake: Lake, path: str, file: NewFile, correction: Correction) -> None:
     """Where other bytes lie under the name of a file, put the right ones there, on the record."""
     store, key = lake.archive.store, lake.archive.key(path)
     info = store.head(key)
-    if info is None or object_sha256(store, key) == sha256:
+    if info is None or object_sha256(store, key) == file.sha256:
         return
-    _record(lake, path, "", sha256, correction)
-    store.put_if_match(key, file.path, info.version, PARQUET_TYPE, sha256=sha256)
+    _record(lake, path, "", file.sha256, correction)
+    store.put_if_match(key, file.path, info.version, PARQUET_TYPE, sha256=file.sha256)

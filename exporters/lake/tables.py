@@ -39,7 +39,7 @@ class HeldFile:
         return self.file.bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NewFile:
     """A finished file that is to be put into a table; see `FileName` for `csv`."""
 
@@ -48,6 +48,16 @@ class NewFile:
     statistics: Statistics
     columns: Sequence[FileColumn]
     csv: str = ""
+
+    @cached_property
+    def sha256(self) -> str:
+        """The SHA-256 of its bytes (hex)."""
+        return content_sha256(self.path)
+
+    @property
+    def name(self) -> str:
+        """What it is called in its table."""
+        return str(FileName.of(self.blocks, self.sha256, self.csv))
 
 
 @dataclass(frozen=True)
@@ -186,13 +196,12 @@ class LakeTable:
 
         Raises `ConflictError` where other bytes lie there.
         """
-        sha256, size = content_sha256(new.path), content_size(new.path)
-        name = str(FileName.of(new.blocks, sha256, new.csv))
+        name, size = new.name, content_size(new.path)
         self._lake.archive.store.put_if_absent(
             self._lake.key(self._table, name),
             new.path,
             content_type=PARQUET_TYPE,
-            sha256=sha256,
+            sha256=new.sha256,
             immutable=True,
             take=True,
         )

@@ -137,12 +137,7 @@ main()
 def test_a_signal_after_the_end_leaves_done_what_is_done(
     sites: Path, number: signal.Signals
 ) -> None:
-    ending = subprocess.run(
-        [sys.executable, "-c", ENDING.format(name=number.name), "status"],
-        env=environment(sites / "done"),
-        capture_output=True,
-        text=True,
-    )
+    ending = _run_script(ENDING, number, sites, "status")
 
     assert (ending.returncode, ending.stderr) == (0, "")
     assert "30" in ending.stdout
@@ -170,15 +165,22 @@ main()
 def test_a_signal_while_modules_are_imported_ends_it_with_one_line(
     sites: Path, number: signal.Signals
 ) -> None:
-    importing = subprocess.run(
-        [sys.executable, "-c", IMPORTING.format(name=number.name), "verify"],
+    importing = _run_script(IMPORTING, number, sites, "verify")
+
+    assert importing.returncode == 128 + number
+    assert importing.stderr == f"strata: {WORDS[number]}: run it again to go on\n"
+
+
+def _run_script(
+    script: str, number: signal.Signals, sites: Path, command: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command by a script that sends the signal itself."""
+    return subprocess.run(
+        [sys.executable, "-c", script.format(name=number.name), command],
         env=environment(sites / "done"),
         capture_output=True,
         text=True,
     )
-
-    assert importing.returncode == 128 + number
-    assert importing.stderr == f"strata: {WORDS[number]}: run it again to go on\n"
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
