@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from math import inf
 from pathlib import Path
 
@@ -21,11 +20,10 @@ from exporters.lake.rewriting import merge_files
 from exporters.lake.tables import LakeTable, Version
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_rows import LakeRows
+from transforms.lake.parquet_rows import LakeRows, lake_tables
 from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError
-from transforms.tables.registry import history_tables
 from transforms.warehouse.shapes import Volume
 
 RowsOver = Callable[[BlockRange], AbstractContextManager[LakeRows | None]]
@@ -46,9 +44,8 @@ def merge_lake(lake: Lake, volumes: Sequence[Volume], rows_over: RowsOver, scrat
     `volumes` are those of the warehouse, ascending. A table that is damaged, or that others wrote
     to, stays as it is: who publishes to it says so.
     """
-    tables = frozenset(history_tables()).intersection(chain(*(volume.data for volume in volumes)))
     merges = _Merges(lake, scratch)
-    versions = {table: merges.version(table) for table in (*sorted(tables), RECEIPTS)}
+    versions = {table: merges.version(table) for table in (*lake_tables(volumes), RECEIPTS)}
     fewer = 0
     for volume in volumes:
         due = [table for table, version in versions.items() if version and _is_due(version, volume)]

@@ -35,6 +35,7 @@ from exporters.lake.table_version import ActiveFile
 from exporters.lake.tables import LakeTable, Version
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
+from transforms.lake.parquet_rows import lake_tables
 from transforms.lake.public_database import write_database
 from transforms.lake.public_views import (
     FileList,
@@ -147,9 +148,7 @@ class PublicDocuments:
         }
         versions = {files.table: files.version for files in lists}
         states = [name for volume in self.catalog.states() for name in volume.shapes]
-        history = {name for volume in self.catalog.history() for name in volume.data}
-        history.intersection_update(history_tables())
-        history.add(RECEIPTS)
+        history = {*lake_tables(self.catalog.history()), RECEIPTS}
         names = sorted({*history, *filter(is_state, states)})
 
         def public_table(name: str) -> PublicTable | None:

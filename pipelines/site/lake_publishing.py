@@ -27,10 +27,10 @@ from pipelines.site.publication_state import is_held, published_entries
 from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import BusyError, ConflictError, IntegrityError
-from transforms.lake.parquet_rows import LakeRows, lake_rows
+from transforms.lake.parquet_rows import LakeRows, lake_rows, lake_tables
 from transforms.lake.state_rows import StateRows, loaded_state, state_rows
 from transforms.scratch import exclusive
-from transforms.tables.registry import HISTORY_TABLES, history_tables
+from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.catalog import Catalog
 from transforms.warehouse.load_settings import Progress
 
@@ -128,9 +128,8 @@ def lacking_segments(site: Site, tables: Sequence[str] = ()) -> list[BlockRange]
 
 
 def _tables(catalog: Catalog) -> list[str]:
-    """The tables that the lake should have, in which there are rows; and the receipts."""
-    with_rows = frozenset(chain.from_iterable(volume.data for volume in catalog.history()))
-    return [*sorted(with_rows.intersection(history_tables())), RECEIPTS]
+    """The tables that the lake should have; the receipts are the last."""
+    return [*lake_tables(catalog.history()), RECEIPTS]
 
 
 def _lacks(lake: Lake, table: str, catalog: Catalog) -> Sequence[BlockRange]:
