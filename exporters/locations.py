@@ -21,7 +21,7 @@ from exporters.zip_names import NameStyle
 from transforms.errors import ConfigError
 from transforms.memory import MEMORY_MB, rendering_text
 from transforms.stores.store import S3Options
-from transforms.warehouse.local_files import CACHES, MOST_CACHE_BYTES
+from transforms.warehouse.files.local_files import CACHES, MOST_CACHE_BYTES
 
 EMBEDDED_DATA = Path("strata-data")
 """Where the embedded run keeps its sample, warehouse and archive."""

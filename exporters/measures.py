@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from transforms.coverage import count
-from transforms.warehouse.surveying import Survey
+from transforms.warehouse.survey import Survey
 
 
 @dataclass(frozen=True, slots=True)

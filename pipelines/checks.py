@@ -15,8 +15,8 @@ from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import LISTED_SECONDS, Site
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.receipts import Receipt
 
 LAG = "blocks_behind"
 REFUSED = "no_file_refused"

@@ -9,15 +9,15 @@ from pathlib import Path
 from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.log import document_key
-from transforms.warehouse.losses import LostRowsError
-from transforms.warehouse.lost_files import (
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.files.lost_files import (
     DAMAGED,
     LostFilesError,
     absent_files,
     unreadable_files,
 )
+from transforms.warehouse.log.log import document_key
+from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.warehouse import Warehouse
 
 Losses = Mapping[StoredFile, str]

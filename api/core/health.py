@@ -22,7 +22,7 @@ from transforms.coverage import count
 from transforms.errors import StrataError
 from transforms.segments.source import Source
 from transforms.stores.store_address import open_store
-from transforms.warehouse.surveying import Survey
+from transforms.warehouse.survey import Survey
 from transforms.warehouse.warehouse import Warehouse
 
 _Result = TypeVar("_Result")

@@ -16,8 +16,8 @@ from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.lookups.index_file import IndexConnections, IndexFile, UnreadableIndexError
 from transforms.objects import StoredFile
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.lost_files import absent_files, unreadable_files
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.files.lost_files import absent_files, unreadable_files
 from transforms.warehouse.warehouse import Warehouse
 
 _Answer = TypeVar("_Answer")

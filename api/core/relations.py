@@ -10,7 +10,7 @@ from types import MappingProxyType
 from transforms.block_range import BlockRange
 from transforms.lookups.index_file import IndexFile
 from transforms.lookups.row_columns import TableColumns
-from transforms.warehouse.shapes import Shape
+from transforms.warehouse.manifests.shapes import Shape
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,10 @@ from transforms.memory import MEMORY_LIMIT
 from transforms.objects import StoredFile
 from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.data_files import rows_sql
-from transforms.warehouse.segment_lists import SegmentList
-from transforms.warehouse.shapes import Volume
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.data_files import rows_sql
+from transforms.warehouse.manifests.segment_lists import SegmentList
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
 _Built = TypeVar("_Built")

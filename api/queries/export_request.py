@@ -20,12 +20,12 @@ from transforms.duck import Error as DuckError
 from transforms.duck import quote_files
 from transforms.errors import IntegrityError, RangeError
 from transforms.segments.segment_name import SegmentName
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.holdings import receipts_sql, table_receipts
-from transforms.warehouse.manifest import receipts_source
-from transforms.warehouse.range_choice import choose_between
-from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.shapes import Volume
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.manifest import receipts_source
+from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.shapes import Volume
+from transforms.warehouse.questions.holdings import receipts_sql, table_receipts
+from transforms.warehouse.questions.range_choice import choose_between
 
 _PROVE_BYTES = 64 * 2**20
 """How much of a ZIP is proven before its first byte is sent; a longer one starts in seconds too."""
@@ -39,7 +39,7 @@ class SnapshotHoldings:
     read: set[Path] = field(default_factory=set)
 
     def receipts(self, table: str, blocks: BlockRange) -> list[Receipt]:
-        """See `transforms.warehouse.holdings.Holdings`; of lost volumes their manifests say it."""
+        """See `warehouse.questions.holdings.Holdings`; of lost volumes their manifests say it."""
         return [
             receipt
             for volume in self.reading.snapshot.catalog.volumes_over(blocks)
@@ -54,11 +54,11 @@ class SnapshotHoldings:
         return table_receipts(table, rows)
 
     def segments(self) -> list[SegmentName]:
-        """See `transforms.warehouse.holdings.Holdings`."""
+        """See `transforms.warehouse.questions.holdings.Holdings`."""
         return [segment.name for segment in self.reading.snapshot.catalog.segments.values()]
 
     def rows(self, table: str, blocks: BlockRange) -> Path | None:
-        """See `transforms.warehouse.holdings.Holdings`."""
+        """See `transforms.warehouse.questions.holdings.Holdings`."""
         catalog = self.reading.snapshot.catalog
         if file := catalog.volume_of(blocks).data.get(table):
             self.read.add(catalog.files.path(file))
@@ -67,7 +67,7 @@ class SnapshotHoldings:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTimes:
-    """The segments of a snapshot, for `transforms.warehouse.range_choice`."""
+    """The segments of a snapshot, for `transforms.warehouse.questions.range_choice`."""
 
     reading: Reading
 

@@ -24,7 +24,7 @@ from transforms.lookups.lookup_tables import (
     times_of,
 )
 from transforms.lookups.row_columns import PROVISION
-from transforms.warehouse.segment_lists import SegmentList
+from transforms.warehouse.manifests.segment_lists import SegmentList
 
 BATCH = 50
 """The most provisions in one message of the stream."""

@@ -10,7 +10,7 @@ from api.core.api_errors import FailedError, Reason
 from api.core.snapshots import Snapshot
 from api.queries.pagination import Record
 from api.queries.requests import ListSegments
-from transforms.warehouse.segment_lists import SegmentList, in_order
+from transforms.warehouse.manifests.segment_lists import SegmentList, in_order
 
 MOST_SEGMENTS = 10_000
 """The most in one answer: as many as go into a message that gRPC's clients take (4 MiB)."""

@@ -35,8 +35,8 @@ from transforms.files import file_version
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema
 from transforms.verifying.proofs import Proofs
-from transforms.warehouse.holdings import Holdings
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.questions.holdings import Holdings
 
 _log = logging.getLogger(__name__)
 

@@ -28,9 +28,9 @@ from transforms.errors import RangeError
 from transforms.memory import RENDERING_LIMIT
 from transforms.stores.store import Store
 from transforms.verifying.proofs import Proofs
-from transforms.warehouse.holdings import Holdings
-from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.rendering import check_null
+from transforms.warehouse.load.rendering import check_null
+from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.questions.holdings import Holdings
 
 
 @dataclass(frozen=True, slots=True)

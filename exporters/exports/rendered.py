@@ -15,8 +15,8 @@ from exporters.zip_names import NameStyle
 from exporters.zips.staging import PartStage
 from transforms.memory import RENDERING_LIMIT
 from transforms.scratch import scratch_folder
-from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.rendering import rendered_table
+from transforms.warehouse.load.rendering import rendered_table
+from transforms.warehouse.manifests.receipts import Receipt
 
 RENDERED_BYTES = 20 * 2**30
 """How many bytes of rendered parts are kept by default."""

@@ -13,7 +13,7 @@ from exporters.zips.staging import PartStage
 from transforms.files import file_version
 from transforms.stores.store import content_sha256
 from transforms.verifying.proofs import Proof, Proofs
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 _REMEDY = "delete it: it is rendered from the warehouse again"
 

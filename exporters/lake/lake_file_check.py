@@ -21,8 +21,8 @@ from transforms.lake.parquet_files import LakeFile, opened_file
 from transforms.lake.statistics import Statistics, fitted
 from transforms.tables.file_columns import OWN_COLUMNS, FileColumn, file_columns
 from transforms.tables.registry import fold_case, history_tables
-from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.shapes import shapes_of
+from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.shapes import shapes_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from exporters.lake.tables import LakeTable
 from transforms.block_range import BlockRange
 from transforms.lake.parquet_rows import LakeRows, lake_rows
 from transforms.scratch import scratch_folder
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 
 

@@ -24,7 +24,7 @@ from transforms.lake.parquet_rows import LakeRows, lake_tables
 from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError
-from transforms.warehouse.shapes import Volume
+from transforms.warehouse.manifests.shapes import Volume
 
 RowsOver = Callable[[BlockRange], AbstractContextManager[LakeRows | None]]
 """Opens what a run of files is written anew from; None where the warehouse has not just that."""

@@ -10,7 +10,7 @@ from exporters.lake.receipt_file import write_receipts
 from exporters.lake.tables import NewFile
 from transforms.block_range import BlockRange
 from transforms.lake.parquet_rows import LakeRows
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 
 def new_file(

@@ -13,7 +13,7 @@ from transforms.lake.parquet_files import opened_file
 from transforms.lake.parquet_rows import LakeRows
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 
 def prove_held(

@@ -49,9 +49,9 @@ from transforms.lake.public_views import (
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256, versioned
 from transforms.tables.registry import history_tables
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.catalog_views import table_shapes
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.views.catalog_views import table_shapes
 
 _READERS = 16
 # The columns of a file stand at its end; of the largest tables they take a dozen kB.

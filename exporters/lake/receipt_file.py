@@ -20,7 +20,7 @@ from transforms.lake.statistics import Statistics
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.file_columns import COLUMN_LIST, FileColumn
 from transforms.tables.registry import Column, TableSchema
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 COLUMNS = (
     FileColumn("table_name", "string", has_statistics=True),

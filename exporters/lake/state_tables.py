@@ -22,7 +22,7 @@ from transforms.lake.state_rows import StateRows
 from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError
 from transforms.tables.file_columns import OWN_COLUMNS
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 _WORKERS = 8
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")

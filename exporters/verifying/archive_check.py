@@ -33,7 +33,7 @@ from transforms.verifying.findings import (
     unreadable,
 )
 from transforms.verifying.verification import Verification
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 _WORKERS = 4
 _MOST_RUNS = 20

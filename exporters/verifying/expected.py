@@ -10,8 +10,8 @@ from exporters.archive.shards import shard_blocks, shard_number
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.verification import Scope
-from transforms.warehouse.holding import Holding
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.holding import Holding
+from transforms.warehouse.manifests.receipts import Receipt
 
 Named = tuple[str, BlockRange]
 """A table and the blocks of a segment: one ZIP."""

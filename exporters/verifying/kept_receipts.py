@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from exporters.lake.receipt_file import parse_receipts
 from transforms.block_range import BlockRange
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 _SHORT = ("table_name", "_segment", "last_block", "rows", "sha256")
 

@@ -43,7 +43,7 @@ from transforms.verifying.findings import (
     replace_in_lake,
 )
 from transforms.verifying.verification import Verification
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 _OF_SEGMENTS = (*history_tables(), RECEIPTS)
 _EVERYTHING = BlockRange(0, 2**63 - 1)

@@ -21,7 +21,7 @@ from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
 from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import YOUNG_SECONDS, Verification
-from transforms.warehouse.receipts import Receipt, receipts_digest
+from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
 
 
 @dataclass(frozen=True, slots=True)

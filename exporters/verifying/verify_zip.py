@@ -31,7 +31,7 @@ from transforms.verifying.findings import (
     replace_zips,
     unreadable,
 )
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 _CHUNK_BYTES = 1024 * 1024
 # What Python's reader makes of damage: a length before the file's beginning, an unknown method,

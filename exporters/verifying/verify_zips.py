@@ -19,7 +19,7 @@ from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, replace_zips
 from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import Verification
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 
 @dataclass(frozen=True, slots=True)

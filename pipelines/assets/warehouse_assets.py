@@ -17,7 +17,7 @@ from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
 from transforms.tables.meanings import table_meaning
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 
 def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:

@@ -11,9 +11,9 @@ import click
 
 from pipelines.commands.display import Screen
 from transforms.block_range import BlockRange
-from transforms.warehouse.losses import LostRowsError
-from transforms.warehouse.queries import query_rows
-from transforms.warehouse.shapes import Extent, Times
+from transforms.warehouse.log.losses import LostRowsError
+from transforms.warehouse.manifests.shapes import Extent, Times
+from transforms.warehouse.questions.queries import query_rows
 from transforms.warehouse.warehouse import Warehouse
 
 _SHOWN = 100  # rows of a table on the screen

@@ -7,7 +7,11 @@ import click
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, range_options, warehouse_option
 from transforms.bounds import rfc3339
-from transforms.warehouse.range_choice import TimedWarehouse, choose_between, segment_times
+from transforms.warehouse.questions.range_choice import (
+    TimedWarehouse,
+    choose_between,
+    segment_times,
+)
 
 
 @click.command("blocks")

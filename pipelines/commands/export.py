@@ -22,8 +22,12 @@ from pipelines.commands.options import (
 )
 from pipelines.site.site import Site
 from transforms.scratch import temporary_folder
-from transforms.warehouse.holdings import CatalogHoldings
-from transforms.warehouse.range_choice import SegmentChoice, TimedWarehouse, choose_between
+from transforms.warehouse.questions.holdings import CatalogHoldings
+from transforms.warehouse.questions.range_choice import (
+    SegmentChoice,
+    TimedWarehouse,
+    choose_between,
+)
 
 
 @click.command("export")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pipelines.commands.display import Screen
 from transforms.duck import Connection, quote_name, quote_text
-from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.files.catalog import Catalog
 
 _HOW = (
     "Ask: from orders limit 5;   describe trades;   summarize trades;   .tables   .quit",

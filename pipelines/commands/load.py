@@ -16,7 +16,7 @@ from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
-from transforms.warehouse.surveying import Survey
+from transforms.warehouse.survey import Survey
 
 
 @click.command("load")

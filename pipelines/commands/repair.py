@@ -10,7 +10,7 @@ from exporters.archive.figures import size_text
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
 from pipelines.commands.options import json_option, open_site, warehouse_option
-from transforms.warehouse.log_repair import RepairChoice, RepairReport, repair
+from transforms.warehouse.repair.log_repair import RepairChoice, RepairReport, repair
 
 
 @click.command("repair")

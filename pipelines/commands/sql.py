@@ -19,8 +19,8 @@ from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
 from transforms.duck import check_folder
 from transforms.scratch import temporary_folder
-from transforms.warehouse.queries import copy_query
-from transforms.warehouse.shapes import Extent
+from transforms.warehouse.manifests.shapes import Extent
+from transforms.warehouse.questions.queries import copy_query
 from transforms.warehouse.warehouse import Warehouse
 
 

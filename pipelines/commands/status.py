@@ -26,7 +26,7 @@ from pipelines.site.site import Site
 from pipelines.site.textfiles import measured_status
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.errors import ConfigError
-from transforms.warehouse.shapes import Volume
+from transforms.warehouse.manifests.shapes import Volume
 
 _SINGLE_WRITER = (
     "one writer only (STRATA_SINGLE_WRITER): where a bucket's service ignores conditions, nothing "

@@ -17,7 +17,7 @@ from transforms.errors import ConfigError, NodeError
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.stores.store import SCRATCH, Store
 from transforms.stores.store_address import open_store
-from transforms.warehouse.local_files import CACHES
+from transforms.warehouse.files.local_files import CACHES
 
 _FOLDER = "collect"
 

@@ -31,8 +31,8 @@ from transforms.lake.parquet_rows import LakeRows, lake_rows, lake_tables
 from transforms.lake.state_rows import StateRows, loaded_state, state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.load_settings import Progress
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.load.load_settings import Progress
 
 
 def site_lake(site: Site) -> Lake:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from transforms.segments.id_chain import IdChain, id_chain
 from transforms.segments.prepare import index_contradiction
-from transforms.warehouse.manifest import SegmentIds
+from transforms.warehouse.manifests.manifest import SegmentIds
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from pipelines.site.site import LISTED_SECONDS, Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.segments.inventory import Inventory, SegmentFile
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.loader import LoadReport
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.load.loader import LoadReport
+from transforms.warehouse.manifests.receipts import Receipt
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from pipelines.site.publishing import part_request, site_recovery
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError, RangeError
-from transforms.warehouse.receipts import LoadedSegment
+from transforms.warehouse.manifests.receipts import LoadedSegment
 
 Loaded = Mapping[BlockRange, LoadedSegment]
 """All loaded segments, by their blocks."""

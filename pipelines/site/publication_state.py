@@ -12,7 +12,7 @@ from exporters.archive.shards import shard_number
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 
 def published_entries(

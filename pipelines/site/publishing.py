@@ -24,9 +24,9 @@ from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.shapes import Extent
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.shapes import Extent
 
 _log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage
 from transforms.errors import ConflictError, IntegrityError
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.surveying import Survey
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.survey import Survey
 
 _FIRST = attrgetter("first", "last")
 

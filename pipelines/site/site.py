@@ -17,9 +17,9 @@ from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.store import Store
 from transforms.stores.store_address import open_store
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.load_settings import LoadSettings, Progress
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.load.load_settings import LoadSettings, Progress
+from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -158,7 +158,7 @@ class Site:
 
         `progress` gets the bytes of ZIPs that were just proven.
         """
-        from transforms.warehouse.holdings import CatalogHoldings
+        from transforms.warehouse.questions.holdings import CatalogHoldings
 
         return self.exporter.export(
             CatalogHoldings(self.loaded_catalog()),

@@ -29,8 +29,8 @@ from transforms.verifying.counts import Count, Counts, Kind
 from transforms.verifying.findings import PUBLISH, RESTORE, Finding, Problem, Remedy
 from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Scope, Verification
-from transforms.warehouse.holding import Holding
-from transforms.warehouse.warehouse_check import WarehouseCheck
+from transforms.warehouse.checks.warehouse_check import WarehouseCheck
+from transforms.warehouse.manifests.holding import Holding
 
 _OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from another source")
 _RIGHT_PLACE = Remedy((), "name the place that is meant, or mount it")

@@ -34,7 +34,7 @@ from pipelines.site.machine import local_folders
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
 from transforms.files import new_file
-from transforms.warehouse.lost_files import absent_files
+from transforms.warehouse.files.lost_files import absent_files
 
 _log = logging.getLogger(__name__)
 STATUS, RUNS = "strata.prom", "strata-runs.prom"

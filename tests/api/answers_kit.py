@@ -41,7 +41,7 @@ from api.queries.withdrawals import get_withdrawal, list_withdrawals
 from tests.transforms.warehouse_kit import MemorySink
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.document import Document
+from transforms.warehouse.log.document import Document
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

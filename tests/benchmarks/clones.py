@@ -23,14 +23,14 @@ from transforms.segments.cid import CidHasher
 from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.backing import Backing
-from transforms.warehouse.data_files import file_sql, write_sql
-from transforms.warehouse.manifest import manifest_receipts, read_manifest
-from transforms.warehouse.manifest_rows import Origin
-from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.shapes import Volume
-from transforms.warehouse.storing import store_history
-from transforms.warehouse.volumes import RunFiles, finish_run
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.load.volume_storage import store_history
+from transforms.warehouse.load.volumes import RunFiles, finish_run
+from transforms.warehouse.manifests.data_files import file_sql, write_sql
+from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
+from transforms.warehouse.manifests.manifest_rows import Origin
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

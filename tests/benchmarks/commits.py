@@ -19,10 +19,10 @@ from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_table
-from transforms.warehouse.data_files import data_key
-from transforms.warehouse.document import Document
-from transforms.warehouse.log import Log, document_key
-from transforms.warehouse.shapes import Shape, Volume
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.log import Log, document_key
+from transforms.warehouse.manifests.data_files import data_key
+from transforms.warehouse.manifests.shapes import Shape, Volume
 
 CASES = ((100, 750), (2_000, 1))
 """Volumes and segments of each: a compacted history of 75,000, and one that never was."""

@@ -24,7 +24,7 @@ from tests.api.server_kit import ServerProcess
 from tests.benchmarks.history import BLOCKS, TABLE, History, make_history
 from tests.benchmarks.measure import measured
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.holdings import CatalogHoldings
+from transforms.warehouse.questions.holdings import CatalogHoldings
 from transforms.warehouse.warehouse_address import open_warehouse
 
 SEGMENTS = 75_000

@@ -27,11 +27,11 @@ from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
-from transforms.warehouse.manifest_rows import Origin
-from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.shapes import Volume
-from transforms.warehouse.storing import store_history
-from transforms.warehouse.volumes import RunFiles
+from transforms.warehouse.load.volume_storage import store_history
+from transforms.warehouse.load.volumes import RunFiles
+from transforms.warehouse.manifests.manifest_rows import Origin
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse_address import open_warehouse
 
 CHAIN = "bench-chain-0001"

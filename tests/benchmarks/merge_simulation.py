@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from transforms.block_range import BlockRange
-from transforms.warehouse.merge_plan import FULL_BYTES, plan_merges
+from transforms.warehouse.merge.merge_plan import FULL_BYTES, plan_merges
 
 SEGMENTS = 75_000
 SEGMENT_SIZES = (300_000, 3_000_000, 30_000_000)

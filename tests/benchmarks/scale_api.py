@@ -8,9 +8,9 @@ from api.core.server_settings import ServeSettings
 from api.service import Service
 from exporters.locations import Locations
 from tests.benchmarks.scale_site import Place
-from transforms.warehouse.document import Document
-from transforms.warehouse.log import Log
-from transforms.warehouse.shapes import Volume
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.log import Log
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse_address import open_warehouse
 
 REFRESHES = 5

@@ -23,7 +23,7 @@ from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.benchmarks import scale_api
 from tests.benchmarks.scale_site import Place
-from transforms.warehouse import merge_plan
+from transforms.warehouse.merge import merge_plan
 from transforms.warehouse.warehouse_address import open_warehouse
 
 Work = Callable[[Place], object]

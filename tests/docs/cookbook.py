@@ -18,7 +18,7 @@ from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.pipelines.kit import load, site_settings
 from transforms.lake.public_conditions import conditions_statements
-from transforms.warehouse.queries import query_rows
+from transforms.warehouse.questions.queries import query_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 _ENTRY = re.compile(r"^### (.*?)$(.*?)^```sql$\n(.*?)^```$(?:\n\n```\n(.*?)^```$)?", re.S | re.M)

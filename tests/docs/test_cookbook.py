@@ -24,7 +24,7 @@ from tests.cases import each_of
 from tests.docs.cookbook import PAGE, archive_queries, page, queries
 from tests.duckdb15_kit import asked_15
 from transforms.block_range import BlockRange
-from transforms.warehouse.warehouse_copy import write_copy
+from transforms.warehouse.questions.warehouse_copy import write_copy
 
 _QUERIES = queries()
 _PARTY = "9cfa9a112314e7d3ea12e7d828b2971879d181a8b2e14b536e845ba3a47f178a"

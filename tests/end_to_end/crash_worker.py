@@ -17,10 +17,10 @@ from tests.transforms.warehouse_kit import MemorySink
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse import document as documents
-from transforms.warehouse.document import Document
-from transforms.warehouse.load_settings import LoadSettings
-from transforms.warehouse.log_repair import repair
+from transforms.warehouse.load.load_settings import LoadSettings
+from transforms.warehouse.log import document as documents
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

@@ -20,7 +20,7 @@ from tests import zip_readers
 from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.loader import LoadReport
+from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.sample_history import copy_sample
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse_address import open_warehouse
 
 KILLS = 56

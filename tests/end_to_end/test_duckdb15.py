@@ -17,9 +17,9 @@ from transforms.block_range import BlockRange
 from transforms.duck import attached, working_connection
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.questions.warehouse_copy import write_copy
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
-from transforms.warehouse.warehouse_copy import write_copy
 
 
 @pytest.fixture(scope="module")

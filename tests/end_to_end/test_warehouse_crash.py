@@ -26,9 +26,9 @@ from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256, object_sha256
-from transforms.warehouse.document import Document
-from transforms.warehouse.log import document_key
-from transforms.warehouse.sweeping import unnamed
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.log import document_key
+from transforms.warehouse.merge.sweep import unnamed
 
 SEGMENTS, FEW_SEGMENTS = 40, 6
 """How many a round has, and one of a few kills."""

@@ -18,12 +18,12 @@ from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import known_table
-from transforms.warehouse.data_files import empty_sql, write_sql
-from transforms.warehouse.manifest_rows import Origin
-from transforms.warehouse.receipts import LoadedSegment, Receipt
-from transforms.warehouse.shapes import Volume
-from transforms.warehouse.storing import store_history
-from transforms.warehouse.volumes import RunFiles
+from transforms.warehouse.load.volume_storage import store_history
+from transforms.warehouse.load.volumes import RunFiles
+from transforms.warehouse.manifests.data_files import empty_sql, write_sql
+from transforms.warehouse.manifests.manifest_rows import Origin
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

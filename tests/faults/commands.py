@@ -14,7 +14,7 @@ import transforms.stores.s3
 from pipelines.cli import main
 from pipelines.commands.group import COMMANDS
 from tests.faults.children import run_main
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from transforms.errors import StrataError
-from transforms.warehouse.document import parse_document
+from transforms.warehouse.log.document import parse_document
 
 
 def half_done(warehouse: Path, archive: Path) -> list[str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-_LOG = "transforms/warehouse/log.py"
-_SWEEPING = "transforms/warehouse/sweeping.py"
-_DOCUMENT = "transforms/warehouse/document.py"
-_MERGING = "transforms/warehouse/compaction.py"
+_LOG = "transforms/warehouse/log/log.py"
+_SWEEPING = "transforms/warehouse/merge/sweep.py"
+_DOCUMENT = "transforms/warehouse/log/document.py"
+_MERGING = "transforms/warehouse/merge/compaction.py"
 _PUBLICATION = "exporters/publishing/publication.py"
 _REQUEST = "exporters/publishing/request.py"
 
@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     _one(
         "merging joins volumes over a gap",
-        "transforms/warehouse/merge_plan.py",
+        "transforms/warehouse/merge/merge_plan.py",
         "joins = previous is not None and previous.blocks.joins(volume.blocks)",
         "joins = previous is not None",
     ),
@@ -107,31 +107,31 @@ MUTANTS = (
     ),
     _one(
         "a load does not look whether its blocks are there by now",
-        "transforms/warehouse/addition.py",
+        "transforms/warehouse/log/addition.py",
         "if not any(volume.blocks.overlaps(self.volume.blocks) for volume in history):",
         "if self.volume not in history:",
     ),
     _one(
         "a load forgets the segments that it lost a race for only in part",
-        "transforms/warehouse/loader.py",
+        "transforms/warehouse/load/loader.py",
         "rest = [segment for segment in group if segment.blocks not in segments]",
         "rest = [segment for segment in group if not segments]",
     ),
     _one(
         "a file that was put right stays refused",
-        "transforms/warehouse/surveying.py",
+        "transforms/warehouse/survey.py",
         "changed = newest.quarantined(fresh, released)",
         "changed = newest.quarantined(fresh, released[:0])",
     ),
     _one(
         "an older log is believed",
-        "transforms/warehouse/seen.py",
+        "transforms/warehouse/log/newest_generation.py",
         "if document.generation < generation:",
         "if document.generation < 0:",
     ),
     _one(
         "repair goes on naming what is damaged",
-        "transforms/warehouse/examining.py",
+        "transforms/warehouse/repair/examination.py",
         "            if lost:\n                continue\n",
         "",
     ),

@@ -21,7 +21,7 @@ from tests.model.model import TABLES, Segment
 from tests.pipelines.kit import SIZE, blocks, make_segment, one_key_twice, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes, table_rows
 from transforms.tables.registry import HISTORY_TABLES, known_tables
-from transforms.warehouse import compaction
+from transforms.warehouse.merge import compaction
 from transforms.warehouse.warehouse import Warehouse
 
 MACHINES = ("a", "b")

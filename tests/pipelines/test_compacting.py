@@ -35,7 +35,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         make_segment(settings, number, tables={"orders": orders})
     site = Site(settings)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("transforms.warehouse.compaction.merge", lambda *_: None)
+        patch.setattr("transforms.warehouse.merge.compaction.merge", lambda *_: None)
         for file in site.warehouse.survey(site.source).pending:
             site.warehouse.load(site.source, [file], site.stage)
     return settings

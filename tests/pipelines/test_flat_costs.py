@@ -24,9 +24,9 @@ from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
 from tests.pipelines.kit import blocks, make_segment, site_settings
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse import manifest
-from transforms.warehouse.log import Log
-from transforms.warehouse.manifest_rows import parse_segments
+from transforms.warehouse.log.log import Log
+from transforms.warehouse.manifests import manifest
+from transforms.warehouse.manifests.manifest_rows import parse_segments
 
 FEW, MANY = 2, 5
 _CALLS = ("head", "read", "list", "put_if_absent", "put_if_match", "fetch", "delete")

@@ -18,7 +18,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from transforms.warehouse.log_repair import RepairChoice, repair
+from transforms.warehouse.repair.log_repair import RepairChoice, repair
 from transforms.warehouse.warehouse_address import open_warehouse
 
 EVERY_STEP = 100

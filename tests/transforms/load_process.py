@@ -21,9 +21,9 @@ from pathlib import Path
 from tests.transforms.warehouse_kit import MemorySink, load_folder
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.document import Document
-from transforms.warehouse.load_settings import LoadSettings
-from transforms.warehouse.log import Log
+from transforms.warehouse.load.load_settings import LoadSettings
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.log import Log
 
 
 class _Gate(MemorySink):

@@ -45,8 +45,8 @@ from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, UNKNOWN_TYPE
-from transforms.warehouse.loader import LoadReport
-from transforms.warehouse.surveying import Survey
+from transforms.warehouse.load.loader import LoadReport
+from transforms.warehouse.survey import Survey
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

@@ -17,12 +17,12 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema, known_table, known_tables
-from transforms.warehouse.data_files import data_key
-from transforms.warehouse.document import Document
-from transforms.warehouse.load_settings import LoadSettings
-from transforms.warehouse.loader import LoadReport
-from transforms.warehouse.shapes import Volume
-from transforms.warehouse.table_load import PartSink
+from transforms.warehouse.load.load_settings import LoadSettings
+from transforms.warehouse.load.loader import LoadReport
+from transforms.warehouse.load.table_load import PartSink
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.manifests.data_files import data_key
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

@@ -36,10 +36,10 @@ from transforms.tables.file_columns import (
     file_columns,
 )
 from transforms.tables.registry import Column, TableSchema, fold_case
-from transforms.warehouse.data_files import rows_sql, write_sql
-from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.rendering import table_digests
-from transforms.warehouse.shapes import Shape, shapes_of
+from transforms.warehouse.load.rendering import table_digests
+from transforms.warehouse.manifests.data_files import rows_sql, write_sql
+from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.shapes import Shape, shapes_of
 
 RowsQuery = Callable[[Sequence[Column]], str]
 """SQL for the rows of a file with these columns of CSVs."""

@@ -22,9 +22,9 @@ from transforms.lake.parquet_files import (
 )
 from transforms.scratch import scratch_folder
 from transforms.tables.registry import history_tables
-from transforms.warehouse.local_files import LocalFiles
-from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.shapes import Volume
+from transforms.warehouse.files.local_files import LocalFiles
+from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
 

@@ -18,9 +18,11 @@ from transforms.lake.public_conditions import conditions_statements
 from transforms.tables.conform import conversion
 from transforms.tables.file_columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
-from transforms.warehouse.catalog_empty import empty_views
-from transforms.warehouse.catalog_joins import joins_of
-from transforms.warehouse.catalog_views import (
+from transforms.warehouse.manifests.data_files import empty_sql
+from transforms.warehouse.manifests.shapes import Shape
+from transforms.warehouse.views.catalog_empty import empty_views
+from transforms.warehouse.views.catalog_joins import joins_of
+from transforms.warehouse.views.catalog_views import (
     UNFIT_MEANING,
     raw_cells,
     table_comments,
@@ -28,8 +30,6 @@ from transforms.warehouse.catalog_views import (
     unfit_query,
     utc_macro,
 )
-from transforms.warehouse.data_files import empty_sql
-from transforms.warehouse.shapes import Shape
 
 _NESTED = {
     "_raw": OWN_TYPES["_raw"],

@@ -15,9 +15,9 @@ from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import WrittenFile, lake_reader, write_file
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_rows
-from transforms.warehouse.backing import Backing
-from transforms.warehouse.manifest_rows import read_receipts
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.manifests.manifest_rows import read_receipts
+from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 
 

@@ -10,9 +10,9 @@ from transforms.objects import ObjectReader, StoredFile
 from transforms.scratch import scratch_folder
 from transforms.spam.capture_tables import CaptureReport, new_captures, write_captures
 from transforms.stores.store import content_sha256
-from transforms.warehouse.backing import Backing
-from transforms.warehouse.document import Document
-from transforms.warehouse.storing import store_file
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.load.volume_storage import store_file
+from transforms.warehouse.log.document import Document
 
 
 def captures_path(backing: Backing, document: Document | None) -> Path | None:

@@ -34,24 +34,24 @@ from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
-from transforms.warehouse.backing import Backing
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
-from transforms.warehouse.document import Document, new_warehouse
-from transforms.warehouse.load_settings import LoadSettings, Progress
-from transforms.warehouse.merge_plan import MOST_PARTIAL
-from transforms.warehouse.receipts import Receipt
-from transforms.warehouse.shapes import Extent
-from transforms.warehouse.surveying import Survey, survey
-from transforms.warehouse.sweeping import GRACE_SECONDS, ORPHAN_SECONDS, sweep
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.load.load_settings import LoadSettings, Progress
+from transforms.warehouse.log.document import Document, new_warehouse
+from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.shapes import Extent
+from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
+from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, sweep
+from transforms.warehouse.survey import Survey, survey
+from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
 
 if TYPE_CHECKING:
     from transforms.spam.capture_sources import RefusedLine
     from transforms.spam.capture_tables import CaptureReport
-    from transforms.warehouse.compaction import CompactionReport
-    from transforms.warehouse.loader import LoadReport
-    from transforms.warehouse.rendering import RenderedTable
-    from transforms.warehouse.table_load import PartSink
+    from transforms.warehouse.load.loader import LoadReport
+    from transforms.warehouse.load.rendering import RenderedTable
+    from transforms.warehouse.load.table_load import PartSink
+    from transforms.warehouse.merge.compaction import CompactionReport
 
 # Each of these is a quarter of the package, and who looks or reads needs none of them: what loads,
 # merges, renders or proves is imported where that is done.
@@ -108,7 +108,7 @@ class Warehouse:
         """
         document = self._backing.log.newest()
         if document is None:
-            from transforms.warehouse.rebuilding import rebuild
+            from transforms.warehouse.repair.rebuild import rebuild
 
             rebuild(self._backing, new_warehouse())
             document = self._backing.log.newest()
@@ -164,8 +164,8 @@ class Warehouse:
         and 9). May be killed and run again, and run beside other loads, on any machine, and any
         readers.
         """
-        from transforms.warehouse.loader import Loader, LoadReport
-        from transforms.warehouse.older_log import check_not_older
+        from transforms.warehouse.load.loader import Loader, LoadReport
+        from transforms.warehouse.repair.older_log import check_not_older
 
         sweep_scratch(self._backing.scratch)
         with self.one_look():
@@ -183,7 +183,7 @@ class Warehouse:
 
     def _tidy_up(self) -> None:
         """Merge, show and sweep after a load; what was loaded is, whatever becomes of this."""
-        from transforms.warehouse.compaction import merge
+        from transforms.warehouse.merge.compaction import merge
 
         try:
             # One process of a machine at a time; of several machines the slower one gives in.
@@ -306,7 +306,7 @@ class Warehouse:
 
     def stored_tables(self, blocks: BlockRange) -> AbstractContextManager[Connection]:
         """Open the tables of history as they are stored over these blocks; see `stored_tables`."""
-        from transforms.warehouse.stored_tables import stored_tables
+        from transforms.warehouse.views.stored_tables import stored_tables
 
         return stored_tables(self._backing, self.loaded_catalog(), blocks)
 
@@ -316,7 +316,7 @@ class Warehouse:
 
         Raises `RangeError` where the segment is not loaded, or has no such table.
         """
-        from transforms.warehouse.rendering import rendered_table
+        from transforms.warehouse.load.rendering import rendered_table
 
         catalog = self.loaded_catalog()
         data = catalog.data_path(blocks, table)
@@ -340,14 +340,14 @@ class Warehouse:
 
     def verify(self, verification: Verification | None = None) -> Iterator[Finding]:
         """Prove the log, all files and every table; yields what is wrong. See `WarehouseCheck`."""
-        from transforms.warehouse.warehouse_check import WarehouseCheck
+        from transforms.warehouse.checks.warehouse_check import WarehouseCheck
 
         return WarehouseCheck(self._backing, verification or Verification()).findings()
 
     def compact(self, most_partial: int = MOST_PARTIAL) -> CompactionReport:
         """Merge neighbouring volumes until few are left; see `plan_merges`."""
-        from transforms.warehouse.compaction import merge
-        from transforms.warehouse.older_log import check_not_older
+        from transforms.warehouse.merge.compaction import merge
+        from transforms.warehouse.repair.older_log import check_not_older
 
         check_not_older(self._backing, self.document())
         report = merge(self._backing, self._settings, most_partial)
@@ -359,7 +359,7 @@ class Warehouse:
         self, grace_seconds: float = GRACE_SECONDS, orphan_seconds: float = ORPHAN_SECONDS
     ) -> list[str]:
         """Delete files that only generations older than the grace period name; see `sweep`."""
-        from transforms.warehouse.older_log import check_not_older
+        from transforms.warehouse.repair.older_log import check_not_older
 
         sweep_scratch(self._backing.scratch)
         remove_spills(self.current, grace_seconds)

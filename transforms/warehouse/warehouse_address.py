@@ -11,9 +11,9 @@ from transforms.memory import MEMORY_MB
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import S3Options
 from transforms.stores.store_address import open_store
-from transforms.warehouse.backing import Backing
-from transforms.warehouse.load_settings import LoadSettings
-from transforms.warehouse.local_files import CACHES
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.local_files import CACHES
+from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.warehouse import Warehouse
 
 

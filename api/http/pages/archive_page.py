@@ -21,8 +21,8 @@ from exporters.archive.templating import render
 from transforms.block_range import BlockRange
 from transforms.coverage import difference, union
 from transforms.stores.store import Store
-from transforms.warehouse.catalog import Catalog
-from transforms.warehouse.receipts import LoadedSegment
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.receipts import LoadedSegment
 
 _SHOWN = 25
 """How many segments the page lists, and the form offers."""

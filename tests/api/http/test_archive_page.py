@@ -15,7 +15,7 @@ from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import known_table
-from transforms.warehouse.receipts import LoadedSegment
+from transforms.warehouse.manifests.receipts import LoadedSegment
 
 _BLOCKS = BlockRange(1, 20)
 _NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

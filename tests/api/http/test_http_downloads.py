@@ -28,7 +28,7 @@ from tests.transforms.warehouse_kit import history_segment
 from transforms.block_range import BlockRange
 from transforms.bounds import rfc3339
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.range_choice import TimedWarehouse, choose_between
+from transforms.warehouse.questions.range_choice import TimedWarehouse, choose_between
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/networkhistory/export"

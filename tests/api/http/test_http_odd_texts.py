@@ -17,7 +17,7 @@ from transforms.objects import StoredFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
-from transforms.warehouse.document import Document
+from transforms.warehouse.log.document import Document
 
 _PARTY = "c1" * 32
 _HALF = "\ud800"

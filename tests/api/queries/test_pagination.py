@@ -18,8 +18,8 @@ from api.queries.pagination import Listing, Page, Pagination, Row, Window, cut, 
 from tests.cases import each_of
 from transforms.sessions import SessionPool
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.backing import Backing
-from transforms.warehouse.document import Document
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.log.document import Document
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("seqNum", NUMBER), extra=1)
 _KEYS = ("vega_time", "id", "n")

@@ -31,7 +31,7 @@ from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.proofs import Proof, Proofs
-from transforms.warehouse.holdings import CatalogHoldings
+from transforms.warehouse.questions.holdings import CatalogHoldings
 
 WHOLE = (FIRST.first, THIRD.last)
 

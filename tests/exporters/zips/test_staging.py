@@ -19,7 +19,7 @@ from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
-from transforms.warehouse.table_load import PartSink
+from transforms.warehouse.load.table_load import PartSink
 
 SEGMENT = SegmentName("testnet-001", 21, BlockRange(1001, 2000))
 ORDERS = TableSchema("orders", (Column("id", "bytea"), Column("size", "bigint")))

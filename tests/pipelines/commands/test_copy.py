@@ -24,9 +24,9 @@ from tests.segments_kit import build_segment, pg_csv, table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES, known_tables
-from transforms.warehouse.catalog import Catalog
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.questions.warehouse_copy import UNFINISHED, write_copy
 from transforms.warehouse.warehouse_address import open_warehouse
-from transforms.warehouse.warehouse_copy import UNFINISHED, write_copy
 
 _STRATA = Path(sys.executable).with_name("strata")
 _SECONDS = 60

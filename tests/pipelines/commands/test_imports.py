@@ -25,9 +25,9 @@ WAREHOUSE = {"_duckdb", "duckdb", "isal", "pyarrow", *SETTINGS}
 LAKE = {"arro3", "deltalake"}
 # What loads, merges, renders, proves or publishes; and Python's own clients and servers.
 WORK = {
-    "transforms.warehouse.loader",
-    "transforms.warehouse.compaction",
-    "transforms.warehouse.warehouse_check",
+    "transforms.warehouse.load.loader",
+    "transforms.warehouse.merge.compaction",
+    "transforms.warehouse.checks.warehouse_check",
     "transforms.lookups.lookup_tables",
     "exporters.publishing.publication",
     "exporters.exports.range_export",

@@ -34,7 +34,7 @@ from transforms.errors import ConfigError, RangeError
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Verification
-from transforms.warehouse.holdings import CatalogHoldings
+from transforms.warehouse.questions.holdings import CatalogHoldings
 
 FEW = ("blocks", "orders")  # most tests need no more of the 15 tables
 ALL = blocks(0, 1, 2, 3)

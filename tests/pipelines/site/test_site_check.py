@@ -26,7 +26,7 @@ from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem
 from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Verification
-from transforms.warehouse.document import Document
+from transforms.warehouse.log.document import Document
 
 ZIPS = 3 * 15 + 15  # of three segments, and bundles over the first two
 FLIPS = 4

@@ -29,7 +29,7 @@ from transforms.lake.parquet_files import LakeFile
 from transforms.verifying.counts import Kind
 from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Verification
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 
 CHECK = ("lake", "verify")
 WEEK = 7 * 24 * 3600.0

@@ -18,7 +18,7 @@ from transforms.duck import working_connection
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import opened_file, part_sql, write_file
 from transforms.memory import MEMORY_MB
-from transforms.warehouse.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

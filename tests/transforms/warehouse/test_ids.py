@@ -15,9 +15,9 @@ from tests.transforms.warehouse_kit import (
     query,
 )
 from transforms.segments.cid import CidHasher, cid_of
-from transforms.warehouse.load_settings import LoadSettings
-from transforms.warehouse.loader import LoadReport
-from transforms.warehouse.receipts import LoadedSegment
+from transforms.warehouse.load.load_settings import LoadSettings
+from transforms.warehouse.load.loader import LoadReport
+from transforms.warehouse.manifests.receipts import LoadedSegment
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _STRICT = LoadSettings(require_id_chain=True)

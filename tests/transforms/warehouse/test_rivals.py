@@ -11,8 +11,8 @@ from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.backing import Backing
-from transforms.warehouse.log_repair import repair
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

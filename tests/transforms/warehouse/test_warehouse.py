@@ -31,7 +31,7 @@ from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Verification
-from transforms.warehouse.surveying import Survey
+from transforms.warehouse.survey import Survey
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

@@ -1,0 +1,196 @@
+"""Documents of the log as bytes: what is written is read back, and nothing else is believed."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.benchmarks.commits import LIMIT_BYTES, volumes
+from transforms.block_range import BlockRange
+from transforms.errors import ConfigError, IntegrityError
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.sealed import seal, unseal
+from transforms.segments.inventory import Refusal
+from transforms.segments.quarantine import QuarantinedFile
+from transforms.warehouse.log.document import (
+    Document,
+    Dropped,
+    Mark,
+    dump_document,
+    following,
+    parse_document,
+)
+from transforms.warehouse.manifests.data_files import data_files
+from transforms.warehouse.manifests.shapes import Shape, Volume
+
+# Names of files may hold bytes that are no UTF-8, which Python has as surrogates.
+_names = st.text(st.characters() | st.sampled_from('\ud800\udcff\x00"\\\n'), max_size=12)
+_plain = st.text(string.ascii_letters + "_ ", min_size=1, max_size=8)
+_hashes = st.text("0123456789abcdef", min_size=64, max_size=64)
+_numbers = st.integers(0, 2**63 - 1)
+_times = st.integers(0, 4 * 10**15).map(lambda microseconds: microseconds / 10**6)
+_files = st.builds(StoredFile, _names, _numbers, _hashes)
+_blocks = st.tuples(_numbers, _numbers).map(lambda pair: BlockRange(min(pair), max(pair)))
+_shapes = st.builds(Shape, st.dictionaries(_plain, _plain, max_size=4), st.sets(_plain, max_size=2))
+_tables = st.text(string.ascii_lowercase, min_size=1, max_size=8)
+_data = st.dictionaries(_tables, st.tuples(_hashes, _numbers), max_size=3)
+
+
+@st.composite
+def _volumes(draw: st.DrawFn) -> Volume:
+    blocks = draw(_blocks)
+    return Volume(
+        draw(st.sampled_from(("history", "state"))),
+        draw(_files),
+        blocks,
+        draw(st.integers(0, 2**31)),
+        draw(st.dictionaries(_plain, _shapes, max_size=3)),
+        data_files(blocks, draw(_data)),
+        draw(st.none() | _files),
+        draw(st.none() | st.tuples(_numbers, _numbers)),
+    )
+
+
+_refused = st.builds(
+    QuarantinedFile,
+    st.builds(Refusal, st.builds(ObjectInfo, _names, _numbers, _names), _names),
+    st.none() | _files,
+)
+
+
+def _tuples(items: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.lists(items, max_size=4).map(tuple)
+
+
+_documents = st.builds(
+    Document,
+    _hashes,
+    _numbers,
+    _hashes,
+    st.just("") | _hashes,
+    _times,
+    _names,
+    _tuples(_volumes()),
+    st.none() | _files,
+    _tuples(_refused),
+    _tuples(st.builds(Dropped, _names, _numbers, _times)),
+    _tuples(st.builds(Mark, _numbers, _times)),
+)
+
+
+@given(_documents)
+def test_what_is_written_is_read_back(document: Document) -> None:
+    read = parse_document(dump_document(document), "here")
+    assert read == document
+    for ours, theirs in zip(read.volumes, document.volumes, strict=True):
+        for table, shape in theirs.shapes.items():
+            assert list(ours.shapes[table].columns) == list(shape.columns)
+
+
+def _example() -> Document:
+    file = StoredFile("manifests/1-10.parquet", 5, "0" * 64)
+    shapes = {"orders": Shape({"id": "bytea", "price": "hugeint"}, {"price"})}
+    blocks = BlockRange(1, 10)
+    data = data_files(blocks, {"orders": ["1" * 64, 7]})
+    volume = Volume("history", file, blocks, 1, shapes, data, file)
+    refused = QuarantinedFile(Refusal(ObjectInfo("x.zip", 1, "v"), "it is bad"), file)
+    base = Document("w" * 32, 3, "c" * 32, "", 1e9, "chain", (volume,), file, (refused,))
+    return following(base, "p" * 64, base.with_volumes([]), ())
+
+
+def test_every_flipped_bit_of_a_document_is_refused() -> None:
+    data = dump_document(_example())
+    for place in range(len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[place] ^= 1 << bit
+            with pytest.raises(IntegrityError, match="here"):
+                parse_document(bytes(flipped), "here")
+
+
+def test_a_document_that_was_cut_or_continued_is_refused() -> None:
+    data = dump_document(_example())
+    for length in range(len(data)):
+        with pytest.raises(IntegrityError, match="here"):
+            parse_document(data[:length], "here")
+    for longer in (data + b"\n", data + data, b" " + data):
+        with pytest.raises(IntegrityError, match="here"):
+            parse_document(longer, "here")
+
+
+def test_a_document_of_a_later_release_says_so() -> None:
+    with pytest.raises(ConfigError, match="use a newer one"):
+        parse_document(seal({"format": 2, "whatever": []}), "here")
+
+
+@settings(max_examples=50)
+@given(_documents, _documents)
+def test_the_next_document_is_read_back_too(base: Document, wanted: Document) -> None:
+    after = following(base, "p" * 64, wanted, ())
+    assert parse_document(dump_document(after), "here") == after
+    assert after.generation == base.generation + 1
+    assert after.time >= base.time
+
+
+def test_what_a_generation_no_longer_names_is_dropped_until_it_is_forgotten() -> None:
+    files = StoredFile("manifests/a", 1, ""), StoredFile("index/a", 1, "")
+    named = Volume("history", files[0], BlockRange(1, 2), 1, {}, {}, files[1])
+    first = following(Document("w"), "", Document("w", volumes=(named,)), ())
+    second = following(first, "", first.with_volumes([]), ())
+    assert [(one.key, one.generation) for one in second.dropped] == [
+        ("index/a", 2),
+        ("manifests/a", 2),
+    ]
+    third = following(second, "", second, ["index/a"])
+    assert [(one.key, one.generation, one.time) for one in third.dropped] == [
+        ("manifests/a", 2, second.time)
+    ]
+    again = following(third, "", third.with_volumes([named]), ())
+    assert again.dropped == ()
+
+
+def test_the_document_of_75000_compacted_segments_is_below_a_megabyte() -> None:
+    document = Document("w" * 32, volumes=tuple(volumes(750, 100)))
+    assert len(dump_document(document)) < LIMIT_BYTES
+
+
+@pytest.mark.parametrize("member", ["volumes", "marks", "time", "warehouse"])
+def test_a_sound_document_of_another_shape_is_refused_in_words(member: str) -> None:
+    row = unseal(dump_document(Document("w", 1)), "here")
+    del row[member]
+    with pytest.raises(IntegrityError, match=f"here lacks what .*{member}.* run strata repair"):
+        parse_document(seal(row), "here")
+
+
+def test_what_no_volume_holds_any_more_is_missed_until_it_is_there_again() -> None:
+    def volume(kind: str, first: int, last: int) -> Volume:
+        blocks = BlockRange(first, last)
+        name = f"{kind}/{blocks.key}.{'a' * 64}.duckdb"
+        return Volume(kind, StoredFile(name, 1, "a" * 64), blocks, 71, {})
+
+    def after(base: Document, *volumes: Volume) -> Document:
+        found = following(base, "", base.with_volumes(volumes), ())
+        return parse_document(dump_document(found), "it")
+
+    captures = StoredFile("spam/c", 1, "c" * 64)
+    whole = Document("w", volumes=(volume("history", 1, 30), volume("state", 21, 30)))
+    lost = following(replace(whole, captures=captures), "", Document("w"), ())
+    assert sorted(map(str, lost.losses)) == [
+        "the blocks 1 to 30",
+        "the current state at block 30",
+        "the spam captures",
+    ]
+    older = after(lost, volume("history", 11, 20), volume("state", 11, 20))
+    assert [*map(str, older.losses)] == [
+        "the blocks 1 to 10",
+        "the blocks 21 to 30",
+        "the current state at block 30",
+        "the spam captures",
+    ]
+    newer = after(older, volume("history", 1, 40), volume("state", 31, 40))
+    assert [*map(str, newer.losses)] == ["the spam captures"]
+    assert following(newer, "", replace(newer, captures=captures), ()).losses == ()

@@ -1,0 +1,423 @@
+"""The log over a folder and over a bucket: rivals, lost answers, old copies, unfit services."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.rclone_kit import rclone_server
+from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
+from transforms.errors import BusyError, ConfigError, IntegrityError
+from transforms.objects import ObjectInfo
+from transforms.segments.inventory import Refusal
+from transforms.segments.quarantine import QuarantinedFile
+from transforms.stores.folder_store import FolderStore
+from transforms.stores.s3 import S3Store
+from transforms.stores.store import S3Options, Store
+from transforms.warehouse.log.document import Document, Mark, following
+from transforms.warehouse.log.log import KEPT_DOCUMENTS, SETTLED_SECONDS, Log, document_key
+
+WRITERS = 8
+COMMITS = 3
+
+Opening = Callable[[], Store]
+"""Opens the same place once more, as another process would."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def opening(
+    request: pytest.FixtureRequest, server: BucketServer, tmp_path: Path
+) -> Iterator[Opening]:
+    if request.param == "folder":
+        yield lambda: FolderStore(tmp_path / "warehouse")
+        return
+    bucket, opened = server.bucket(), list[S3Store]()
+
+    def again() -> Store:
+        opened.append(S3Store(bucket, "some/prefix", server.options()))
+        return opened[-1]
+
+    yield again
+    for store in opened:
+        store.close()
+
+
+def adding(name: str) -> Callable[[Document], Document]:
+    """A change that anybody can make and see: one more refused file, by name."""
+    refused = QuarantinedFile(Refusal(ObjectInfo(name, 1, ""), "it is bad"))
+    return lambda newest: newest.quarantined([refused], ())
+
+
+def names(document: Document | None) -> list[str]:
+    assert document is not None
+    return [refused.key for refused in document.quarantine]
+
+
+def write(store: Store, cache: Path, writer: int) -> None:
+    """Commit some changes, each with a name of its own."""
+    log = Log(store, cache)
+    log.begin()
+    for number in range(COMMITS):
+        log.commit(adding(f"{writer}-{number}"))
+
+
+def write_in_process(
+    place: str | Path, options: S3Options, environment: dict[str, str], cache: Path, n: int
+) -> None:
+    """`write` in a process of its own, which was forked with any environment."""
+    os.environ.update(environment)
+    if isinstance(place, Path):
+        write(FolderStore(place), cache, n)
+        return
+    store = S3Store(place, "some/prefix", options)
+    write(store, cache, n)
+    store.close()
+
+
+def assert_all_are_there_once(log: Log) -> None:
+    """Every change of every writer is there, each in a generation of its own, in one chain."""
+    everything = sorted(f"{writer}-{n}" for writer in range(WRITERS) for n in range(COMMITS))
+    assert names(log.newest()) == everything
+    assert log.numbers() == list(range(1, 2 + WRITERS * COMMITS))
+    parent, before = "", set[str]()
+    for number in log.numbers():
+        document = log.read(number)
+        assert document.parent == parent
+        assert len(set(names(document)) - before) == (number > 1)
+        before = set(names(document))
+        parent = hashlib.sha256(log._store.read(document_key(number))).hexdigest()
+
+
+def test_of_threads_that_commit_at_once_every_change_is_there_once(
+    opening: Opening, tmp_path: Path
+) -> None:
+    with ThreadPoolExecutor(WRITERS) as pool:
+        writing = [
+            pool.submit(write, opening(), tmp_path / f"cache-{writer % 4}", writer)
+            for writer in range(WRITERS)
+        ]
+        for done in writing:
+            done.result()
+    assert_all_are_there_once(Log(opening(), tmp_path / "reader"))
+    assert list(tmp_path.glob("cache-*/scratch/*")) == []
+
+
+def test_threads_may_share_a_log(tmp_path: Path) -> None:
+    log = Log(FolderStore(tmp_path / "warehouse"), tmp_path)
+    log.begin()
+    changes = [adding(f"{writer}-{n}") for writer in range(WRITERS) for n in range(COMMITS)]
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(log.commit, changes))
+    assert_all_are_there_once(Log(FolderStore(tmp_path / "warehouse"), tmp_path / "reader"))
+
+
+@pytest.mark.parametrize("kind", ["folder", "bucket"])
+def test_of_processes_that_commit_at_once_every_change_is_there_once(
+    server: BucketServer, tmp_path: Path, kind: str
+) -> None:
+    place = tmp_path / "warehouse" if kind == "folder" else server.bucket()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["transforms.stores.s3", "transforms.warehouse.log.log"])
+    credentials = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    # They share a cache, as the processes of a machine do.
+    shared = (place, server.options(), credentials, tmp_path / "cache")
+    with context.Pool(WRITERS) as pool:
+        pool.starmap(write_in_process, [(*shared, n) for n in range(WRITERS)], chunksize=1)
+    if isinstance(place, Path):
+        assert_all_are_there_once(Log(FolderStore(place), tmp_path / "reader"))
+        return
+    store = S3Store(place, "some/prefix", server.options())
+    assert_all_are_there_once(Log(store, tmp_path / "reader"))
+    store.close()
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_commit_whose_answer_got_lost_counts_once(
+    server: BucketServer, tmp_path: Path, attempts: int
+) -> None:
+    with server.store(attempts=attempts) as store:
+        log = Log(store, tmp_path)
+        log.begin()
+        server.door.faults = [("PUT", "lose the answer")]
+        assert names(log.commit(adding("a"))) == ["a"]
+        assert server.door.faults == []
+        assert names(Log(store, tmp_path / "other").newest()) == ["a"]
+        assert log.numbers() == [1, 2]
+        assert log.commit(adding("b")).generation == 3
+
+
+def test_a_commit_that_never_arrived_is_none(server: BucketServer, tmp_path: Path) -> None:
+    with server.store() as store:
+        log = Log(store, tmp_path)
+        log.begin()
+        server.door.faults = [("PUT", "503 SlowDown")]
+        with pytest.raises(ConnectionError):
+            log.commit(adding("a"))
+        assert log.numbers() == [1]
+        assert names(log.commit(adding("a"))) == ["a"]
+
+
+def test_a_change_is_applied_to_what_a_rival_made(opening: Opening, tmp_path: Path) -> None:
+    log, rival = Log(opening(), tmp_path / "ours"), Log(opening(), tmp_path / "theirs")
+    log.begin()
+    seen: list[list[str]] = []
+
+    def change(newest: Document) -> Document:
+        seen.append(names(newest))
+        if len(seen) == 1:
+            rival.commit(adding("theirs"))
+        return adding("ours")(newest)
+
+    assert names(log.commit(change)) == ["ours", "theirs"]
+    assert seen == [[], ["theirs"]]
+
+
+def test_no_change_makes_no_generation(opening: Opening, tmp_path: Path) -> None:
+    log = Log(opening(), tmp_path)
+    first = log.begin()
+    assert log.commit(lambda _: None) == first
+    assert log.numbers() == [1]
+
+
+def test_a_reader_finds_what_came_while_it_slept(opening: Opening, tmp_path: Path) -> None:
+    reader, writer = Log(opening(), tmp_path / "reader"), Log(opening(), tmp_path / "writer")
+    writer.begin()
+    assert names(reader.newest()) == []
+    writer.commit(adding("a"))
+    assert names(reader.newest()) == ["a"]
+    for name in "bcd":
+        writer.commit(adding(name))
+    for number in (1, 2, 3, 4):  # a sweep went on, too
+        opening().delete(document_key(number))
+    assert reader.is_outdated(2)
+    assert names(reader.newest()) == ["a", "b", "c", "d"]
+
+
+def test_a_step_goes_by_one_look_and_by_what_it_commits(tmp_path: Path) -> None:
+    store = _CountingStore(tmp_path / "log")
+    log, rival = Log(store, tmp_path / "mine"), Log(store, tmp_path / "rival")
+    log.begin()
+    with log.one_look():
+        assert names(log.newest()) == []
+        rival.commit(adding("a"))
+        count = store.heads
+        with log.one_look():
+            assert names(log.newest()) == []
+        assert store.heads == count
+        assert names(log.commit(adding("b"))) == ["a", "b"]  # it lost the race, and looked again
+        assert names(log.newest()) == ["a", "b"]
+    rival.commit(adding("c"))
+    assert names(log.newest()) == ["a", "b", "c"]
+
+
+class _CountingStore(FolderStore):
+    heads = 0
+
+    def head(self, key: str) -> ObjectInfo | None:
+        self.heads += 1
+        return super().head(key)
+
+
+def test_an_older_log_is_not_taken_for_the_newest(opening: Opening, tmp_path: Path) -> None:
+    store = opening()
+    log = Log(store, tmp_path)
+    log.begin()
+    log.commit(adding("a"))
+    for number, message in ((2, "is generation 1, and this machine has seen 2"), (1, "is empty")):
+        store.delete(document_key(number))
+        for again in (log, Log(store, tmp_path)):
+            with pytest.raises(IntegrityError, match=message):
+                again.begin()
+    assert names(log.last_seen()) == ["a"]
+    (tmp_path / "seen.json").unlink()
+    assert names(log.begin()) == []
+
+
+def test_another_log_is_not_taken_for_the_one_that_was_seen(
+    opening: Opening, tmp_path: Path
+) -> None:
+    store = opening()
+    ours = Log(store, tmp_path / "ours")
+    ours.begin()
+    store.delete(document_key(1))
+    Log(store, tmp_path / "theirs").begin()
+    with pytest.raises(IntegrityError, match="belongs to another warehouse"):
+        Log(store, tmp_path / "ours").newest()
+
+
+def test_another_document_of_the_same_number_is_noticed(opening: Opening, tmp_path: Path) -> None:
+    store = opening()
+    ours = Log(store, tmp_path / "ours")
+    first = ours.begin()
+    ours.commit(adding("a"))
+    store.delete(document_key(2))
+    Log(store, tmp_path / "theirs").create(following(first, "", first, ()))
+    with pytest.raises(IntegrityError, match="is not the generation 2 that this machine has seen"):
+        Log(store, tmp_path / "ours").newest()
+
+
+class _Slow(FolderStore):
+    """A store of which others make use while its listing is on its way."""
+
+    def __init__(self, root: Path, meanwhile: Callable[[], object]) -> None:
+        super().__init__(root)
+        self._meanwhile = meanwhile
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        yield from [*super().list(prefix)]
+        self._meanwhile()
+
+
+def test_what_others_of_the_machine_see_meanwhile_is_no_older_log(tmp_path: Path) -> None:
+    rival = Log(FolderStore(tmp_path / "warehouse"), tmp_path / "cache")
+    rival.begin()
+    slow = _Slow(tmp_path / "warehouse", lambda: rival.commit(adding("a")))
+    assert names(Log(slow, tmp_path / "cache").newest()) == []
+
+
+def test_a_renamed_document_is_refused(opening: Opening, tmp_path: Path) -> None:
+    store = opening()
+    Log(store, tmp_path / "writer").begin()
+    data = store.read(document_key(1))
+    store.put_if_absent(
+        document_key(2),
+        data,
+        content_type="application/json",
+        sha256=hashlib.sha256(data).hexdigest(),
+        immutable=True,
+    )
+    with pytest.raises(IntegrityError, match="says that it is generation 1"):
+        Log(store, tmp_path / "reader").newest()
+
+
+def test_a_clock_that_goes_back_makes_no_generation_older(tmp_path: Path) -> None:
+    log = Log(FolderStore(tmp_path / "warehouse"), tmp_path)
+    first = log.begin()
+    ahead = replace(first, generation=2, time=first.time + 1e6, marks=(Mark(2, first.time + 1e6),))
+    assert log.create(ahead)
+    assert log.commit(adding("a")).time == first.time + 1e6
+
+
+def test_a_store_that_overwrites_keeps_no_log(tmp_path: Path) -> None:
+    (tmp_path / "service" / "bucket").mkdir(parents=True)
+    with rclone_server(tmp_path / "service") as url:
+        with pytest.raises(ConfigError, match="If-None-Match"):
+            Log(S3Store("bucket", "w", S3Options(url)), tmp_path).begin()
+        store = S3Store("bucket", "w", S3Options(url, single_writer=True))
+        assert list(store.list()) == []
+        Log(store, tmp_path).begin()
+        assert [info.key for info in store.list()] == [document_key(1)]
+
+
+def test_who_may_not_list_a_bucket_does_not_take_it_for_an_empty_one(
+    server: BucketServer, tmp_path: Path
+) -> None:
+    with server.store() as store:
+        server.door.faults = [("GET", "403 AccessDenied")]
+        with pytest.raises(ConfigError, match="refused access"):
+            Log(store, tmp_path).begin()
+        assert list(store.list()) == []
+
+
+def test_a_folder_that_is_not_there_has_no_log_and_is_not_made(tmp_path: Path) -> None:
+    log = Log(FolderStore(tmp_path / "warehouse"), tmp_path / "cache")
+    assert log.newest() is None
+    assert log.numbers() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff"])
+def test_a_damaged_memory_of_what_was_seen_is_none(tmp_path: Path, damage: bytes) -> None:
+    store = FolderStore(tmp_path / "warehouse")
+    Log(store, tmp_path / "cache").begin()
+    (tmp_path / "cache" / "seen.json").write_bytes(damage)
+    log = Log(store, tmp_path / "cache")
+    assert log.last_seen() is None
+    assert names(log.commit(adding("a"))) == ["a"]
+    assert names(log.last_seen()) == ["a"]
+
+
+def test_a_machine_that_can_keep_nothing_commits_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    log = Log(FolderStore(tmp_path / "warehouse"), tmp_path / "cache")
+    log.begin()
+    assert names(log.commit(adding("a"))) == ["a"]
+    assert log.last_seen() is None
+
+
+def test_an_older_generation_does_not_replace_what_was_seen(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "warehouse")
+    slow = Log(store, tmp_path / "cache")
+    slow.begin()
+    Log(store, tmp_path / "cache").commit(adding("a"))
+    slow._memory.keep(slow.read(1), store.read(document_key(1)))
+    assert names(slow.last_seen()) == ["a"]
+
+
+def test_a_document_that_lies_damaged_in_a_bucket_is_for_repair(
+    server: BucketServer, tmp_path: Path
+) -> None:
+    with server.store(attempts=3) as store:
+        Log(store, tmp_path / "writer").begin()
+        bucket, key = bucket_and_key(store, document_key(1))
+        held = server.client.get_object(Bucket=bucket, Key=key)
+        damaged = held["Body"].read().replace(b"1", b"2", 1)
+        server.client.put_object(Bucket=bucket, Key=key, Body=damaged, Metadata=held["Metadata"])
+        with pytest.raises(IntegrityError, match="run strata repair"):
+            Log(store, tmp_path / "reader").newest()
+
+
+def _aged(folder: Path, numbers: range, seconds: float) -> None:
+    """Let documents have been written so long ago."""
+    for number in numbers:
+        path = folder / document_key(number)
+        written = path.stat().st_mtime - seconds
+        os.utime(path, (written, written))
+
+
+def test_of_many_documents_the_old_ones_are_settled(tmp_path: Path) -> None:
+    log = Log(FolderStore(tmp_path), tmp_path / "cache")
+    for number in range(KEPT_DOCUMENTS + 10):
+        log.commit(adding(f"{number}"))
+    assert log.settled() == []
+    # The last one of these was followed by one that is new: somebody may be about to follow it.
+    _aged(tmp_path, range(1, 9), SETTLED_SECONDS + 60)
+    assert log.settled() == [*range(1, 8)]
+    _aged(tmp_path, range(1, KEPT_DOCUMENTS + 10), SETTLED_SECONDS + 60)
+    assert log.settled() == [*range(1, 11)]
+
+
+def test_a_writer_that_stood_still_does_not_take_a_number_that_is_free_again(
+    opening: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.warehouse.log.log.SETTLED_SECONDS", 0)
+    store = opening()
+    log, other = (Log(opening(), tmp_path / name) for name in ("cache", "other"))
+    base = log.commit(adding("a"))
+
+    def slow(newest: Document) -> Document | None:
+        if newest.generation > base.generation:
+            return adding("late")(newest)
+        for name in "bcd":
+            following = other.commit(adding(name))
+        for number in range(base.generation, following.generation):
+            store.delete(document_key(number))
+        return adding("late")(newest)
+
+    with pytest.raises(BusyError, match="stood still"):
+        log.commit(slow)
+    assert names(log.begin()) == ["a", "b", "c", "d"]
+    assert names(log.commit(slow)) == ["a", "b", "c", "d", "late"]

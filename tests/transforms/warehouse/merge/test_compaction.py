@@ -1,0 +1,173 @@
+"""Merging volumes: that nobody can tell afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from exporters.zips.staging import PartStage
+from tests.segments_kit import build_segment, table_rows
+from tests.transforms.warehouse_kit import blocks_of, exact_tables
+from transforms.segments.source import Source
+from transforms.stores.folder_store import FolderStore
+from transforms.tables.registry import HISTORY_TABLES, known_tables
+from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
+
+WHOLE = "000000001-000000300"
+BOUNDS = ((1, 1, 100), (1, 101, 130), (2, 131, 200), (6, 201, 201), (6, 202, 300))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a source of three schema versions and a warehouse of a volume for each segment.
+
+    Its tests work on copies: loading one segment after another takes longer than most of them.
+    Of the current state, which is not merged, each segment has one table.
+    """
+    folder = tmp_path_factory.mktemp("template")
+    tables = ("orders", "trades", "withdrawals")
+    hostile = {"orders": {"reference": 'a,"b"\r\n#'}, "withdrawals": {"amount": "1" * 60}}
+    for version, first, last in BOUNDS:
+        build_segment(
+            folder / "source",
+            version=version,
+            first=first,
+            last=last,
+            omit={*known_tables(version)} - {*HISTORY_TABLES, "parties"},
+            tables={
+                table: table_rows(
+                    table, hostile.get(table, {}), {}, {}, version=version, first=first
+                )
+                for table in tables
+            },
+        )
+    warehouse, source = open_warehouse(folder / "warehouse"), Source(FolderStore(folder / "source"))
+    stage = PartStage(folder / "parts", durable=False)
+    for file in warehouse.survey(source).pending:
+        assert warehouse.load(source, [file], stage).failures == []
+    return folder
+
+
+@pytest.fixture
+def loaded(template: Path, tmp_path: Path) -> tuple[Warehouse, list[Path]]:
+    """A copy of the template to change at will, and its segments, ascending."""
+    shutil.copytree(template, tmp_path, symlinks=True, dirs_exist_ok=True)
+    warehouse = open_warehouse(tmp_path / "warehouse")
+    with warehouse.connect():  # the views name files by path: they are written anew
+        return warehouse, sorted((tmp_path / "source").glob("*.zip"), key=blocks_of)
+
+
+def history(warehouse: Warehouse) -> list[str]:
+    catalog = warehouse.catalog()
+    assert catalog is not None
+    return [volume.key for volume in catalog.history()]
+
+
+def test_a_merged_volume_renders_every_table_to_the_source_bytes(
+    loaded: tuple[Warehouse, list[Path]],
+) -> None:
+    warehouse, segments = loaded
+    before = warehouse.receipts()
+
+    report = warehouse.compact(most_partial=1)
+
+    assert len(history(warehouse)) == 1
+    assert len(report.merged) == 1
+    for segment in segments:
+        assert all(exact_tables(warehouse, segment).values()), segment
+    assert warehouse.receipts() == before
+    assert list(warehouse.verify()) == []
+    assert warehouse.compact(most_partial=1).merged == []
+
+
+def test_merging_gives_the_volume_that_one_load_would_have_given(
+    loaded: tuple[Warehouse, list[Path]], tmp_path: Path
+) -> None:
+    warehouse, segments = loaded
+    warehouse.compact(most_partial=1)
+    source = Source(FolderStore(segments[0].parent))
+    other = open_warehouse(tmp_path / "other")
+    other.load(source, other.survey(source).pending, PartStage(tmp_path / "p", durable=False))
+
+    for opened in (warehouse, other):
+        assert [key.partition(".")[0] for key in history(opened)] == ["manifests/" + WHOLE]
+    one, another = (opened.loaded_catalog().history()[0] for opened in (warehouse, other))
+    assert (one.blocks, one.version, one.shapes) == (
+        another.blocks,
+        another.version,
+        another.shapes,
+    )
+    assert warehouse.receipts() == other.receipts()
+
+
+def test_a_reader_of_the_old_generation_goes_on_reading(
+    loaded: tuple[Warehouse, list[Path]],
+) -> None:
+    warehouse, _ = loaded
+    old = history(warehouse)
+    with duckdb.connect(str(warehouse.current.resolve()), read_only=True) as reader:
+        rows = reader.execute("select count(*) from orders").fetchall()
+        warehouse.compact(most_partial=1)
+
+        assert reader.execute("select count(*) from orders").fetchall() == rows
+        assert all((warehouse.cache / file).exists() for file in old)
+
+
+def test_old_volumes_go_after_the_grace_period(loaded: tuple[Warehouse, list[Path]]) -> None:
+    warehouse, _ = loaded
+    old = history(warehouse)
+    for file in old:
+        os.utime(warehouse.cache / file, (0, 0))  # written long ago, dropped only now
+    warehouse.compact(most_partial=1)
+    assert all((warehouse.cache / file).exists() for file in old)
+
+    warehouse.sweep(grace_seconds=0)
+
+    assert not any((warehouse.cache / file).exists() for file in old)
+    assert all((warehouse.cache / file).exists() for file in history(warehouse))
+
+
+_COMPACT = """
+import sys
+from pathlib import Path
+import transforms.warehouse.merge.compaction as compaction
+from transforms.warehouse.merge import merge_plan
+from transforms.warehouse.warehouse_address import open_warehouse
+from transforms.warehouse.load.load_settings import LoadSettings
+import os, signal
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(compaction, sys.argv[2], die)
+compaction.merge(open_warehouse(sys.argv[1]).backing, LoadSettings(), 1)
+"""
+
+
+@pytest.mark.parametrize("step", ["_merge", "store_history", "_replace", "table_digests"])
+def test_a_killed_compaction_changes_nothing_and_the_next_one_ends_it(
+    loaded: tuple[Warehouse, list[Path]], step: str
+) -> None:
+    warehouse, segments = loaded
+    old = history(warehouse)
+    killed = subprocess.run(
+        [sys.executable, "-c", _COMPACT, str(warehouse.cache), step], check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert history(warehouse) == old
+    assert all(exact_tables(warehouse, segments[0]).values())
+
+    warehouse.compact(most_partial=1)
+
+    assert len(history(warehouse)) == 1
+    assert list((warehouse.cache / "scratch").glob("run-*")) == []
+    assert all(exact_tables(warehouse, segments[-1]).values())
+    assert blocks_of(segments[0]) in {receipt.blocks for receipt in warehouse.receipts()}

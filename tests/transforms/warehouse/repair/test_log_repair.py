@@ -1,0 +1,650 @@
+"""Repairing a warehouse whose log and files no longer agree."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fault_proxy import PASS, Request
+from tests.s3_kit import BucketServer, bucket_server
+from tests.transforms.kill_process import act
+from tests.transforms.warehouse_kit import (
+    MemorySink,
+    exact_tables,
+    history_segment,
+    load_folder,
+    state_segment,
+)
+from transforms.errors import IntegrityError
+from transforms.segments.source import Source
+from transforms.stores.folder_store import FolderStore
+from transforms.verifying.verification import Verification
+from transforms.warehouse.log.document import Document, following
+from transforms.warehouse.log.log import document_key
+from transforms.warehouse.manifests.manifest import read_manifest
+from transforms.warehouse.repair.examination import RepairFinding
+from transforms.warehouse.repair.log_repair import RepairChoice, RepairReport, repair
+from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
+
+_PROJECT = Path(__file__).parents[4]
+_REMEDIES = ("strata repair --take-volumes", "strata repair --trust-log")
+_PROVEN: set[str] = set()
+"""The SHA-256 of volumes whose tables a test has read, and of their records."""
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse `w` of 1-2, 3-4 and 5-6 with a state and a refused file, and its source `s`.
+
+    `backup` is its log as it was when only 1-2 were loaded, `fresh` how a machine saw it then.
+    """
+    folder = tmp_path_factory.mktemp("template")
+    history_segment(folder / "s", first=1, last=2)
+    history_segment(folder / "s", first=21, last=22, corrupt=lambda data: data[:-40])
+    load_folder(folder / "w", folder / "s")
+    shutil.copytree(folder / "w" / "log", folder / "backup")
+    for first in (3, 5):
+        state_segment(folder / "s", first=first, last=first + 1)
+        load_folder(folder / "w", folder / "s")
+    return folder
+
+
+@pytest.fixture
+def sound(template: Path, tmp_path: Path) -> Path:
+    """A copy of the template."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def _document(folder: Path) -> Document:
+    document = open_warehouse(folder / "w").document()
+    assert document is not None
+    return document
+
+
+def _blocks(folder: Path) -> list[str]:
+    return [str(volume.blocks) for volume in _document(folder).history()]
+
+
+def _repair(
+    folder: Path, choice: RepairChoice | None = None, *, quick: bool = False
+) -> RepairReport:
+    return repair(open_warehouse(folder / "w").backing, choice, quick=quick)
+
+
+def _verify(folder: Path) -> list[str]:
+    """What verifying finds. Tables are read once of each manifest, which names their files.
+
+    That is enough, as `repair` has just hashed these: other copies of them are the same bytes.
+    """
+    hashes = {volume.file.sha256 for volume in _document(folder).volumes}
+    is_proven = hashes <= _PROVEN
+    verification = Verification(is_quick=is_proven)
+    findings = [finding.what for finding in open_warehouse(folder / "w").verify(verification)]
+    _PROVEN.update(hashes)
+    return findings
+
+
+def _check_sound(folder: Path, blocks: list[str] | None = None, lost: str = "") -> None:
+    """Nothing is wrong but what is lost, and everything renders; the log grew as it may."""
+    report = _repair(folder)
+    assert report.findings == []
+    assert _blocks(folder) == (blocks or ["1-2", "3-4", "5-6"])
+    said = f"it lacks {lost}, which had been loaded and were lost"
+    assert _verify(folder) == ([said] if lost else [])
+    warehouse = open_warehouse(folder / "w")
+    for segment in sorted((folder / "s").glob("*.zip")):
+        if "-21-" not in segment.name:
+            assert set(exact_tables(warehouse, segment).values()) <= {True}
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for place in range(len(data) // 3, len(data) // 3 + 50):
+        data[place] ^= 255
+    path.write_bytes(data)
+
+
+def _put_back(folder: Path) -> None:
+    """Put the backup in the place of the log."""
+    shutil.rmtree(folder / "w" / "log")
+    shutil.copytree(folder / "backup", folder / "w" / "log")
+
+
+def _problems(report: RepairReport) -> dict[str, str]:
+    return {one.what: one.problem for one in report.findings}
+
+
+def test_a_sound_warehouse_is_said_to_be_sound_and_nothing_is_written(sound: Path) -> None:
+    document = _document(sound)
+    report = _repair(sound)
+    assert report.findings == []
+    assert (report.documents, report.volumes) == (1, 4)
+    assert report.bytes == sum(file.size for file in document.files())
+    assert report.generation == document.generation
+    assert _repair(sound, quick=True).bytes == 0
+    assert _document(sound) == document
+
+
+def test_nothing_at_all_is_not_well(tmp_path: Path) -> None:
+    for folder in ("", "there"):
+        (tmp_path / folder / "w").mkdir(parents=True)
+        report = _repair(tmp_path / folder)
+        assert [one.problem for one in report.findings] == ["there is no log and no volume"]
+    assert [one.problem for one in _repair(tmp_path / "absent").findings] == [
+        "there is no log and no volume"
+    ]
+    assert not (tmp_path / "absent").exists()
+
+
+def _damage(path: Path) -> None:
+    _flip(path)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:200])
+
+
+def _replace_by_older(path: Path) -> None:
+    shutil.copy(min(path.parent.iterdir()), path)
+
+
+@pytest.mark.parametrize("harm", [_damage, _cut, _replace_by_older])
+@pytest.mark.parametrize("saw_it", [True, False])
+def test_a_damaged_document_is_followed_by_a_sound_one(
+    sound: Path, harm: Callable[[Path], None], saw_it: bool
+) -> None:
+    before = _document(sound)
+    harm(sound / "w" / document_key(before.generation))
+    if not saw_it:
+        (sound / "w" / "seen.json").unlink()
+    with pytest.raises(IntegrityError, match="run strata repair"):
+        _document(sound)
+
+    report = _repair(sound)
+    assert document_key(before.generation) in _problems(report)
+    after = _document(sound)
+    assert after.generation == before.generation + 1
+    assert after.volumes == before.volumes
+    assert after.quarantine == before.quarantine
+    _check_sound(sound)
+
+
+def test_where_all_documents_are_damaged_they_are_made_anew(sound: Path) -> None:
+    before = _document(sound)
+    for path in (sound / "w" / "log").iterdir():
+        path.write_bytes(b"{}")
+    (sound / "w" / "seen.json").unlink()
+    assert len(_repair(sound).findings) == before.generation + 1
+    assert _document(sound).volumes == before.volumes
+    assert _document(sound).warehouse == before.warehouse
+    _check_sound(sound)
+
+
+def test_a_missing_volume_is_no_longer_named_and_loads_again(sound: Path) -> None:
+    missing = _document(sound).history()[1]
+    (sound / "w" / missing.key).unlink()
+    (finding,) = _repair(sound, quick=True).findings
+    assert finding == RepairFinding(
+        missing.key,
+        "it is missing",
+        "no longer named: load its segments again, unless others hold them",
+    )
+    _check_sound(sound, ["1-2", "5-6"], "the blocks 3 to 4")
+    load_folder(sound / "w", sound / "s")
+    _check_sound(sound)
+
+
+def test_a_damaged_volume_is_found_by_its_hash_and_loads_again(sound: Path) -> None:
+    damaged = _document(sound).history()[1]
+    _flip(sound / "w" / damaged.key)
+    assert _repair(sound, quick=True).findings == []
+    assert "it is damaged: it hashes to" in _problems(_repair(sound))[damaged.key]
+    assert _blocks(sound) == ["1-2", "5-6"]
+    (again,) = _repair(sound).findings
+    assert (again.what, again.remedy) == (
+        damaged.key,
+        "left where it is, not named: load its segments",
+    )
+    load_folder(sound / "w", sound / "s")
+    _check_sound(sound)
+    assert (sound / "w" / damaged.key).exists()
+
+
+def test_a_missing_merged_volume_is_replaced_by_what_it_was_made_of(sound: Path) -> None:
+    open_warehouse(sound / "w").compact(most_partial=1)
+    (merged,) = _document(sound).history()
+    (sound / "w" / merged.key).unlink()
+    assert set(_problems(_repair(sound)).values()) == {
+        "it is missing",
+        "no document in the log names it",
+    }
+    _check_sound(sound)
+
+
+def test_a_missing_state_is_replaced_by_an_older_one(sound: Path) -> None:
+    (newest,) = _document(sound).states()
+    (sound / "w" / newest.key).unlink()
+    _repair(sound)
+    (state,) = _document(sound).states()
+    assert str(state.blocks) == "3-4"
+    _check_sound(sound, lost="the current state at block 6")
+    (finding,) = _repair(sound, RepairChoice.TRUST_LOG).findings
+    assert finding.problem == "it misses the current state at block 6"
+    _check_sound(sound)
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, _flip, _cut])
+def test_index_files_are_made_again_from_data_files(
+    sound: Path, harm: Callable[[Path], None]
+) -> None:
+    before = _document(sound)
+    index = before.history()[1].index
+    assert index is not None
+    harm(sound / "w" / index.key)
+    assert [one.remedy for one in _repair(sound).findings] == ["made again from its data files"]
+    after = _document(sound)
+    again = after.history()[1].index
+    assert again is not None
+    assert again != index
+    assert replace(after.history()[1], index=index) == before.history()[1]
+    _check_sound(sound)
+
+
+def test_index_files_of_an_earlier_release_are_made_again(sound: Path) -> None:
+    index = _document(sound).history()[1].index
+    assert index is not None
+    earlier = replace(index, key=f"{index.key.removesuffix('.sqlite')}.duckdb")
+    (sound / "w" / index.key).rename(sound / "w" / earlier.key)
+    open_warehouse(sound / "w").backing.log.commit(
+        lambda newest: newest.with_volumes(
+            replace(volume, index=earlier) if volume.index == index else volume
+            for volume in newest.volumes
+        )
+    )
+    (finding,) = _repair(sound).findings
+    assert finding.problem == "it is an index file of an earlier release"
+    again = _document(sound).history()[1].index
+    assert again is not None
+    assert again.key.endswith(".sqlite")
+    _check_sound(sound)
+
+
+def test_a_damaged_manifest_is_not_believed(sound: Path) -> None:
+    path = sound / "w" / _document(sound).history()[1].key
+    whole = path.read_bytes()
+    said = set()
+    for place in range(4, len(whole), 97):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        read_manifest.cache_clear()
+        try:
+            read_manifest(path)
+        except IntegrityError as error:
+            said.add(str(error))
+    assert said == {f"{path} is damaged: run strata repair and load its segments again"}
+
+
+def test_a_lost_copy_of_a_refused_file_is_tried_again(sound: Path) -> None:
+    (refused,) = _document(sound).quarantine
+    assert refused.copy is not None
+    (sound / "w" / refused.copy.key).unlink()
+    _repair(sound)
+    source = Source(FolderStore(sound / "s"))
+    survey = open_warehouse(sound / "w").survey(source)
+    assert [file.info.key for file in survey.pending] == [refused.key]
+
+
+def test_what_a_killed_load_left_is_taken_in(sound: Path) -> None:
+    """A volume that was stored, and not named before its load was killed."""
+    document = _document(sound)
+    log = open_warehouse(sound / "w").backing.log
+    kept = [one for one in document.volumes if str(one.blocks) != "5-6"]
+    base = replace(document, generation=document.generation - 2)
+    for path in sorted((sound / "w" / "log").iterdir())[-2:]:
+        path.unlink()  # two later generations; the volumes were built upon the one before
+    (sound / "w" / "seen.json").unlink()
+    assert log.create(following(base, "", document.with_volumes(kept), ()))
+
+    load = open_warehouse(sound / "w")
+    assert load.sweep() == []
+    (finding, state) = _repair(sound).findings
+    assert (finding.problem, finding.remedy) == ("no document in the log names it", "taken in")
+    assert state.what.startswith("state/")
+    _check_sound(sound)
+
+
+def _refuses(folder: Path, cache: Path) -> list[str]:
+    """What each command that would change something says of a log that is too old."""
+    warehouse = open_warehouse(folder / "w", cache)
+    said = []
+    source = Source(FolderStore(folder / "s"))
+    for action in (
+        lambda: warehouse.load(source, (), MemorySink()),
+        warehouse.compact,
+        warehouse.sweep,
+    ):
+        with pytest.raises(IntegrityError) as raised:
+            action()
+        said.append(str(raised.value))
+    return said
+
+
+def test_an_older_log_is_refused_by_a_machine_that_never_saw_the_newer(
+    sound: Path, tmp_path: Path
+) -> None:
+    _put_back(sound)
+    before = sorted((sound / "w").rglob("*"))
+    for said in _refuses(sound, tmp_path / "other-machine"):
+        assert "is older than its volumes" in said
+        assert said.endswith("strata repair says what is there and lets you choose")
+    assert sorted((sound / "w").rglob("*")) == before
+
+
+def _choose(sound: Path, remedy: str, machine: Path) -> RepairReport:
+    """Run `strata repair` without a choice, then with the one that its remedy names."""
+    backing = open_warehouse(sound / "w", machine).backing
+    before = sorted((sound / "w").rglob("*"))
+    report = repair(backing)
+    assert report.is_undecided
+    assert remedy in report.findings[0].remedy
+    assert sorted((sound / "w").rglob("*")) == before
+    return repair(backing, RepairChoice(remedy.rpartition("--")[2]))
+
+
+@pytest.mark.parametrize("machine", ["w", "other-machine"])
+def test_an_older_log_may_be_completed_with_the_volumes(
+    sound: Path, tmp_path: Path, machine: str
+) -> None:
+    before = _document(sound)
+    shutil.copytree(sound / "w", tmp_path / "that-saw-it", ignore=lambda *_: ["volumes", "log"])
+    _put_back(sound)
+    _choose(sound, _REMEDIES[0], tmp_path / machine)
+    assert _document(sound).volumes == before.volumes
+    _check_sound(sound)
+    that = open_warehouse(sound / "w", tmp_path / "that-saw-it").document()
+    assert that is not None
+    assert that.volumes == before.volumes
+
+
+@pytest.mark.parametrize("machine", ["w", "other-machine"])
+def test_an_older_log_may_be_trusted_and_nothing_is_deleted(
+    sound: Path, tmp_path: Path, machine: str
+) -> None:
+    shutil.copytree(sound / "w", tmp_path / "that-saw-it", ignore=lambda *_: ["volumes", "log"])
+    files = {path for path in (sound / "w").rglob("*") if path.parent.name != "log"}
+    _put_back(sound)
+    _choose(sound, _REMEDIES[1], tmp_path / machine)
+    assert _blocks(sound) == ["1-2"]
+    assert files <= set((sound / "w").rglob("*"))
+    open_warehouse(sound / "w", tmp_path / "that-saw-it").document()
+
+    assert repair(open_warehouse(sound / "w").backing, RepairChoice.TRUST_LOG).findings == []
+    load_folder(sound / "w", sound / "s")
+    assert _blocks(sound) == ["1-2", "3-6"]
+    assert files <= set((sound / "w").rglob("*"))
+    _check_sound(sound, ["1-2", "3-6"])
+
+
+@pytest.mark.parametrize("choice", list(RepairChoice))
+def test_a_process_that_knows_the_older_log_notices_what_was_chosen(
+    sound: Path, tmp_path: Path, choice: RepairChoice
+) -> None:
+    _put_back(sound)
+    process = open_warehouse(sound / "w", tmp_path / "machine-of-the-process")
+    known = process.document()
+    assert known is not None
+    _repair(sound, choice)
+    newest = process.document()
+    assert newest is not None
+    assert newest.generation > known.generation + 1
+    assert newest == _document(sound)
+
+
+@pytest.mark.parametrize(
+    ("choice", "blocks"), [("take-volumes", ["1-2", "3-4", "5-6"]), ("trust-log", [])]
+)
+def test_a_lost_log_of_a_warehouse_that_was_seen_is_chosen_about(
+    sound: Path, choice: str, blocks: list[str]
+) -> None:
+    before = _document(sound)
+    shutil.rmtree(sound / "w" / "log")
+    with pytest.raises(IntegrityError, match="log is empty, and this machine has seen"):
+        open_warehouse(sound / "w").document()
+    _choose(sound, f"strata repair --{choice}", sound / "w")
+    document = _document(sound)
+    assert [str(one.blocks) for one in document.history()] == blocks
+    assert document.warehouse == before.warehouse
+    assert document.quarantine == (before.quarantine if blocks else ())
+    _repair(sound)
+    _check_sound(sound)
+
+
+@pytest.mark.parametrize("choice", list(RepairChoice))
+def test_the_log_of_another_warehouse(sound: Path, tmp_path: Path, choice: RepairChoice) -> None:
+    history_segment(tmp_path / "o" / "s", first=7, last=8)
+    load_folder(tmp_path / "o" / "w", tmp_path / "o" / "s")
+    before, other = _document(sound), _document(tmp_path / "o")
+    shutil.rmtree(sound / "w" / "log")
+    for folder in ("log", "manifests", "data", "index"):
+        shutil.copytree(tmp_path / "o" / "w" / folder, sound / "w" / folder, dirs_exist_ok=True)
+    with pytest.raises(IntegrityError, match="belongs to another warehouse"):
+        open_warehouse(sound / "w").document()
+    _choose(sound, f"strata repair --{choice}", sound / "w")
+    is_taken = choice is RepairChoice.TAKE_VOLUMES
+    assert _document(sound).warehouse == (before if is_taken else other).warehouse
+    assert _blocks(sound) == (["1-2", "3-4", "5-6", "7-8"] if is_taken else ["7-8"])
+
+
+@pytest.mark.parametrize("choice", list(RepairChoice))
+def test_two_logs_that_grew_apart_are_chosen_about(
+    sound: Path, tmp_path: Path, choice: RepairChoice
+) -> None:
+    elsewhere = tmp_path / "other-machine"
+    document = _document(sound)
+    (sound / "w" / document_key(document.generation)).rename(tmp_path / "kept")
+    base = open_warehouse(sound / "w", elsewhere).document()
+    assert base is not None
+    open_warehouse(sound / "w", elsewhere).backing.log.commit(lambda newest: newest)
+    (tmp_path / "kept").replace(sound / "w" / document_key(document.generation))
+    with pytest.raises(
+        IntegrityError, match=r"is not the generation \d that this machine has seen"
+    ):
+        open_warehouse(sound / "w", elsewhere).document()
+    report = _choose(sound, f"strata repair --{choice}", elsewhere)
+    assert "has another generation" in report.findings[0].problem
+    after = open_warehouse(sound / "w", elsewhere).document()
+    assert after is not None
+    assert after.volumes == document.volumes
+    _check_sound(sound)
+
+
+def _taken(other: Path, sound: Path) -> Path:
+    """Copy the one run of segments of another warehouse; returns its manifest."""
+    (manifest,) = (other / "manifests").iterdir()
+    shutil.copy(manifest, sound / "w" / "manifests")
+    shutil.copytree(other / "data", sound / "w" / "data", dirs_exist_ok=True)
+    return manifest
+
+
+def test_contradicting_volumes_are_named_with_the_remedy(sound: Path, tmp_path: Path) -> None:
+    for number in (1, 2):
+        history_segment(tmp_path / f"s{number}", first=7, last=8, previous_id=str(number))
+        load_folder(tmp_path / f"w{number}", tmp_path / f"s{number}")
+        volume = _taken(tmp_path / f"w{number}", sound)
+    with pytest.raises(IntegrityError, match="Move the wrong one of these two files to another"):
+        _repair(sound)
+    (sound / "w" / "manifests" / volume.name).rename(tmp_path / "moved")
+    _repair(sound)
+    assert _blocks(sound) == ["1-2", "3-4", "5-6", "7-8"]
+
+
+def test_a_volume_of_other_segments_does_not_replace_named_ones(
+    sound: Path, tmp_path: Path
+) -> None:
+    for first in (5, 7):
+        history_segment(tmp_path / "other", first=first, last=first + 1)
+    load_folder(tmp_path / "o", tmp_path / "other")
+    _taken(tmp_path / "o", sound)
+    (finding,) = _repair(sound).findings
+    assert finding.problem == "its segment 5-6 was loaded from another file"
+    assert _blocks(sound) == ["1-2", "3-4", "5-6"]
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_a_volume_takes_the_place_of_those_that_it_holds_whole(
+    sound: Path, tmp_path: Path, is_merged: bool
+) -> None:
+    if is_merged:
+        open_warehouse(sound / "w").compact(most_partial=1)
+    (tmp_path / "other").mkdir()
+    shutil.copy(sound / "s" / "kit-chain-1-5-6.zip", tmp_path / "other")
+    history_segment(tmp_path / "other", first=7, last=8)
+    load_folder(tmp_path / "o", tmp_path / "other")
+    _taken(tmp_path / "o", sound)
+    (finding,) = _repair(sound).findings
+    part = "which is named, has only a part of its blocks"
+    assert finding.problem.endswith(part if is_merged else "no document in the log names it")
+    assert _blocks(sound) == (["1-6"] if is_merged else ["1-2", "3-4", "5-8"])
+
+
+def test_a_dry_run_only_says_it(sound: Path) -> None:
+    (sound / "w" / _document(sound).history()[1].key).unlink()
+    before = sorted((sound / "w").rglob("*"))
+    report = repair(open_warehouse(sound / "w").backing, dry_run=True)
+    assert len(report.findings) == 1
+    assert sorted((sound / "w").rglob("*")) == before
+    assert repair(open_warehouse(sound / "w").backing).findings == report.findings
+
+
+def test_beside_a_writer_the_attempt_is_repeated(
+    sound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = _document(sound).history()[1]
+    (sound / "w" / lost.key).unlink()
+    warehouse = open_warehouse(sound / "w")
+    create, others = warehouse.backing.log.create, open_warehouse(sound / "w").backing.log
+
+    def create_later(document: Document) -> Document | None:
+        monkeypatch.undo()
+        others.commit(lambda newest: newest)
+        return create(document)
+
+    monkeypatch.setattr(warehouse.backing.log, "create", create_later)
+    generation = _document(sound).generation
+    assert repair(warehouse.backing).generation == generation + 2
+    assert lost not in _document(sound).volumes
+
+
+@pytest.mark.parametrize("case", ["damaged", "older", "lost"])
+def test_killed_at_any_step_and_run_again_it_is_the_same(
+    sound: Path, tmp_path: Path, case: str, kills: int
+) -> None:
+    before = _document(sound)
+    action = "repair" if case == "damaged" else "take-volumes"
+    if case == "damaged":
+        _flip(sound / "w" / document_key(before.generation))
+    elif case == "older":
+        _put_back(sound)
+    else:
+        shutil.rmtree(sound / "w" / "log")
+    for path in (sound / "w" / "index").iterdir():
+        path.unlink()
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.transforms.kill_process"),
+            *(sound / "w", copies, action, str(kills)),
+        ],
+        cwd=_PROJECT,
+        check=True,
+    )
+    killed = sorted(copies.iterdir())
+    assert len(killed) > 5  # nothing, three index files, the document, what was seen
+    for root in killed:
+        act(root, action)
+        assert repair(open_warehouse(root).backing).findings == []
+        document = open_warehouse(root).document()
+        assert document is not None
+        assert [one.file for one in document.volumes] == [one.file for one in before.volumes]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as running:
+        yield running
+
+
+def _uploaded(folder: Path, server: BucketServer, bucket: str) -> Warehouse:
+    """The warehouse of the template in a bucket, as a machine sees it that has nothing of it."""
+    warehouse = open_warehouse(
+        f"s3://{bucket}/some/prefix", folder / "cache", options=server.options()
+    )
+    root = folder / "w"
+    for name in ("manifests", "data", "index", "state", "quarantine", "log"):
+        for path in sorted(item for item in (root / name).rglob("*") if item.is_file()):
+            key = f"some/prefix/{path.relative_to(root).as_posix()}"
+            server.client.upload_file(str(path), bucket, key)
+    return warehouse
+
+
+def test_a_bucket_is_repaired_like_a_folder(
+    sound: Path, server: BucketServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    bucket = server.bucket()
+    before = _document(sound)
+    _put_back(sound)
+    damaged, lacking = before.history()[0].data["blocks"], before.history()[1].index
+    assert lacking is not None
+    with caplog.at_level(logging.WARNING):
+        warehouse = _uploaded(sound, server, bucket)
+        server.client.put_object(
+            Bucket=bucket, Key=f"some/prefix/{damaged.key}", Body=bytes(damaged.size)
+        )
+        server.client.delete_object(Bucket=bucket, Key=f"some/prefix/{lacking.key}")
+        assert repair(warehouse.backing).is_undecided
+        report = repair(warehouse.backing, RepairChoice.TAKE_VOLUMES)
+    assert "it is damaged" in _problems(report)[damaged.key]
+    document = warehouse.document()
+    assert document is not None
+    assert [one.file for one in document.history()] == [one.file for one in before.history()[1:]]
+    warehouse.load(
+        Source(FolderStore(sound / "s")),
+        warehouse.survey(Source(FolderStore(sound / "s"))).pending,
+        MemorySink(),
+    )
+    assert repair(warehouse.backing).findings == []
+
+
+def test_a_store_that_cannot_be_reached_lacks_nothing(sound: Path, server: BucketServer) -> None:
+    warehouse = _uploaded(sound, server, server.bucket())
+    generation = _document(sound).generation
+    assert repair(warehouse.backing).findings == []
+    server.door.requests.clear()
+    assert repair(warehouse.backing).findings == []
+    requests = list(server.door.requests)
+    try:
+        for place in range(len(requests)):
+            server.door.requests.clear()
+            server.door.on_request = _failing(server, place)
+            with pytest.raises(OSError, match=r"SlowDown|503"):
+                repair(warehouse.backing)
+    finally:
+        server.door.on_request = lambda _: None
+    report = repair(warehouse.backing)
+    assert (report.findings, report.generation) == ([], generation)
+
+
+def _failing(server: BucketServer, place: int) -> Callable[[Request], str]:
+    def on_request(_: Request) -> str:
+        return "503 SlowDown" if len(server.door.requests) == place + 1 else PASS
+
+    return on_request

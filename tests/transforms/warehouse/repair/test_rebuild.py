@@ -1,0 +1,288 @@
+"""Warehouses whose log is lost, made again from their volumes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from tests.s3_kit import BucketServer, bucket_server
+from tests.transforms.kill_process import act
+from tests.transforms.warehouse_kit import exact_tables, history_segment, load_folder, state_segment
+from transforms.block_range import BlockRange
+from transforms.errors import IntegrityError
+from transforms.objects import StoredFile
+from transforms.segments.source import Source
+from transforms.stores.folder_store import FolderStore
+from transforms.stores.store import content_sha256
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.log.document import Document, new_warehouse, parse_document
+from transforms.warehouse.manifests.shapes import Volume
+from transforms.warehouse.repair.log_repair import repair
+from transforms.warehouse.repair.rebuild import rebuild
+from transforms.warehouse.repair.volume_choice import best_cover
+from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse_address import open_warehouse
+
+_PROJECT = Path(__file__).parents[4]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse `w` without a log, the folder `seen` of a machine that saw it, its source `s`.
+
+    There are volumes of 1-2, 3-4 and 5-6, one that was merged of the first two, 7-8 with a state,
+    and an older state as of 6; `document.json` is the newest document as it was.
+    """
+    folder = tmp_path_factory.mktemp("template")
+    for first in (1, 3):
+        history_segment(folder / "s", first=first, last=first + 1)
+        load_folder(folder / "w", folder / "s")
+    open_warehouse(folder / "w").compact(most_partial=1)
+    for first in (5, 7):
+        state_segment(folder / "s", first=first, last=first + 1)
+        load_folder(folder / "w", folder / "s")
+    line = {"partyId": "ab" * 32, "chainId": "kit-chain", "statistics": {"epochSeq": 5}}
+    for number in (1, 2):
+        (folder / "s" / "spam").mkdir(exist_ok=True)
+        (folder / "s" / "spam" / f"kit-chain-{number}.ndjson").write_text(json.dumps(line) + "\n")
+        open_warehouse(folder / "w").load_captures(Source(FolderStore(folder / "s")))
+    open_warehouse(folder / "w", folder / "seen").document()
+    shutil.rmtree(folder / "w" / "log")
+    (folder / "w" / "seen.json").rename(folder / "document.json")
+    return folder
+
+
+@pytest.fixture
+def lost(template: Path, tmp_path: Path) -> Path:
+    """A copy of the template."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def _document(warehouse: Warehouse) -> Document:
+    document = warehouse.document()
+    assert document is not None
+    return document
+
+
+def _before(folder: Path) -> Document:
+    return parse_document((folder / "document.json").read_bytes(), "")
+
+
+def _pending(folder: Path) -> list[str]:
+    survey = open_warehouse(folder / "w").survey(Source(FolderStore(folder / "s")))
+    return [str(file.blocks) for file in survey.pending]
+
+
+def test_all_is_as_it_was_and_machines_that_saw_more_go_on(
+    lost: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = _before(lost)
+    with caplog.at_level(logging.WARNING):
+        document = _document(open_warehouse(lost / "w"))
+    assert "has volumes and no log: it is rebuilt from 7 files" in caplog.text
+    assert document.volumes == before.volumes
+    assert [str(one.blocks) for one in document.history()] == ["1-4", "5-6", "7-8"]
+    assert [str(one.blocks) for one in document.states()] == ["7-8"]
+    assert document.captures == before.captures
+    assert document.warehouse == before.warehouse
+    assert document.generation > before.generation
+
+    elsewhere = open_warehouse(lost / "w", lost / "seen")
+    assert _document(elsewhere).commit == document.commit
+    assert not _pending(lost)
+    for segment in sorted((lost / "s").glob("*.zip")):
+        assert set(exact_tables(elsewhere, segment).values()) == {True}
+
+
+def test_index_files_are_made_again(lost: Path) -> None:
+    shutil.rmtree(lost / "w" / "index")
+    volumes = _document(open_warehouse(lost / "w")).history()
+    assert [replace(volume, index=None) for volume in volumes] == [
+        replace(volume, index=None) for volume in _before(lost).history()
+    ]
+    assert all(volume.index is not None for volume in volumes)
+    assert not _pending(lost)
+
+
+def test_a_damaged_volume_is_left_out_and_smaller_ones_take_its_place(
+    lost: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("000000001-000000004.*", "000000007-*"):
+        (path,) = (lost / "w" / "data" / "blocks").glob(name)
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    with caplog.at_level(logging.WARNING):
+        document = _document(open_warehouse(lost / "w"))
+    assert f"left out: {path} hashes to " in caplog.text
+    assert [str(one.blocks) for one in document.history()] == ["1-2", "3-4", "5-6"]
+    assert [str(one.blocks) for one in document.states()] == ["5-6"]
+    assert _pending(lost) == ["7-8"]
+
+
+def test_a_renamed_volume_is_left_out(lost: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (path,) = (lost / "w" / "manifests").glob("000000005-*")
+    path.rename(path.with_name(path.name.replace("000000005-000000006", "000000015-000000016")))
+    with caplog.at_level(logging.WARNING):
+        document = _document(open_warehouse(lost / "w"))
+    assert "holds the blocks 5-6: it was renamed" in caplog.text
+    assert [str(one.blocks) for one in document.history()] == ["1-4", "7-8"]
+
+
+def test_volumes_that_contradict_each_other_are_named_with_the_remedy(
+    lost: Path, tmp_path: Path
+) -> None:
+    history_segment(tmp_path / "other", first=5, last=6)
+    load_folder(tmp_path / "o", tmp_path / "other")
+    (wrong,) = (tmp_path / "o" / "manifests").iterdir()
+    shutil.copytree(tmp_path / "o" / "data", lost / "w" / "data", dirs_exist_ok=True)
+    shutil.copy(wrong, lost / "w" / "manifests")
+    for _ in range(2):
+        with pytest.raises(IntegrityError, match="contradict each other") as raised:
+            open_warehouse(lost / "w").document()
+    message = str(raised.value)
+    assert f"manifests/{wrong.name}" in message
+    assert message.endswith(
+        "Move the wrong one of these two files to another place, then run strata repair"
+    )
+    assert not (lost / "w" / "log").exists()
+
+    (lost / "w" / "manifests" / wrong.name).rename(lost / "moved")
+    assert repair(open_warehouse(lost / "w").backing).generation
+    assert _document(open_warehouse(lost / "w")).volumes == _before(lost).volumes
+
+
+def test_volumes_of_another_chain_are_refused(lost: Path, tmp_path: Path) -> None:
+    history_segment(tmp_path / "other", first=11, last=12, chain_id="other-chain")
+    load_folder(tmp_path / "o", tmp_path / "other")
+    for folder in ("manifests", "data"):
+        shutil.copytree(tmp_path / "o" / folder, lost / "w" / folder, dirs_exist_ok=True)
+    with pytest.raises(IntegrityError, match="move those of the wrong chain to another place"):
+        open_warehouse(lost / "w").document()
+
+
+def test_volumes_of_several_warehouses_make_a_new_one(lost: Path, tmp_path: Path) -> None:
+    history_segment(tmp_path / "other", first=11, last=12)
+    load_folder(tmp_path / "o", tmp_path / "other")
+    for folder in ("manifests", "data"):
+        shutil.copytree(tmp_path / "o" / folder, lost / "w" / folder, dirs_exist_ok=True)
+    document = _document(open_warehouse(lost / "w"))
+    known = {_before(lost).warehouse, _document(open_warehouse(tmp_path / "o")).warehouse}
+    assert document.warehouse not in known
+    assert [str(one.blocks) for one in document.history()] == ["1-4", "5-6", "7-8", "11-12"]
+
+
+def test_a_load_that_has_just_begun_is_no_lost_log(lost: Path) -> None:
+    backing = open_warehouse(lost / "w").backing
+    began = backing.log.begin()
+    assert rebuild(backing, new_warehouse()) is None
+    assert backing.log.newest() == began
+
+
+def test_whoever_is_slower_takes_what_the_other_wrote(
+    lost: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = open_warehouse(lost / "w")
+    create = slow.backing.log.create
+
+    def create_later(document: Document) -> Document | None:
+        _document(open_warehouse(lost / "w"))
+        return create(document)
+
+    monkeypatch.setattr(slow.backing.log, "create", create_later)
+    assert _document(slow).commit == _document(open_warehouse(lost / "w")).commit
+    assert len(list((lost / "w" / "log").iterdir())) == 1
+
+
+def test_killed_at_any_step_and_run_again_it_is_the_same(
+    lost: Path, tmp_path: Path, kills: int
+) -> None:
+    shutil.rmtree(lost / "w" / "index")
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.transforms.kill_process"),
+            *(lost / "w", copies, "open", str(kills)),
+        ],
+        cwd=_PROJECT,
+        check=True,
+    )
+    killed = sorted(copies.iterdir())
+    assert len(killed) > 6  # nothing, four index files, the document, what was seen
+    for root in killed:
+        act(root, "open")
+        volumes = _document(open_warehouse(root)).volumes
+        assert [volume.file for volume in volumes] == [one.file for one in _before(lost).volumes]
+        assert len(list((root / "log").iterdir())) == 1
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as running:
+        yield running
+
+
+def test_a_bucket_is_rebuilt_like_a_folder(
+    lost: Path, server: BucketServer, tmp_path: Path
+) -> None:
+    with server.store() as store:
+        for path in sorted((lost / "w").rglob("*")):
+            key = path.relative_to(lost / "w").as_posix()
+            if path.is_file() and not key.startswith(("log/", ".", "leases/")):
+                store.put_if_absent(
+                    key, path, content_type="", sha256=content_sha256(path), immutable=True
+                )
+        (damaged,) = (info.key for info in store.list("data/blocks/000000007-"))
+        bucket, _, key = store.describe(damaged).removeprefix("s3://").partition("/")
+        server.client.put_object(Bucket=bucket, Key=key, Body=b"something else")
+
+        warehouse = Warehouse(Backing(store, tmp_path / "cache"))
+        document = _document(warehouse)
+        assert [str(one.blocks) for one in document.history()] == ["1-4", "5-6"]
+        assert document.captures == _before(lost).captures
+        segment = lost / "s" / "kit-chain-1-5-6.zip"
+        assert set(exact_tables(warehouse, segment).values()) == {True}
+
+
+def _volume(first: int, last: int) -> Volume:
+    blocks = BlockRange(first, last)
+    return Volume("history", StoredFile(f"manifests/{blocks.key}", 1, ""), blocks, 1, {})
+
+
+def test_the_chosen_volumes_hold_the_most_blocks_in_the_fewest_files() -> None:
+    numbers = random.Random(5)
+    for _ in range(300):
+        starts = [numbers.randrange(12) for _ in range(numbers.randrange(7))]
+        volumes = list({_volume(n, n + numbers.randrange(6)).key: None for n in starts})
+        given = [
+            _volume(blocks.first, blocks.last)
+            for blocks in (BlockRange.from_key(key.removeprefix("manifests/")) for key in volumes)
+        ]
+        named = {one.key for one in given if numbers.random() < 0.4}
+
+        def score(chosen: tuple[Volume, ...], named: set[str] = named) -> tuple[int, int, int]:
+            sizes = {one.key: one.blocks.last - one.blocks.first + 1 for one in chosen}
+            old = sum(size for key, size in sizes.items() if key in named)
+            return sum(sizes.values()), old, -len(sizes)
+
+        apart = (
+            chosen
+            for count in range(len(given) + 1)
+            for chosen in combinations(given, count)
+            if not any(one.blocks.overlaps(two.blocks) for one, two in combinations(chosen, 2))
+        )
+        found = best_cover(given, named)
+        assert found == sorted(found, key=lambda one: one.blocks)
+        assert score(tuple(found)) == max(map(score, apart))

@@ -1,0 +1,1 @@
+"""Checks of a warehouse: its log, and every file that it names."""

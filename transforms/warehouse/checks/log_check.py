@@ -1,0 +1,151 @@
+"""What is wrong with a warehouse besides its volumes: the log, the file of views, strange files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.errors import ConfigError, IntegrityError
+from transforms.objects import ObjectInfo
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import (
+    CHOOSE,
+    FIRST_LOAD,
+    MADE_AGAIN,
+    REPAIR,
+    Finding,
+    Problem,
+    Remedy,
+    move_away,
+    remove,
+    unreadable,
+)
+from transforms.verifying.verification import Verification
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.log import document_key, is_document_key
+from transforms.warehouse.log.newest_generation import NewestGeneration
+from transforms.warehouse.merge.sweep import ORPHAN_SECONDS, is_ours, unnamed
+from transforms.warehouse.repair.log_state import LogState, read_state
+from transforms.warehouse.repair.older_log import check_not_older, listed, listed_volumes
+from transforms.warehouse.repair.volume_description import volume_blocks
+from transforms.warehouse.views.catalog_file import OWN_VIEWS, CatalogFile, read_record
+
+_DAY_SECONDS = 24 * 3600.0
+VIEWS_MADE_AGAIN = Remedy(('strata sql "select 1"',), f"it makes the file anew; {OWN_VIEWS}")
+
+
+def read_log(backing: Backing) -> LogState:
+    """What is there of the log; a place that is not there has none.
+
+    Raises `ConfigError` for a document of a newer release.
+    """
+    try:
+        backing.log.numbers()
+    except ConfigError:  # there is no such bucket
+        return LogState([], None, "", [], backing.log.last_seen())
+    return read_state(backing)
+
+
+def log_findings(
+    backing: Backing, state: LogState, verification: Verification
+) -> Iterator[Finding]:
+    """Whether there is a log, whether its newest documents are sound, and go with what is known."""
+    place = backing.store.describe("log")
+    if not state.numbers and state.last_seen is None:
+        yield _nothing(backing)
+        return
+    verification.counts.expect(Kind.DOCUMENTS)
+    if state.sound is not None:
+        verification.counts.read(Kind.DOCUMENTS)
+    for number, problem in state.damaged:
+        yield Finding(
+            Problem.DAMAGED, backing.store.describe(document_key(number)), problem, REPAIR
+        )
+    if conflict := state.conflict(backing.store.describe()):
+        yield Finding(Problem.DAMAGED, place, conflict, CHOOSE)
+    elif state.gap:
+        what = f"the documents from number {state.gap} to {state.top - 1} are missing"
+        yield Finding(Problem.MISSING, place, what, REPAIR)
+    elif not state.damaged:
+        yield from _older(backing, state)
+    yield from _seen(backing)
+
+
+def _nothing(backing: Backing) -> Finding:
+    place = backing.store.describe()
+    folders = ("manifests", "state")
+    if any(True for folder in folders for _ in listed_volumes(backing.store, folder)):
+        what = "there are volumes and no log that names them"
+        return Finding(Problem.MISSING, backing.store.describe("log"), what, REPAIR)
+    what = "there is no warehouse, or it is empty: is this the right place, and is it mounted?"
+    return Finding(Problem.NOTHING, place, what, FIRST_LOAD)
+
+
+def _older(backing: Backing, state: LogState) -> Iterator[Finding]:
+    try:
+        check_not_older(backing, state.newest())
+    except IntegrityError as error:
+        yield Finding(Problem.DAMAGED, backing.store.describe("log"), str(error), CHOOSE)
+
+
+def _seen(backing: Backing) -> Iterator[Finding]:
+    memory = NewestGeneration(backing.cache)
+    if memory.path.exists() and memory.document() is None:
+        what = "what this machine remembers of the log is damaged"
+        yield Finding(Problem.DAMAGED, str(memory.path), what, MADE_AGAIN)
+
+
+def view_findings(backing: Backing) -> Iterator[Finding]:
+    """What is wrong with the file that an analyst opens, if there is one.
+
+    That it shows an older generation is not: the next command makes it new.
+    """
+    path = CatalogFile.of(backing).path()
+    if not path.exists():
+        return
+    try:
+        if difference := read_record(path).difference(path):
+            yield Finding(Problem.DAMAGED, str(path), difference, VIEWS_MADE_AGAIN)
+    except OSError as error:
+        yield Finding(
+            Problem.UNREADABLE, str(path), unreadable(error, str(path)), remove(str(path))
+        )
+
+
+def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
+    """Files in the warehouse's folders that have no business there.
+
+    What a killed load left is none at first: a sweep removes it after a week.
+    """
+    store, now = backing.store, backing.store.now()
+    dropped = {file.key for file in document.dropped}
+    keys = document.named_keys()
+    runs = list(contiguous_runs(volume.blocks for volume in document.history()))
+    for info in listed(store, "log"):
+        if not is_document_key(info.key):
+            yield _orphan(backing, info, "it is no document of the log")
+    for info in unnamed(store, document):
+        age = now - info.modified
+        blocks = volume_blocks(info.key)
+        if info.key in dropped or info.key.removesuffix(".wal") in keys:  # found with its file
+            continue
+        if not is_ours(info.key):
+            yield _orphan(backing, info, "no file of a warehouse has such a name")
+        elif blocks and info.key.startswith("volumes/") and not _covered(blocks, runs):
+            if age > _DAY_SECONDS:  # a load may be about to name it
+                what = "no document names it, and it has blocks that the log lacks"
+                yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)
+        elif age > ORPHAN_SECONDS + _DAY_SECONDS:
+            what = "no document names it, and no load has removed it"
+            remedy = Remedy(("strata compact",))
+            yield Finding(Problem.ORPHAN, store.describe(info.key), what, remedy)
+
+
+def _covered(blocks: BlockRange, runs: list[BlockRange]) -> bool:
+    return any(run.first <= blocks.first and blocks.last <= run.last for run in runs)
+
+
+def _orphan(backing: Backing, info: ObjectInfo, what: str) -> Finding:
+    place = backing.store.describe(info.key)
+    return Finding(Problem.ORPHAN, place, what, move_away(place))

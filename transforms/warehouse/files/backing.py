@@ -1,0 +1,73 @@
+"""What a warehouse stands on: its store, its log, and this machine's folder for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from transforms.memory import MEMORY_MB, memory_text, rendering_text
+from transforms.stores.store import Store
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.files.local_files import LocalFiles
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.log import Log
+
+
+@dataclass(frozen=True)
+class Backing:
+    """The store of a warehouse, and the folder where this machine keeps what is its own.
+
+    `cache_bytes` bounds the copies of a bucket's files (None: the default), `memory_mb` what each
+    DuckDB that works on them may hold in memory, in MB.
+    """
+
+    store: Store
+    cache: Path
+    cache_bytes: int | None = None
+    memory_mb: int = MEMORY_MB
+
+    @cached_property
+    def log(self) -> Log:
+        """The documents."""
+        return Log(self.store, self.cache)
+
+    @cached_property
+    def files(self) -> LocalFiles:
+        """The volumes and other files as files of this machine."""
+        if self.cache_bytes is None:
+            return LocalFiles(self.store, self.cache)
+        return LocalFiles(self.store, self.cache, self.cache_bytes)
+
+    @property
+    def memory_limit(self) -> str:
+        """The bound of memory in DuckDB's notation."""
+        return memory_text(self.memory_mb)
+
+    @property
+    def rendering_limit(self) -> str:
+        """The same for who renders data files; see `rendering_text`."""
+        return rendering_text(self.memory_mb)
+
+    @property
+    def scratch(self) -> Path:
+        """Where unfinished files lie."""
+        return self.cache / "scratch"
+
+    def catalog(self, document: Document) -> Catalog:
+        """A generation for its readers; the same one again inside of a block of `Log.one_look`."""
+        if not self.log.look:
+            return Catalog(document, self.store, self.files)
+        look = self.log.look
+        before = self._looks[0] if self._looks and self._looks[0][0] == look else None
+        if before is not None and before[1] is document:
+            return before[2]
+        seen = before[2].seen if before else frozenset[str]()
+        catalog = Catalog(document, self.store, self.files, seen)
+        self._looks[:] = [(look, document, catalog)]
+        return catalog
+
+    @cached_property
+    def _looks(self) -> list[tuple[int, Document, Catalog]]:
+        """The catalog that was asked for last, if any, with its document and the look's number."""
+        return []

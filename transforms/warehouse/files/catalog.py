@@ -1,0 +1,231 @@
+"""The catalog: one generation of the warehouse as its readers see it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
+from pathlib import Path
+
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.errors import RangeError
+from transforms.segments.inventory import LoadedSegments
+from transforms.segments.segment_name import SegmentName
+from transforms.stores.store import Store
+from transforms.warehouse.files.local_files import LocalFiles
+from transforms.warehouse.files.lost_files import absent_files
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.manifests.manifest import (
+    SegmentFiles,
+    SegmentIds,
+    manifest_receipts,
+    read_files,
+    read_ids,
+    read_manifest,
+)
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.shapes import Extent, Volume
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """One generation: the volumes it names and the segments they hold, ascending by block.
+
+    `present` are the keys of files that need not be looked for: this look at the store saw them.
+    """
+
+    document: Document
+    store: Store
+    files: LocalFiles
+    present: frozenset[str] = frozenset()
+
+    @property
+    def generation(self) -> int:
+        """Its number."""
+        return self.document.generation
+
+    @property
+    def chain_id(self) -> str:
+        """The chain that the warehouse holds; empty where nothing is loaded."""
+        return self.document.chain_id
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """All volumes, by kind, ascending by block."""
+        return self.document.volumes
+
+    def history(self) -> list[Volume]:
+        """The volumes of history, ascending by block."""
+        return self.document.history()
+
+    def states(self) -> list[Volume]:
+        """The volumes of current-state tables, ascending by block: one per schema version."""
+        return self.document.states()
+
+    @cached_property
+    def segments(self) -> Mapping[BlockRange, LoadedSegment]:
+        """Every loaded segment, from the manifests; those of a bucket are fetched once."""
+        segments = (entry for path in self._manifests() for entry in read_manifest(path))
+        return {segment.blocks: segment for segment in segments}
+
+    @cached_property
+    def blocks(self) -> tuple[BlockRange, ...]:
+        """The blocks of every loaded segment, ascending: a quarter of the work of `segments`."""
+        return tuple(blocks for files in self._files() for blocks in files.blocks)
+
+    def held(self) -> LoadedSegments:
+        """What is loaded and intact, for judging a source by its listing."""
+        sizes: dict[str, int] = {}
+        for files in self.intact()._files():
+            if self.lost or self.document.losses:
+                selectors = (self._is_intact(blocks) for blocks in files.blocks)
+                sizes.update(compress(zip(files.keys, files.sizes, strict=True), selectors))
+            else:
+                sizes.update(zip(files.keys, files.sizes, strict=True))
+        intact = (volume.blocks for volume in self.history() if volume not in self.lost)
+        runs = tuple(contiguous_runs(intact)) if sizes else ()
+        return LoadedSegments(self.chain_id if sizes else "", sizes, self._name_over, runs)
+
+    def _name_over(self, blocks: BlockRange) -> tuple[SegmentName, str] | None:
+        for segment in self.intact()._sharing(blocks):
+            if self._is_intact(segment.blocks):
+                return segment.name, segment.info.key
+        return None
+
+    def _is_intact(self, blocks: BlockRange) -> bool:
+        """Whether no volume with any of these blocks, or with the state after them, is lost."""
+        return not (
+            any(volume.blocks.overlaps(blocks) for volume in self.lost)
+            or any(loss.touches(blocks) for loss in self.document.losses)
+        )
+
+    def ids(self) -> Iterator[SegmentIds]:
+        """The ids of all loaded segments, ascending, a manifest at a time."""
+        return map(read_ids, self._manifests())
+
+    def _files(self) -> Iterator[SegmentFiles]:
+        return map(read_files, self._manifests())
+
+    def _manifests(self) -> list[Path]:
+        manifests = [volume.file for volume in self._history]
+        self.files.bring(manifests)
+        return [self.files.path(manifest) for manifest in manifests]
+
+    def holds(self, blocks: BlockRange) -> bool:
+        """Whether exactly this segment is loaded; reads the manifest of one volume."""
+        return any(segment.blocks == blocks for segment in self._sharing(blocks))
+
+    def holds_intact(self, blocks: BlockRange) -> bool:
+        """The same of what need not be loaded again."""
+        return self._is_intact(blocks) and self.holds(blocks)
+
+    def segments_over(self, blocks: BlockRange) -> Mapping[BlockRange, LoadedSegment]:
+        """The loaded segments of the volumes that hold any of these blocks."""
+        return self.of_volumes(self.volumes_over(blocks)).segments
+
+    def segment_at(self, block: int) -> LoadedSegment | None:
+        """The loaded segment that covers a block; reads the manifest of one volume."""
+        return None if block < 0 else next(self._sharing(BlockRange(block, block)), None)
+
+    def _sharing(self, blocks: BlockRange) -> Iterator[LoadedSegment]:
+        """The loaded segments that share one of these blocks, ascending."""
+        for volume in self.volumes_over(blocks):
+            self.files.bring([volume.file])
+            segments = read_manifest(self.files.path(volume.file))
+            start = bisect_left(segments, blocks.first, key=_last_block)
+            for segment in segments[start:]:
+                if segment.blocks.first > blocks.last:
+                    return
+                yield segment
+
+    def volumes_over(self, blocks: BlockRange) -> Iterator[Volume]:
+        """The volumes of history that hold any of these blocks, ascending."""
+        history = self._history
+        for at in range(bisect_left(history, blocks.first, key=_last_block), len(history)):
+            if history[at].blocks.first > blocks.last:
+                return
+            yield history[at]
+
+    @cached_property
+    def _history(self) -> list[Volume]:
+        return self.document.history()
+
+    def volume_of(self, blocks: BlockRange) -> Volume:
+        """The volume with a segment's history. Raises `RangeError` where none has it."""
+        for volume in self.volumes_over(blocks):
+            if volume.blocks.first <= blocks.first and blocks.last <= volume.blocks.last:
+                return volume
+        raise RangeError(f"the warehouse does not hold the segment {blocks}")
+
+    def data_path(self, blocks: BlockRange, table: str) -> Path | None:
+        """The data file with a segment's rows of a table, on this machine; None without rows.
+
+        Raises `RangeError` where no volume has the segment, `MissingFileError` where the file is
+        lost.
+        """
+        file = self.volume_of(blocks).data.get(table)
+        if file is None:
+            return None
+        self.files.bring([file])
+        return self.files.path(file)
+
+    def receipts(
+        self, blocks: BlockRange, where: str = "true", values: dict[str, str] | None = None
+    ) -> Iterator[Receipt]:
+        """The receipts of segments inside these blocks, ascending by block, then by table.
+
+        `where` is SQL over `strata.receipts` with the bound `values`.
+        """
+        manifests = [volume.file for volume in self.volumes_over(blocks)]
+        self.files.bring(manifests)
+        inside = f"first_block >= {blocks.first} and last_block <= {blocks.last}"
+        paths = [self.files.path(manifest) for manifest in manifests]
+        return manifest_receipts(paths, f"{inside} and ({where})", values)
+
+    @cached_property
+    def lost(self) -> tuple[Volume, ...]:
+        """The volumes with a file that is not there, or not whole; see `absent_files`."""
+        files = (file for volume in self.volumes for file in volume.row_files)
+        absent = absent_files(self.store, (file for file in files if file.key not in self.present))
+        if not absent:
+            return ()
+        return tuple(
+            volume for volume in self.volumes if not absent.keys().isdisjoint(volume.row_files)
+        )
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """The keys of files that were looked for and are there."""
+        if "lost" not in self.__dict__:
+            return self.present
+        there = (volume for volume in self.volumes if volume not in self.lost)
+        return self.present.union(file.key for volume in there for file in volume.row_files)
+
+    def intact(self) -> Catalog:
+        """The generation without the volumes that are lost."""
+        if not self.lost:
+            return self
+        there = [volume for volume in self.volumes if volume not in self.lost]
+        return self.of_volumes(there)
+
+    def over(self, extent: Extent) -> Catalog:
+        """The generation with no volumes of history but those that can hold rows of an extent.
+
+        Raises `RangeError` where none can.
+        """
+        volumes = [*filter(extent.reaches, self.history())]
+        if not volumes:
+            where = self.store.describe()
+            raise RangeError(f"{where} holds nothing of {extent}: strata status says what it holds")
+        return self.of_volumes([*volumes, *self.states()])
+
+    def of_volumes(self, volumes: Iterable[Volume]) -> Catalog:
+        """The generation with these of its volumes only."""
+        document = self.document.with_volumes(list(volumes))
+        return Catalog(document, self.store, self.files, self.seen)
+
+
+def _last_block(item: LoadedSegment | Volume) -> int:
+    return item.blocks.last

@@ -1,0 +1,83 @@
+"""Files that a generation of the warehouse names and that are missing or damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from transforms.errors import ConfigError, IntegrityError
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.stores.store import Store
+from transforms.verifying.findings import Remedy
+from transforms.warehouse.files.local_files import LocalFiles
+
+MISSING = "is missing"
+DAMAGED = "is damaged: it has other bytes than when it was written"
+
+# By folder, in the order in which they are run.
+_COMMANDS = {
+    "manifests": "strata load",
+    "data": "strata load",
+    "state": "strata load",
+    "spam": "strata captures",
+}
+
+
+class LostFilesError(IntegrityError):
+    """Files are missing or damaged; the message says what is wrong with one, and what to do."""
+
+    def __init__(self, store: Store, losses: Mapping[StoredFile, str]) -> None:
+        first, *others = sorted(losses)
+        self.count = len(losses)
+        more = f" (and {len(others)} more files are lost)" if others else ""
+        description = f"{store.describe(first.key)} {losses[first]}{more}"
+        super().__init__(f"{description}: {_remedy(losses)}")
+
+
+def _remedy(files: Iterable[StoredFile]) -> Remedy:
+    folders = {file.key.partition("/")[0] for file in files}
+    after = (command for folder, command in _COMMANDS.items() if folder in folders)
+    return Remedy(("strata repair", *dict.fromkeys(after)))
+
+
+def absent_files(store: Store, files: Iterable[StoredFile]) -> dict[StoredFile, str]:
+    """The files that are not there, or not with all their bytes, with what is wrong.
+
+    A listing is not believed: what it lacks is asked for by name. A store that cannot be reached
+    raises, and nothing counts as lost.
+    """
+    targets = tuple(files)
+    sizes: dict[str, int] = {}
+    for folder in sorted({file.key.partition("/")[0] for file in targets}):
+        sizes |= {info.key: info.size for info in _listed(store, f"{folder}/")}
+    pairs = ((file, _absence(store, file)) for file in targets if sizes.get(file.key) != file.size)
+    return {file: problem for file, problem in pairs if problem}
+
+
+def _absence(store: Store, file: StoredFile) -> str:
+    info = store.head(file.key)
+    if info is None:
+        return MISSING
+    return "" if info.size == file.size else f"has {info.size} bytes, not {file.size}"
+
+
+def unreadable_files(
+    store: Store, local: LocalFiles, files: Iterable[StoredFile], *, recheck: bool
+) -> dict[StoredFile, str]:
+    """The files that cannot be had with the right bytes, with what is wrong; see `LocalFiles`."""
+    problems: dict[StoredFile, str] = {}
+    for file in files:
+        try:
+            local.bring([file], recheck=recheck)
+        except FileNotFoundError:
+            problems[file] = MISSING
+        except IntegrityError:
+            # The same words as `absent_files` has for it, whichever notices it first.
+            problems[file] = _absence(store, file) or DAMAGED
+    return problems
+
+
+def _listed(store: Store, prefix: str) -> Iterator[ObjectInfo]:
+    try:
+        yield from store.list(prefix)
+    except ConfigError:  # the folder itself is not there
+        return

@@ -1,0 +1,1 @@
+"""Loading: segments are typed, proven against their source, and stored as volumes."""

@@ -1,0 +1,338 @@
+"""Loading: segments of a source into volumes of the warehouse, the bad ones into quarantine.
+
+A file is unfinished scratch until it is put into the store, and nothing until the log names it.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transforms.block_range import BlockRange
+from transforms.errors import SegmentError
+from transforms.machine_errors import MemoryLimitError
+from transforms.scratch import scratch_folder
+from transforms.segments.id_chain import contradiction
+from transforms.segments.inventory import Refusal, SegmentFile
+from transforms.segments.prepare import PreparedSegment, prepare, prepare_state
+from transforms.segments.quarantine import QuarantinedFile, copy_key
+from transforms.segments.source import Source
+from transforms.stores.store import content_sha256
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.load.load_settings import LoadSettings, Progress
+from transforms.warehouse.load.table_load import PartSink
+from transforms.warehouse.load.volume_storage import store_file, store_history, store_new
+from transforms.warehouse.load.volumes import loaded_segment, write_history, write_state
+from transforms.warehouse.log.addition import Addition
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.manifests.manifest_rows import Origin
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.shapes import Volume
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What a load did: a receipt per table and segment, a refusal per segment that failed.
+
+    `volumes` are the keys of the manifests that were added to the warehouse.
+    """
+
+    receipts: list[Receipt] = field(default_factory=list)
+    failures: list[Refusal] = field(default_factory=list)
+    volumes: list[str] = field(default_factory=list)
+
+
+class Loader:
+    """Loads segments one contiguous group at a time; each group becomes one volume."""
+
+    def __init__(
+        self,
+        backing: Backing,
+        scratch: Path,
+        source: Source,
+        sink: PartSink,
+        settings: LoadSettings,
+        progress: Progress,
+    ) -> None:
+        self._backing = backing
+        self._scratch = scratch
+        self._source = source
+        self._sink = sink
+        self._settings = settings
+        self._progress = progress
+        self._refused: list[QuarantinedFile] = []
+        self._warned: set[str] = set()
+        self.report = LoadReport()
+
+    def load(self, files: Sequence[SegmentFile]) -> None:
+        """Load segments that ascend and are not in the warehouse yet."""
+        group: list[PreparedSegment] = []
+        for file in files:
+            full = sum(segment.bytes for segment in group) >= self._settings.max_volume_bytes
+            if group and (full or not group[-1].blocks.joins(file.blocks)):
+                self._load_group(group)
+                group = []
+            segment = self._prepared(file)
+            if segment is None:
+                continue
+            # Whether the one before it is loaded by then, which is not sure, decides about it.
+            if group and self._settings.require_id_chain and _contradictory(group[-1], segment):
+                self._load_group(group)
+                group = []
+            group.append(segment)
+        if group:
+            self._load_group(group)
+        self._backing.log.commit(self._with_refused)
+
+    def _prepared(self, file: SegmentFile) -> PreparedSegment | None:
+        folder = self._scratch / file.blocks.key
+        try:
+            segment = prepare(self._source, file, folder)
+            self._judge((segment, sentence) for sentence in segment.index_contradictions())
+        except SegmentError as error:
+            self._refuse(file, error, folder / "segment.zip")
+            return None
+        return segment
+
+    def _judge(self, contradictions: Iterable[tuple[PreparedSegment, str]]) -> None:
+        """Warn of contradictions of ids, or raise `SegmentError`, as the setting says."""
+        for segment, sentence in contradictions:
+            if self._settings.require_id_chain:
+                raise SegmentError(sentence, segment.file.name.file_name)
+            if sentence not in self._warned:  # a group may be tried again
+                self._warned.add(sentence)
+                _log.warning(sentence)
+
+    def _newest(self) -> Catalog:
+        return self._backing.catalog(self._backing.log.begin())
+
+    def _load_group(self, group: Sequence[PreparedSegment]) -> None:
+        """Load a group; where a segment of it fails, quarantine that one and load the others.
+
+        After a failure one segment is tried alone, after a success twice as many as before: few
+        volumes where few segments are bad, and never more than two tries of each where all are.
+        """
+        waiting, most = [*group], len(group)
+        try:
+            while waiting:
+                part = next(_contiguous(iter(waiting)))[:most]
+                try:
+                    self._load_volume(part)
+                except (SegmentError, MemoryLimitError) as error:
+                    waiting = self._without_bad(waiting, part, error)
+                    most = 1
+                else:
+                    waiting = waiting[len(part) :]
+                    most *= 2
+        finally:
+            for segment in group:
+                shutil.rmtree(segment.zip_path.parent, ignore_errors=True)
+
+    def _without_bad(
+        self,
+        waiting: list[PreparedSegment],
+        part: Sequence[PreparedSegment],
+        error: SegmentError | MemoryLimitError,
+    ) -> list[PreparedSegment]:
+        """Quarantine the segment of `part` that is at fault; all wait on where none is named."""
+        culprits = [
+            s
+            for s in part
+            if isinstance(error, SegmentError) and s.file.name.file_name == error.segment
+        ]
+        if not culprits and len(part) > 1:
+            return waiting  # each is tried alone
+        (bad,) = culprits or part
+        if isinstance(error, SegmentError):
+            self._refuse(bad.file, error, bad.zip_path)
+        else:
+            memory_mb = self._backing.memory_mb
+            reason = SegmentError(
+                f"{bad.file.info.key} takes more memory to load than a load may use, "
+                f"{memory_mb} MB ({error.strerror}): let STRATA_MEMORY_MB be more, and the "
+                "next load takes it"
+            )
+            self._refuse(bad.file, reason, bad.zip_path, memory_mb)
+        return [segment for segment in waiting if segment is not bad]
+
+    def _load_volume(self, group: Sequence[PreparedSegment]) -> None:
+        newest = self._newest()
+        self._judge(_contradictions(newest, group))
+        receipts, volume = self._build(newest, group)
+        states = [self._build_state(newest, segment) for segment in _due_states(newest, group)]
+        built = tuple(state for state in states if state is not None)
+        addition = Addition(group[0].file.name.chain_id, volume, built)
+        catalog = self._commit(addition, group)
+        segments = catalog.segments_over(BlockRange(group[0].blocks.first, group[-1].blocks.last))
+        self.report.receipts.extend(item for item in receipts if item.blocks in segments)
+        if any(item.key == volume.key for item in catalog.history()):
+            self.report.volumes.append(volume.key)
+        # Another process may have loaded only some of these segments while we did.
+        rest = [segment for segment in group if segment.blocks not in segments]
+        for segment in rest:
+            _check_free(segment, segments)
+        for run in _contiguous(iter(rest)):
+            self._load_volume(run)
+
+    def _build(
+        self, newest: Catalog, group: Sequence[PreparedSegment]
+    ) -> tuple[list[Receipt], Volume]:
+        backing = self._backing
+        with (
+            scratch_folder(self._scratch) as scratch,
+            _GroupProgress.of(group, self._progress) as progress,
+        ):
+            run, receipts = write_history(
+                scratch,
+                group,
+                self._sink,
+                self._settings,
+                progress.add,
+                memory_limit=backing.rendering_limit,
+            )
+            segments = [loaded_segment(segment, receipts) for segment in group]
+            return receipts, store_history(backing, run, _origin(newest), segments, receipts)
+
+    def _build_state(self, newest: Catalog, segment: PreparedSegment) -> Volume | None:
+        prepared = prepare_state(segment, segment.zip_path.parent / "state")
+        if not prepared.tables:
+            return None
+        unfinished = self._scratch / "state.duckdb"
+        unfinished.unlink(missing_ok=True)
+        backing = self._backing
+        receipts = write_state(
+            unfinished,
+            _origin(newest),
+            prepared,
+            self._settings,
+            memory_limit=backing.memory_limit,
+        )
+        file = store_new(backing.store, backing.files, "state", segment.blocks, unfinished)
+        return Volume.state(file, receipts)
+
+    def _commit(self, addition: Addition, group: Sequence[PreparedSegment]) -> Catalog:
+        keys = [segment.file.info.key for segment in group]
+
+        def change(newest: Document) -> Document | None:
+            grown = addition.applied(newest, self._backing.catalog(newest).lost)
+            # Others loaded these segments: what was refused meanwhile is still to be kept.
+            return grown.quarantined(self._refused, keys) if grown else self._with_refused(newest)
+
+        document = self._backing.log.commit(change)
+        self._refused.clear()
+        return self._backing.catalog(document)
+
+    def _with_refused(self, newest: Document) -> Document | None:
+        return newest.quarantined(self._refused, ()) if self._refused else None
+
+    def _refuse(
+        self, file: SegmentFile, error: SegmentError, copy: Path, memory_mb: int = 0
+    ) -> None:
+        self._sink.forget(file.name)
+        refusal = Refusal(file.info, str(error))
+        stored = None
+        if copy.exists():
+            sha256 = content_sha256(copy)
+            key = copy_key(file.info.key, sha256)
+            stored = store_file(self._backing.store, key, sha256, copy)
+        self._refused.append(QuarantinedFile(refusal, stored, memory_mb))
+        self.report.failures.append(refusal)
+        self._progress(file.info.size)
+
+
+def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
+    """The last segment of each schema version in the group, unless a later one is loaded."""
+    blocks = {state.version: state.blocks for state in newest.states() if state not in newest.lost}
+    for version, segment in {segment.file.name.version: segment for segment in group}.items():
+        if version not in blocks or blocks[version] < segment.blocks:
+            yield segment
+
+
+def _origin(newest: Catalog) -> Origin:
+    return Origin(newest.document.warehouse, newest.generation)
+
+
+@dataclass(slots=True)
+class _GroupProgress:
+    """What was told of a group's progress: its CSV bytes as shares of its ZIPs' bytes.
+
+    These are known before anything is unpacked, so that there is a total. A group that fails takes
+    back what it told: it is tried again.
+    """
+
+    progress: Progress
+    size: int
+    ratio: float
+    csv_bytes: int = 0
+    reported: int = 0
+
+    @classmethod
+    def of(cls, group: Sequence[PreparedSegment], progress: Progress) -> _GroupProgress:
+        """That of segments of which nothing is loaded yet."""
+        size = sum(segment.file.info.size for segment in group)
+        return cls(progress, size, size / max(1, sum(segment.bytes for segment in group)))
+
+    def add(self, csv_bytes: int) -> None:
+        """Tell of CSV bytes that were loaded and proven."""
+        self.csv_bytes += csv_bytes
+        self._tell(min(self.size, int(self.csv_bytes * self.ratio)))
+
+    def __enter__(self) -> _GroupProgress:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._tell(self.size if kind is None else 0)
+
+    def _tell(self, byte_count: int) -> None:
+        self.progress(byte_count - self.reported)
+        self.reported = byte_count
+
+
+def _contradictory(before: PreparedSegment, segment: PreparedSegment) -> bool:
+    return contradiction(before.id_run, segment.id_run) is not None
+
+
+def _contradictions(
+    newest: Catalog, group: Sequence[PreparedSegment]
+) -> Iterator[tuple[PreparedSegment, str]]:
+    """Neighbours in a contiguous group, or of it, of which the second was not made after the first.
+
+    Nothing says which of the two is wrong: what is loaded stays, the newcomer is the one named.
+    """
+    earlier = newest.segment_at(group[0].blocks.first - 1)
+    before = [earlier.id_run] if earlier else []
+    for segment in group:
+        if before and (conflict := contradiction(before[0], segment.id_run)):
+            yield segment, str(conflict)
+        before = [segment.id_run]
+    later = newest.segment_at(group[-1].blocks.last + 1)
+    if later and (conflict := contradiction(before[0], later.id_run)):
+        yield group[-1], str(conflict)
+
+
+def _check_free(segment: PreparedSegment, segments: Mapping[BlockRange, LoadedSegment]) -> None:
+    """Raise `SegmentError` where a loaded segment covers some of the same blocks."""
+    for blocks, other in segments.items():
+        if blocks.overlaps(segment.blocks):
+            raise SegmentError(
+                f"{segment.file.info.key} covers blocks that {other.name.file_name}, loaded in the "
+                "meantime, covers too: remove the one that is wrong",
+                segment.file.name.file_name,
+            )
+
+
+def _contiguous(segments: Iterator[PreparedSegment]) -> Iterator[list[PreparedSegment]]:
+    group: list[PreparedSegment] = []
+    for segment in segments:
+        if group and not group[-1].blocks.joins(segment.blocks):
+            yield group
+            group = []
+        group.append(segment)
+    if group:
+        yield group

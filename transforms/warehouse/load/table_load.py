@@ -1,0 +1,340 @@
+"""One table of consecutive segments into a data file: typed, in source order, and proven.
+
+The cheap way comes first: type, keep the text of cells that no type reads, render the whole,
+compare. Only where that differs is every cell tested, and those that do not render back to their
+text keep it too (DESIGN: typed, and still exact).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from pathlib import Path
+from typing import Protocol
+
+import duckdb
+
+from transforms.block_range import BlockRange
+from transforms.duck import Connection
+from transforms.errors import SegmentError
+from transforms.segments.segment_name import SegmentName
+from transforms.segments.segment_zip import TableFile
+from transforms.tables.conform import conversion, rendered, typed_rows
+from transforms.tables.dialect import copy_sql, read_sql, select_list
+from transforms.tables.file_columns import file_rows, has_column
+from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
+from transforms.warehouse.load.proof import ProofError, bare_return, prove_end, proven_body
+from transforms.warehouse.load.segment_checks import check_keys_and_heights
+from transforms.warehouse.manifests.data_files import rows_sql, write_sql
+from transforms.warehouse.manifests.receipts import Receipt
+
+# CSV bytes that are rendered at once, into a file of the scratch.
+_PORTION_BYTES = 128 * 10**6
+_MAX_MESSAGE = 300
+
+
+class PartSink(Protocol):
+    """Where a table's proven CSV goes while it passes: the parts that are published later."""
+
+    def write(
+        self,
+        segment: SegmentName,
+        schema: TableSchema,
+        header: bytes,
+        body: Iterable[bytes],
+        rows: int,
+    ) -> None:
+        """Store one table of one segment, all of it or, if `body` raises, nothing."""
+        ...
+
+    def forget(self, segment: SegmentName) -> None:
+        """Keep nothing of a segment: it is refused, and was not loaded."""
+        ...
+
+
+class Target(Protocol):
+    """Where the typed rows of a table go."""
+
+    def write(self, groups: Sequence[tuple[Sequence[Column], str]], row_bytes: int) -> str:
+        """The statement that writes rows: queries in order, each with the CSV's columns it gives.
+
+        What was there is replaced. A row has about `row_bytes`.
+        """
+        ...
+
+    def source(self, columns: Sequence[Column]) -> str:
+        """SQL for what was written, as a relation with these columns and our own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileTarget:
+    """A new data file."""
+
+    table: str
+    path: Path
+
+    def write(self, groups: Sequence[tuple[Sequence[Column], str]], row_bytes: int) -> str:
+        """See `Target.write`."""
+        queries = (file_rows(self.table, columns, f"({query})") for columns, query in groups)
+        return write_sql(_joined(queries), self.path, row_bytes)
+
+    def source(self, columns: Sequence[Column]) -> str:
+        """See `Target.source`."""
+        return rows_sql(self.table, columns, [self.path])
+
+
+@dataclass(frozen=True, slots=True)
+class TableTarget:
+    """A table of an attached DuckDB file; `name` is SQL."""
+
+    name: str
+
+    def write(self, groups: Sequence[tuple[Sequence[Column], str]], row_bytes: int) -> str:  # noqa: ARG002
+        """See `Target.write`."""
+        return f"create or replace table {self.name} as {_joined(query for _, query in groups)}"
+
+    def source(self, columns: Sequence[Column]) -> str:  # noqa: ARG002
+        """See `Target.source`."""
+        return self.name
+
+
+def _joined(queries: Iterable[str]) -> str:
+    """SQL for the rows of queries one after the other, by the names of their columns."""
+    return " union all by name ".join(f"({query})" for query in queries)
+
+
+class TableLoader:
+    """Loads one table's files into a target.
+
+    Unfinished files go below `scratch`; `sink` takes the proven CSV (None: nobody wants it);
+    `progress` is told CSV bytes that are proven, less than 0 where they are to be done again.
+    """
+
+    def __init__(
+        self,
+        con: Connection,
+        target: Target,
+        scratch: Path,
+        sink: PartSink | None,
+        table: str,
+        progress: Callable[[int], None] = lambda _bytes: None,
+    ) -> None:
+        self._con = con
+        self._target = target
+        self._scratch = scratch
+        self._sink = sink
+        self._table = table
+        self._progress = progress
+
+    def load(self, files: Sequence[TableFile]) -> list[Receipt]:
+        """Load files, ascending by block; returns a receipt per file.
+
+        Raises `SegmentError` (with its segment) where a file cannot be read exactly, or its rows
+        are not fit to be published.
+        """
+        started = time.perf_counter()
+        groups = [[*alike] for _, alike in groupby(files, key=lambda file: file.schema)]
+        exact: set[int] = set()
+        raw = None
+        while raw is None:
+            self._write(groups, exact)
+            raw = self._proven(groups, exact)
+        seconds = time.perf_counter() - started
+        total = sum(file.bytes for file in files)
+        receipts = [
+            Receipt(
+                file.segment,
+                file.schema,
+                file.rows,
+                file.bytes,
+                file.sha256,
+                cells,
+                seconds * file.bytes / total,
+            )
+            for file, cells in zip(files, raw, strict=True)
+        ]
+        if self._table in HISTORY_TABLES:
+            for schema, alike in groupby(receipts, key=lambda receipt: receipt.schema):
+                source = self._target.source(schema.columns)
+                check_keys_and_heights(self._con, source, [*alike])
+        return receipts
+
+    def _write(self, groups: Sequence[Sequence[TableFile]], exact: Collection[int]) -> None:
+        """Read and type the rows of all files and write them, in one statement.
+
+        Where that fails the file at fault is named.
+        """
+        queries = [
+            (files[0].schema.columns, self._typed(files, exact=number in exact))
+            for number, files in enumerate(groups)
+        ]
+        files = [file for group in groups for file in group]
+        row_bytes = sum(file.bytes for file in files) // max(sum(file.rows for file in files), 1)
+        try:
+            self._con.execute(self._target.write(queries, row_bytes))
+        except duckdb.InvalidInputException as error:
+            if len(files) > 1:
+                for file in files:
+                    self._check_readable(file)
+                raise
+            raise _unreadable(files[0], error) from error
+
+    def _typed(self, files: Sequence[TableFile], *, exact: bool) -> str:
+        """SQL for the typed rows of files of one schema, with their segments and places."""
+        schema = files[0].schema
+        firsts = [file.segment.blocks.first for file in files]
+        starts = [0, *accumulate(file.rows for file in files)][:-1]
+        own = [
+            (f"({firsts}::bigint[])[file_index::bigint + 1]", "_segment"),
+            (f"row_number() over () - ({starts}::bigint[])[file_index::bigint + 1]", "_row"),
+        ]
+        rows = read_sql(
+            [file.path for file in files], schema.names, max(file.longest_row for file in files)
+        )
+        return typed_rows(self._table, schema.columns, rows, own, exact=exact)
+
+    def _check_readable(self, file: TableFile) -> None:
+        """Raise `SegmentError` where a file by itself cannot be read."""
+        rows = read_sql([file.path], file.schema.names, file.longest_row)
+        try:
+            self._con.execute(f"select count(*) from {rows}")  # noqa: S608 - quoted
+        except duckdb.InvalidInputException as error:
+            raise _unreadable(file, error) from error
+
+    def _proven(
+        self, groups: Sequence[Sequence[TableFile]], exact: set[int]
+    ) -> list[dict[str, int]] | None:
+        """Prove what was written; of each file, how many cells of which columns are in `_raw`.
+
+        None where a group, which is added to `exact`, is to be written again with that care.
+        """
+        raw: list[dict[str, int]] = []
+        told = 0
+        for number, files in enumerate(groups):
+            for some in _portions(files):
+                try:
+                    raw += self._prove(some)
+                except ProofError:
+                    if number in exact:
+                        raise
+                    exact.add(number)
+                    self._progress(-told)
+                    return None
+                size = sum(file.bytes for file in some)
+                told += size
+                self._progress(size)
+        return raw
+
+    def _prove(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
+        """Render files' rows back and hold them against the sources; see `_proven`."""
+        schema = files[0].schema
+        source = self._target.source(schema.columns)
+        between = f"_segment between {files[0].segment.blocks.first} and {_start(files[-1])}"
+        numbered = self._con.execute(
+            "select _segment, count(*), min(_row), max(_row), count(_raw) "  # noqa: S608 - quoted
+            f"from {source} where {between} group by 1"
+        ).fetchall()
+        has_texts = any(row[-1] for row in numbered)
+        raw = self._count_raw(files, f"{source} where {between}") if has_texts else None
+        self._compare(files, raw=raw is not None)
+        _check_rows(files, {first: tuple(numbers) for first, *numbers, _ in numbered})
+        return raw or [{} for _ in files]
+
+    def _count_raw(self, files: Sequence[TableFile], rows: str) -> list[dict[str, int]]:
+        counts: dict[int, dict[str, int]] = {_start(file): {} for file in files}
+        cells = (
+            "select _segment, unnest(map_keys(_raw)) as name, "  # noqa: S608 - quoted
+            f"unnest(map_values(_raw)) as cell from {rows} and _raw is not null"
+        )
+        listed = self._con.execute(
+            "select _segment, name, count(*), count(try_cast(cell as timestamptz)) "  # noqa: S608
+            f"from ({cells}) group by all order by all"
+        ).fetchall()
+        columns = {column.name: column for column in files[0].schema.columns}
+        for first, name, count, times in listed:
+            column = columns[name]
+            if has_column(column):  # otherwise all its cells are texts, and none is unfit
+                is_time = conversion(self._table, column).type == "TIMESTAMPTZ"
+                counts[first][name] = count - times if is_time else count
+        return [*counts.values()]
+
+    def _compare(self, files: Sequence[TableFile], *, raw: bool) -> None:
+        """Render the files' rows as text and hold them against the sources, byte for byte."""
+        schema = files[0].schema
+        starts = BlockRange(_start(files[0]), _start(files[-1]))
+        query = render_sql(self._target.source(schema.columns), schema, starts, raw=raw)
+        path = self._scratch / f"{self._table}.rendered"
+        self._con.execute(copy_sql(query, path, header=False))
+        with path.open("rb") as stream:
+            for file in files:
+                body = proven_body(file, stream)
+                if self._sink is None:
+                    for _chunk in body:
+                        pass
+                else:
+                    header = file.schema.header
+                    self._sink.write(file.segment, file.schema, header, body, file.rows)
+            prove_end(files[-1], stream)
+        path.unlink()
+
+
+def _portions(files: Sequence[TableFile]) -> Iterator[list[TableFile]]:
+    """Consecutive files, as many as are rendered at once."""
+    portion: list[TableFile] = []
+    size = 0
+    for file in files:
+        if portion and size + file.bytes > _PORTION_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(file)
+        size += file.bytes
+    yield portion
+
+
+def _start(file: TableFile) -> int:
+    """The first block of a file's segment."""
+    return file.segment.blocks.first
+
+
+def _check_rows(files: Sequence[TableFile], numberings: Mapping[int, tuple[int, ...]]) -> None:
+    """Raise `SegmentError` where the rows of a file are not numbered from 1, one by one.
+
+    `numberings` has, by the first block, their count, the least and the greatest number.
+    """
+    for file in files:
+        numbering = (file.rows, 1, file.rows) if file.rows else None
+        if numberings.get(file.segment.blocks.first) != numbering:
+            raise SegmentError(
+                f"{file.segment.file_name}: table {file.table} has {file.rows} rows by its line "
+                "feeds, but others were read: report it, with the segment",
+                file.segment.file_name,
+            )
+
+
+def render_sql(source: str, schema: TableSchema, starts: BlockRange, *, raw: bool) -> str:
+    """SQL for a table's CSV text of segments whose first block is in `starts`.
+
+    `source` is SQL for its rows, which lie in the order of the CSVs.
+    """
+    values = [(rendered(schema.table, column, raw=raw), column.name) for column in schema.columns]
+    return (
+        f"select {select_list(values)} from {source} "  # noqa: S608 - names are quoted
+        f"where _segment between {starts.first} and {starts.last}"
+    )
+
+
+def _unreadable(file: TableFile, error: duckdb.Error) -> SegmentError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    noise = ("Original Line", "Possible fix", "*")
+    useful = [line for line in lines if not line.startswith(noise)]
+    problem = "; ".join(useful[:2])[:_MAX_MESSAGE].removeprefix("Invalid Input Error: ")
+    if "Line:" not in problem and (bare := bare_return(file)):
+        problem = f"row {bare[0]}, column {bare[1]} holds a carriage return outside quotes"
+    return SegmentError(
+        f"{file.segment.file_name}: table {file.table} is not CSV with "
+        f"{len(file.schema.columns)} columns: {problem}",
+        file.segment.file_name,
+    )

@@ -1,0 +1,92 @@
+"""Putting finished files into the warehouse: named by their blocks and bytes, created once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from transforms.block_range import BlockRange
+from transforms.errors import ConflictError
+from transforms.objects import StoredFile
+from transforms.scratch import scratch_folder
+from transforms.stores.store import Store, content_sha256, content_size
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.local_files import LocalFiles
+from transforms.warehouse.load.volumes import RunFiles
+from transforms.warehouse.manifests.data_files import FOLDER as DATA
+from transforms.warehouse.manifests.manifest import About, write_manifest
+from transforms.warehouse.manifests.manifest_rows import Origin
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.shapes import Volume, shapes_of
+
+_TYPES = {
+    ".duckdb": "application/vnd.duckdb",
+    ".parquet": "application/vnd.apache.parquet",
+    ".sqlite": "application/vnd.sqlite3",
+    ".zip": "application/zip",
+}
+
+
+def store_new(
+    store: Store, files: LocalFiles, folder: str, blocks: BlockRange, path: Path
+) -> StoredFile:
+    """Put a file of `blocks` into a folder of the warehouse, under the name of its bytes.
+
+    It is whole and verified there before anything can name it. `path` is gone afterwards: it is the
+    object, or this machine's copy of it.
+    """
+    sha256 = content_sha256(path)
+    key = f"{folder}/{blocks.key}.{sha256}{path.suffix}"
+    file = store_file(store, key, sha256, path)
+    if path.exists():
+        files.adopt(file, path)
+        path.unlink(missing_ok=True)
+    return file
+
+
+def store_history(
+    backing: Backing,
+    run: RunFiles,
+    origin: Origin,
+    segments: Sequence[LoadedSegment],
+    receipts: Sequence[Receipt],
+) -> Volume:
+    """Put the files of a run of segments, the manifest last, which is written here; describe it."""
+    store, files = backing.store, backing.files
+    blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
+    data = {
+        table: store_new(store, files, f"{DATA}/{table}", blocks, path)
+        for table, path in run.data.items()
+    }
+    index = store_new(store, files, "index", blocks, run.index) if run.index else None
+    with scratch_folder(backing.scratch) as scratch:
+        path = scratch / "manifest.parquet"
+        write_manifest(path, About(origin, data, index, run.times), segments, receipts)
+        manifest = store_new(store, files, "manifests", blocks, path)
+    version = max(segment.name.version for segment in segments)
+    shapes = shapes_of(receipts)
+    return Volume("history", manifest, blocks, version, shapes, data, index, run.times)
+
+
+def store_again(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
+    """Put a file as `store_file` does, also where other bytes, damaged ones, have its name.
+
+    Raises `BusyError` where another process does the same at this moment.
+    """
+    try:
+        return store_file(store, key, sha256, path)
+    except ConflictError:
+        info = store.head(key)
+        store.put_if_match(
+            key, path, info.version if info else None, _TYPES[path.suffix], sha256=sha256
+        )
+        return StoredFile(key, content_size(path), sha256)
+
+
+def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
+    """Put a file that hashes to `sha256` at `key`; see `store_new`."""
+    file = StoredFile(key, content_size(path), sha256)
+    store.put_if_absent(
+        key, path, content_type=_TYPES[path.suffix], sha256=sha256, immutable=True, take=True
+    )
+    return file

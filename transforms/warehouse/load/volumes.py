@@ -1,0 +1,189 @@
+"""Writing the files of consecutive segments: those of their history, and of a current state.
+
+Of history each table becomes a data file, and what servers look up by key an index file. A current
+state is one DuckDB file with a table per CSV table and the schema `strata` (`segments`, `receipts`
+and `origin`), so that it says by itself what it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from transforms.duck import STORAGE, Connection, attached, quote_name, working_connection
+from transforms.duck_errors import ABOUT_DATA, OUT_OF_MEMORY, reason
+from transforms.errors import SegmentError
+from transforms.lookups.index_file import SUFFIX, new_index
+from transforms.lookups.lookup_tables import LookupSource, write_lookups
+from transforms.memory import MEMORY_LIMIT, RENDERING_LIMIT
+from transforms.segments.prepare import PreparedSegment
+from transforms.segments.segment_zip import TableFile
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.load.load_settings import LoadSettings, Progress
+from transforms.warehouse.load.table_load import FileTarget, PartSink, TableLoader, TableTarget
+from transforms.warehouse.manifests.data_files import rows_sql
+from transforms.warehouse.manifests.manifest_rows import Origin, read_times, write_records
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.shapes import Shape, Times, shapes_of
+
+_log = logging.getLogger(__name__)
+# Below this, DuckDB's default block of 256 KiB would make a file of small tables mostly padding.
+_SMALL_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """The finished files of a run of segments: data files by table, the index file if it has one.
+
+    `times` are the first and the last time of its blocks, in microseconds since 1970, UTC.
+    """
+
+    data: Mapping[str, Path]
+    index: Path | None
+    times: Times | None
+
+
+def write_history(
+    scratch: Path,
+    segments: Sequence[PreparedSegment],
+    sink: PartSink,
+    settings: LoadSettings,
+    progress: Progress = lambda _bytes: None,
+    *,
+    memory_limit: str = RENDERING_LIMIT,
+) -> tuple[RunFiles, list[Receipt]]:
+    """Write the history of consecutive segments as new files below `scratch`, proven.
+
+    `sink` takes the CSV of the 15 history tables, `progress` CSV bytes that are proven. Raises
+    `SegmentError`, naming the segment at fault where that is known.
+    """
+    receipts: list[Receipt] = []
+    data: dict[str, Path] = {}
+    with (
+        _data_errors(segments),
+        working_connection(scratch, threads=settings.threads, memory_limit=memory_limit) as con,
+    ):
+        for table, files in _tables(segments):
+            target = FileTarget(table, scratch / f"{table}.parquet")
+            table_sink = sink if table in HISTORY_TABLES else None
+            loader = TableLoader(con, target, scratch, table_sink, table, progress)
+            receipts += loader.load(files)
+            if any(file.rows for file in files):
+                data[table] = target.path
+            else:
+                target.path.unlink()
+        return finish_run(con, scratch, data, shapes_of(receipts)), receipts
+
+
+def finish_run(
+    con: Connection, scratch: Path, data: Mapping[str, Path], shapes: Mapping[str, Shape]
+) -> RunFiles:
+    """Describe the data files of a run of segments, and write their index file."""
+    times = None
+    if "blocks" in data and "vega_time" in shapes["blocks"].columns:
+        blocks = shapes["blocks"].column_list()
+        times = read_times(con, rows_sql("blocks", blocks, [data["blocks"]]))
+    return RunFiles(data, write_index(con, scratch, data, shapes), times)
+
+
+def write_index(
+    con: Connection, scratch: Path, data: Mapping[str, Path], shapes: Mapping[str, Shape]
+) -> Path | None:
+    """Write the index file of a run's data files; None where its tables allow none.
+
+    None also where a row takes more memory than there is: what an index file answers, the data
+    files do, slower.
+    """
+    path = scratch / f"index{SUFFIX}"
+    path.unlink(missing_ok=True)
+    sources = lookup_sources(data, shapes)
+    try:
+        with new_index(path) as file:
+            is_written = write_lookups(con, file, sources)
+    except OUT_OF_MEMORY as error:
+        _log.warning("an index file was not made: let STRATA_MEMORY_MB be more: %s", reason(error))
+        is_written = False
+    if not is_written:
+        path.unlink()
+    return path if is_written else None
+
+
+def lookup_sources(
+    data: Mapping[str, Path], shapes: Mapping[str, Shape]
+) -> dict[str, LookupSource]:
+    """The tables of a run of segments, as its index file is made of them."""
+    sources = {}
+    for table, shape in shapes.items():
+        columns = shape.column_list()
+        files = [data[table]] if table in data else []
+        sources[table] = LookupSource(table, columns, rows_sql(table, columns, files, shape.raw))
+    return sources
+
+
+def write_state(
+    path: Path,
+    origin: Origin,
+    segment: PreparedSegment,
+    settings: LoadSettings,
+    *,
+    memory_limit: str = MEMORY_LIMIT,
+) -> list[Receipt]:
+    """Write the current state after a segment to a new DuckDB file, proven; returns the receipts.
+
+    Raises `SegmentError`; the unfinished file is then garbage. Temporary files lie beside `path`.
+    """
+    receipts: list[Receipt] = []
+    with (
+        _data_errors([segment]),
+        working_connection(path.parent, threads=settings.threads, memory_limit=memory_limit) as con,
+        attached(con, path, "state", attach_options(segment.bytes)),
+    ):
+        for table, files in _tables([segment]):
+            target = TableTarget(f"state.main.{quote_name(table)}")
+            receipts += TableLoader(con, target, path.parent, None, table).load(files)
+        write_records(con, "state", origin, [loaded_segment(segment, receipts)], receipts)
+    return receipts
+
+
+def _tables(segments: Sequence[PreparedSegment]) -> Iterator[tuple[str, list[TableFile]]]:
+    """The tables of segments with their files, ascending."""
+    for table in sorted({table for segment in segments for table in segment.tables}):
+        yield table, [seg.tables[table] for seg in segments if table in seg.tables]
+
+
+@contextmanager
+def _data_errors(segments: Sequence[PreparedSegment]) -> Iterator[None]:
+    """Raise what DuckDB says about the data of segments as `SegmentError`, named where one is."""
+    try:
+        yield
+    except ABOUT_DATA as error:
+        names = ", ".join(segment.file.name.file_name for segment in segments)
+        raise SegmentError(
+            f"{names} cannot be loaded: DuckDB says {reason(error)}: report it, with the segment",
+            names if len(segments) == 1 else "",
+        ) from error
+
+
+def attach_options(size: int) -> str:
+    """The options of `attach` for a new file over rows of about `size` bytes."""
+    blocks = ", block_size 16384" if size < _SMALL_BYTES else ""
+    # Nobody goes on with the unfinished file of a process that died: there is nothing to recover.
+    return f"({STORAGE}, recovery_mode no_wal_writes{blocks})"
+
+
+def loaded_segment(segment: PreparedSegment, receipts: Iterable[Receipt]) -> LoadedSegment:
+    """The record of one segment from what was prepared and loaded."""
+    mine = [receipt for receipt in receipts if receipt.segment == segment.file.name]
+    return LoadedSegment(
+        segment.file.name,
+        segment.file.info,
+        segment.sha256,
+        segment.segment_id,
+        segment.previous_id,
+        sum(receipt.rows for receipt in mine),
+        sum(receipt.bytes for receipt in mine),
+        segment.file.index_id,
+    )

@@ -1,0 +1,1 @@
+"""The log of the warehouse: numbered documents, what they name, and what they have lost."""

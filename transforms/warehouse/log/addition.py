@@ -1,0 +1,47 @@
+"""What a load adds to the warehouse, applied to whichever generation is the newest by then."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from transforms.errors import ConfigError
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.manifests.shapes import Volume
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A volume of history with the states that were due, to be added to a generation."""
+
+    chain_id: str
+    volume: Volume
+    states: tuple[Volume, ...]
+
+    def applied(self, newest: Document, lost: Collection[Volume]) -> Document | None:
+        """The generation with them and without lost volumes; None where nothing of it is new.
+
+        Raises `ConfigError` where the warehouse holds another chain by now.
+        """
+        if newest.chain_id not in ("", self.chain_id):
+            raise ConfigError(
+                f"the warehouse holds {newest.chain_id} and the segments are of {self.chain_id}: "
+                "give each chain a warehouse of its own"
+            )
+        history = [volume for volume in newest.history() if volume not in lost]
+        intact_states = [state for state in newest.states() if state not in lost]
+        states = newest_states([*intact_states, *self.states])
+        if not any(volume.blocks.overlaps(self.volume.blocks) for volume in history):
+            history.append(self.volume)
+        # Otherwise another process loaded these segments, or only their state was lost.
+        elif states == intact_states:
+            return None
+        return replace(newest, chain_id=self.chain_id).with_volumes([*history, *states])
+
+
+def newest_states(states: Sequence[Volume]) -> list[Volume]:
+    """Of each schema version only the newest state, ascending by block."""
+    newest: dict[int, Volume] = {}
+    for state in sorted(states, key=lambda state: state.blocks):
+        newest[state.version] = state
+    return sorted(newest.values(), key=lambda state: state.blocks)

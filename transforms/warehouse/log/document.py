@@ -1,0 +1,317 @@
+"""A document of the warehouse's log: one generation, whole.
+
+It names the volumes and what else the warehouse holds. What was loaded, segment by segment, stands
+in the manifests of the volumes, so that a document of 75,000 segments stays below a megabyte.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from transforms.block_range import BlockRange
+from transforms.errors import ConfigError, IntegrityError
+from transforms.objects import StoredFile
+from transforms.sealed import seal, unseal
+from transforms.segments.quarantine import QuarantinedFile
+from transforms.warehouse.log.losses import CAPTURES, Loss, volume_losses
+from transforms.warehouse.manifests.data_files import data_files
+from transforms.warehouse.manifests.shapes import Shape, Volume
+
+FORMAT = 1
+_MARK_SECONDS = 3600.0
+_MARKS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """When a generation was made, in Unix seconds; one is kept for every hour or so."""
+
+    generation: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A file that generations before this one named: since when (Unix seconds) none does."""
+
+    key: str
+    generation: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One generation. `warehouse` is drawn once, `commit` for each attempt to write one.
+
+    `parent` is the SHA-256 of the document before (empty: none, or it could not be trusted), `time`
+    in Unix seconds; volumes ascend by kind and block. `losses` are what generations before had and
+    nothing holds any more.
+    """
+
+    warehouse: str
+    generation: int = 0
+    commit: str = ""
+    parent: str = ""
+    time: float = 0.0
+    chain_id: str = ""
+    volumes: tuple[Volume, ...] = ()
+    captures: StoredFile | None = None
+    quarantine: tuple[QuarantinedFile, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+    def history(self) -> list[Volume]:
+        """The volumes of history, ascending by block."""
+        return [volume for volume in self.volumes if volume.kind == "history"]
+
+    def states(self) -> list[Volume]:
+        """The volumes of current-state tables, ascending by block: one per schema version."""
+        return [volume for volume in self.volumes if volume.kind == "state"]
+
+    def with_volumes(self, volumes: Iterable[Volume]) -> Document:
+        """The same with other volumes."""
+        ordered = sorted(volumes, key=lambda volume: (volume.kind, volume.blocks))
+        return replace(self, volumes=tuple(ordered))
+
+    def named_keys(self) -> set[str]:
+        """Every file of the warehouse that this generation names."""
+        return {file.key for file in self.files()}
+
+    def readable(self) -> list[StoredFile]:
+        """The files that queries read: of rows, of what is known of them, of captures."""
+        captures = [self.captures] if self.captures else []
+        return [*(file for volume in self.volumes for file in volume.row_files), *captures]
+
+    def indexes(self) -> list[StoredFile]:
+        """The index files of its volumes."""
+        return [volume.index for volume in self.volumes if volume.index]
+
+    def manifests(self) -> list[StoredFile]:
+        """The manifests of its volumes of history."""
+        return [volume.file for volume in self.volumes if volume.kind == "history"]
+
+    def files(self) -> list[StoredFile]:
+        """Every file of the warehouse that this generation names."""
+        copies = [refused.copy for refused in self.quarantine if refused.copy]
+        captures = [self.captures] if self.captures else []
+        return [*(file for volume in self.volumes for file in volume.files), *captures, *copies]
+
+    def quarantined(self, refused: Iterable[QuarantinedFile], released: Iterable[str]) -> Document:
+        """The same with some files refused, and some, by key, no longer."""
+        fresh = {file.key: file for file in refused}
+        gone = set(released) - fresh.keys()
+        rest = {file.key: file for file in self.quarantine if file.key not in gone}
+        merged = sorted((rest | fresh).values(), key=lambda file: file.refusal.info)
+        return replace(self, quarantine=tuple(merged))
+
+
+def new_warehouse() -> Document:
+    """What precedes the first document of a warehouse."""
+    return Document(uuid4().hex)
+
+
+def following(
+    base: Document,
+    parent: str,
+    target: Document,
+    forget: Iterable[str],
+    now: float | None = None,
+) -> Document:
+    """The document after `base` with the content of `target`; `parent` is the hash of `base`.
+
+    Files that `base` names and `target` does not are dropped from `now` on (None: by this machine's
+    clock); of those that were dropped before, `forget` are gone by now.
+    """
+    now = max(
+        round(time.time() if now is None else now, 6), base.time
+    )  # microseconds, as they are written
+    number = base.generation + 1
+    keys, gone = target.named_keys(), set(forget)
+    old = [file for file in base.dropped if file.key not in keys and file.key not in gone]
+    fresh = [Dropped(key, number, now) for key in sorted(base.named_keys() - keys)]
+    marks = base.marks
+    if not marks or marks[-1].time < now - _MARK_SECONDS:
+        marks = (*marks, Mark(number, now))
+    return replace(
+        target,
+        warehouse=base.warehouse,
+        generation=number,
+        commit=uuid4().hex,
+        parent=parent,
+        time=now,
+        dropped=(*old, *fresh),
+        marks=marks[-_MARKS:],
+        losses=_losses(base, target),
+    )
+
+
+def _losses(base: Document, target: Document) -> tuple[Loss, ...]:
+    """What `base` had, or missed, and `target` does not hold."""
+    losses = [*volume_losses(base.losses, base.volumes, target.volumes)]
+    if target.captures is None and (base.captures or Loss(CAPTURES) in base.losses):
+        losses.append(Loss(CAPTURES))
+    return tuple(losses)
+
+
+def dump_document(document: Document) -> bytes:
+    """Write a document as sealed JSON."""
+    tables = _TableSets()
+    volumes = [_volume_row(volume, tables) for volume in document.volumes]
+    return seal(
+        {
+            "format": FORMAT,
+            "warehouse": document.warehouse,
+            "generation": document.generation,
+            "commit": document.commit,
+            "parent": document.parent,
+            "time": _time_text(document.time),
+            "chain": document.chain_id,
+            "columns": [[*pairs] for pairs in tables.columns.listed],
+            "tables": [dict(pairs) for pairs in tables.listed],
+            "volumes": volumes,
+            "captures": _file_row(document.captures),
+            "quarantine": [refused.dump() for refused in document.quarantine],
+            "dropped": [[d.key, d.generation, _time_text(d.time)] for d in document.dropped],
+            "marks": [[mark.generation, _time_text(mark.time)] for mark in document.marks],
+            "losses": [[*astuple(loss)] for loss in document.losses],
+        }
+    )
+
+
+def parse_document(data: bytes, place: str) -> Document:
+    """Read a document. Raises `IntegrityError` where it is damaged, `ConfigError` for a newer one.
+
+    `place` names it for a person.
+    """
+    row = unseal(data, place)
+    if row["format"] != FORMAT:
+        raise ConfigError(
+            f"{place} has format {row['format']} and this release knows {FORMAT}: use a newer one"
+        )
+    try:
+        return _parsed(row)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise IntegrityError(
+            f"{place} lacks what a document of format {FORMAT} has ({error!r}): it was not written "
+            "by this release; run strata repair"
+        ) from error
+
+
+def _parsed(row: Mapping[str, Any]) -> Document:
+    columns = [dict(pairs) for pairs in row["columns"]]
+    plain = [{table: Shape(columns[at]) for table, at in entry.items()} for entry in row["tables"]]
+    return Document(
+        row["warehouse"],
+        row["generation"],
+        row["commit"],
+        row["parent"],
+        _time(row["time"]),
+        row["chain"],
+        tuple(_volume(entry, plain) for entry in row["volumes"]),
+        _file(row["captures"]),
+        tuple(map(QuarantinedFile.parse, row["quarantine"])),
+        tuple(Dropped(key, number, _time(text)) for key, number, text in row["dropped"]),
+        tuple(Mark(number, _time(text)) for number, text in row["marks"]),
+        tuple(Loss(*loss) for loss in row["losses"]),
+    )
+
+
+class _ColumnSets:
+    """The columns of tables, which most volumes have in common: each set is listed once."""
+
+    def __init__(self) -> None:
+        self.listed: dict[tuple[tuple[str, str], ...], int] = {}
+        self._numbers: dict[int, int] = {}
+
+    def number(self, columns: dict[str, str]) -> int:
+        """The place of a table's columns in the list; they live for as long as this does."""
+        # Volumes that were read from a document share the very mappings.
+        number = self._numbers.get(id(columns))
+        if number is None:
+            number = self.listed.setdefault(tuple(columns.items()), len(self.listed))
+            self._numbers[id(columns)] = number
+        return number
+
+
+class _TableSets:
+    """The tables of volumes with their columns, listed once; and what of them has `_raw`."""
+
+    def __init__(self) -> None:
+        self.columns = _ColumnSets()
+        self.listed: dict[tuple[tuple[str, int], ...], int] = {}
+        self._entries: dict[int, tuple[int, dict[str, list[str]]]] = {}
+
+    def number(self, shapes: Mapping[str, Shape]) -> tuple[int, dict[str, list[str]]]:
+        """The place in the list, and the columns with `_raw`; shapes live as long as this does."""
+        entry = self._entries.get(id(shapes))
+        if entry is None:
+            pairs = tuple(
+                (table, self.columns.number(shape.columns))
+                for table, shape in sorted(shapes.items())
+            )
+            raw = {table: sorted(shape.raw) for table, shape in shapes.items() if shape.raw}
+            entry = (self.listed.setdefault(pairs, len(self.listed)), raw)
+            self._entries[id(shapes)] = entry
+        return entry
+
+
+def _volume_row(volume: Volume, tables: _TableSets) -> dict[str, object]:
+    number, raw = tables.number(volume.shapes)
+    return {
+        "kind": volume.kind,
+        "file": _file_row(volume.file),
+        "blocks": [volume.blocks.first, volume.blocks.last],
+        "version": volume.version,
+        "tables": number,
+        "raw": raw,
+        "data": {table: [file.sha256, file.size] for table, file in volume.data.items()},
+        "index": _file_row(volume.index),
+        "times": volume.times,
+    }
+
+
+def _volume(row: Mapping[str, Any], plain: Sequence[dict[str, Shape]]) -> Volume:
+    """A volume; those without texts in `_raw` share their shapes, which nobody changes."""
+    shapes = plain[row["tables"]]
+    if raw := row["raw"]:
+        shapes = {
+            table: Shape(shape.columns, set(raw.get(table, ()))) for table, shape in shapes.items()
+        }
+    file, blocks = _present_file(row["file"]), BlockRange(*row["blocks"])
+    data = data_files(blocks, row["data"])
+    times = (row["times"][0], row["times"][1]) if row["times"] else None
+    index = _file(row["index"])
+    return Volume(row["kind"], file, blocks, row["version"], shapes, data, index, times)
+
+
+def _file_row(file: StoredFile | None) -> list[object] | None:
+    """A file's row; the hash is left out where the key has it, which halves a long document."""
+    if file is None:
+        return None
+    return [file.key, file.size, *([] if _named_hash(file.key) == file.sha256 else [file.sha256])]
+
+
+def _named_hash(key: str) -> str:
+    return key.rpartition("/")[2].rpartition(".")[0].rpartition(".")[2]
+
+
+def _file(row: Sequence[Any] | None) -> StoredFile | None:
+    return _present_file(row) if row else None
+
+
+def _present_file(row: Sequence[Any]) -> StoredFile:
+    return StoredFile(row[0], row[1], row[2] if len(row) > 2 else _named_hash(row[0]))
+
+
+def _time_text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")
+
+
+def _time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,201 @@
+"""The manifest of a run of segments: a small Parquet file that says what was loaded.
+
+A row per segment, with the receipts of its tables as a list, and which data files have the rows. It
+is written once; with the data files it is all that is needed to make a lost log again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from functools import cached_property, lru_cache
+from itertools import groupby
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.duck import file_connection, quote_files
+from transforms.errors import IntegrityError
+from transforms.objects import StoredFile
+from transforms.segments.id_chain import IdRun, other_id
+from transforms.warehouse.manifests.manifest_rows import (
+    RECEIPTS,
+    SEGMENTS,
+    Origin,
+    parse_segments,
+    read_receipts,
+    receipt_rows,
+    segment_rows,
+)
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.shapes import Times
+
+_KEY = ("chain_id", "schema_version", "first_block", "last_block")
+_OWN = [field for field in RECEIPTS if field.name not in _KEY]
+_SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(_OWN))))
+_FILES = ("first_block", "last_block", "source_key", "source_size")
+_IDS = ("segment_id", "previous_id", "index_id")
+_ABOUT = b"strata.manifest"
+_DAMAGED = "is damaged: run strata repair and load its segments again"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a manifest says of its run as a whole: where it comes from, and its files.
+
+    `data` are the data files by table, `times` the first and last time of its blocks.
+    """
+
+    origin: Origin
+    data: Mapping[str, StoredFile] = field(default_factory=dict)
+    index: StoredFile | None = None
+    times: Times | None = None
+
+
+def write_manifest(
+    path: Path, about: About, segments: Sequence[LoadedSegment], receipts: Iterable[Receipt]
+) -> None:
+    """Write the manifest of a run with these segments (ascending) and their receipts."""
+    ordered = sorted(receipts, key=lambda receipt: (receipt.blocks, receipt.table))
+    lists = {
+        blocks: [{name: row[name] for name in (f.name for f in _OWN)} for row in receipt_rows(same)]
+        for blocks, same in groupby(ordered, key=lambda receipt: receipt.blocks)
+    }
+    rows = [
+        row | {"receipts": lists.get(segment.blocks, [])}
+        for segment, row in zip(segments, segment_rows(segments), strict=True)
+    ]
+    facts = {
+        "origin": astuple(about.origin),
+        "data": {table: astuple(file) for table, file in sorted(about.data.items())},
+        "index": about.index and astuple(about.index),
+        "times": about.times,
+    }
+    schema = _SCHEMA.with_metadata({_ABOUT: json.dumps(facts)})
+    table = pa.Table.from_pylist(rows, schema=schema)
+    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+
+
+def read_about(path: Path) -> About:
+    """What a manifest says of its run; its rows are not read. Raises `IntegrityError`."""
+    try:
+        facts = json.loads(pq.read_schema(path).metadata[_ABOUT])
+        return About(
+            Origin(*facts["origin"]),
+            {table: StoredFile(*row) for table, row in facts["data"].items()},
+            StoredFile(*facts["index"]) if facts["index"] else None,
+            (facts["times"][0], facts["times"][1]) if facts["times"] else None,
+        )
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise IntegrityError(f"{path} is no manifest, or damaged") from error
+
+
+@dataclass(frozen=True)
+class SegmentFiles:
+    """What a manifest says of its segments, ascending: first and last blocks, files."""
+
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    keys: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @cached_property
+    def blocks(self) -> tuple[BlockRange, ...]:
+        """The blocks of each segment, made when they are first asked for."""
+        return tuple(map(BlockRange, self.first, self.last))
+
+
+@lru_cache(maxsize=4096)
+def read_files(path: Path) -> SegmentFiles:
+    """The segments of a manifest and their files: a third of the work of `read_manifest`.
+
+    Raises `IntegrityError` where it is damaged.
+    """
+    table = read_columns(path, _FILES)
+    return SegmentFiles(*(tuple(table.column(name).to_pylist()) for name in _FILES))
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentIds:
+    """What a manifest says of the network's ids of its segments.
+
+    `runs` are its segments for the chain of ids, as few as can be said without judging; `named`
+    those of which a source's index said another id: (file's key, id, the index's word).
+    """
+
+    runs: tuple[IdRun, ...]
+    named: tuple[tuple[str, str, str], ...]
+
+
+@lru_cache(maxsize=4096)
+def read_ids(path: Path) -> SegmentIds:
+    """The ids of a manifest's segments. Raises `IntegrityError` where it is damaged."""
+    table = read_columns(path, _IDS)
+    ids, before, claims = (table.column(name).to_pylist() for name in _IDS)
+    files = read_files(path)
+    blocks = files.blocks
+    if before[1:] == ids[:-1] and len([*contiguous_runs(blocks)]) == 1:
+        runs = [IdRun(blocks[0], blocks[-1], ids[-1], before[0])]
+    else:
+        runs = list(map(IdRun, blocks, blocks, ids, before))
+    rows = zip(files.keys, ids, claims, strict=True)
+    return SegmentIds(tuple(runs), tuple(row for row in rows if other_id(row[1], row[2])))
+
+
+@lru_cache(maxsize=4096)
+def read_manifest(path: Path) -> tuple[LoadedSegment, ...]:
+    """The segments of a manifest, ascending, in memory from then on.
+
+    The file is named by its bytes and never changes. Raises `IntegrityError` where it is damaged.
+    """
+    return tuple(parse_segments(read_columns(path, SEGMENTS.names)))
+
+
+def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Columns of a manifest, proven by the checksums of its pages.
+
+    Raises `IntegrityError` where it is damaged.
+    """
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            return file.read([*columns], use_threads=False)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise IntegrityError(f"{path} {_DAMAGED}") from error
+
+
+def segments_source(manifests: str) -> str:
+    """SQL for the rows of `strata.segments`; `manifests` is SQL for their list."""
+    return f"(select {', '.join(SEGMENTS.names)} from read_parquet({manifests}))"  # noqa: S608
+
+
+def receipts_source(manifests: str) -> str:
+    """SQL for the rows of `strata.receipts` in manifests; see `segments_source`."""
+    key = ", ".join(_KEY)
+    own = ", ".join(f"receipt.{field.name} as {field.name}" for field in _OWN)
+    return (
+        f"(select {key}, {own} from (select {key}, unnest(receipts) as receipt "  # noqa: S608 - ours
+        f"from read_parquet({manifests})))"
+    )
+
+
+def manifest_receipts(
+    manifests: Sequence[Path], where: str = "true", values: dict[str, str] | None = None
+) -> Iterator[Receipt]:
+    """The receipts in manifests, ascending by block and table, of rows for which `where` holds."""
+    if manifests:
+        source = receipts_source(quote_files(manifests))
+        query = f"from {source} where {where} order by first_block, table_name"
+        try:
+            with file_connection(len(manifests)) as con:
+                receipts = read_receipts(con, query, values or {})
+        except duckdb.InvalidInputException as error:
+            raise IntegrityError(f"a manifest {_DAMAGED}: {str(error).splitlines()[0]}") from error
+        yield from receipts

@@ -1,0 +1,119 @@
+"""What a document lists of a volume: its files, its blocks, the shapes of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from transforms.block_range import BlockRange
+from transforms.objects import StoredFile
+from transforms.tables.registry import Column, fold_case
+from transforms.warehouse.manifests.receipts import Receipt
+
+
+@dataclass(slots=True)
+class Shape:
+    """A table's columns over several schemas, newest first, and those with texts in `_raw`.
+
+    Shapes share mappings of columns: one is replaced, never changed.
+    """
+
+    columns: dict[str, str] = field(default_factory=dict)
+    raw: set[str] = field(default_factory=set)
+
+    def merge(self, newer: Shape) -> None:
+        """Take in the shape of later segments: its columns come first, older ones after them.
+
+        DuckDB folds case, so that a name written otherwise before is the same column.
+        """
+        newest = {fold_case(name) for name in newer.columns}
+        self.columns = newer.columns | {
+            name: kind for name, kind in self.columns.items() if fold_case(name) not in newest
+        }
+        self.raw |= newer.raw
+
+    def column_list(self) -> tuple[Column, ...]:
+        """The columns in order."""
+        return tuple(Column(name, kind) for name, kind in self.columns.items())
+
+
+def shapes_of(receipts: Iterable[Receipt]) -> dict[str, Shape]:
+    """The shape of every table that the receipts are about, by table name."""
+    shapes: dict[str, Shape] = {}
+    for receipt in sorted(receipts, key=lambda receipt: receipt.blocks):
+        columns = {column.name: column.type for column in receipt.schema.columns}
+        shapes.setdefault(receipt.table, Shape()).merge(Shape(columns, set(receipt.raw_cells)))
+    return shapes
+
+
+Times = tuple[int, int]
+"""The first and last `vega_time` of blocks, in microseconds since 1970, UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a question names: blocks, times (both ends included), or both; None: any."""
+
+    blocks: BlockRange | None = None
+    times: Times | None = None
+
+    def __str__(self) -> str:
+        blocks = f"blocks {self.blocks}" if self.blocks else ""
+        return " and ".join(filter(None, (blocks, "the times" if self.times else "")))
+
+    def reaches(self, volume: Volume) -> bool:
+        """Whether a volume of history can hold rows of this extent."""
+        if self.blocks is not None and not volume.blocks.overlaps(self.blocks):
+            return False
+        if self.times is None or volume.times is None:
+            return True
+        return volume.times[0] <= self.times[1] and self.times[0] <= volume.times[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """One volume as a document lists it: a run of segments, or the current state after one.
+
+    `kind` is `history` or `state`; `blocks` are those of its segments; `version` is the newest
+    schema version inside. `file` is the manifest of history, and the DuckDB file of a state.
+    `data` are the data files of history, by table: a table without rows has none. `index` is what
+    servers look rows up in, which can be made again. `times` are those of its blocks, where that is
+    known.
+    """
+
+    kind: str
+    file: StoredFile
+    blocks: BlockRange
+    version: int
+    shapes: Mapping[str, Shape]
+    data: Mapping[str, StoredFile] = field(default_factory=dict)
+    index: StoredFile | None = None
+    times: Times | None = None
+
+    @classmethod
+    def state(cls, file: StoredFile, receipts: Sequence[Receipt]) -> Volume:
+        """Describe a current state by its receipts, which are of one segment."""
+        segment = receipts[0].segment
+        return cls("state", file, segment.blocks, segment.version, shapes_of(receipts))
+
+    @property
+    def key(self) -> str:
+        """Where its manifest, or the file of a state, lies in the warehouse."""
+        return self.file.key
+
+    @property
+    def size(self) -> int:
+        """The bytes of its rows."""
+        if self.kind == "state":
+            return self.file.size
+        return sum(file.size for file in self.data.values())
+
+    @property
+    def row_files(self) -> list[StoredFile]:
+        """The files without which rows, or what is known of them, are lost."""
+        return [self.file, *self.data.values()]
+
+    @property
+    def files(self) -> list[StoredFile]:
+        """All its files."""
+        return [*self.row_files, *([self.index] if self.index else [])]

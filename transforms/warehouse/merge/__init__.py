@@ -1,0 +1,1 @@
+"""What keeps a warehouse small: neighbouring runs are merged, and what nobody needs is deleted."""

@@ -1,0 +1,141 @@
+"""Compaction: neighbouring runs of segments become one, so that few files answer a query.
+
+Which do is planned in `merge_plan`. The merged data files are proven against the receipts before
+the log names them; the old ones stay for the grace period, for readers of older generations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transforms.block_range import BlockRange
+from transforms.duck import Connection, quote_files, quote_name, working_connection
+from transforms.errors import IntegrityError
+from transforms.scratch import scratch_folder
+from transforms.tables.dialect import select_list
+from transforms.tables.file_columns import OWN_TYPES, has_column
+from transforms.tables.registry import TableSchema
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.load.load_settings import LoadSettings
+from transforms.warehouse.load.rendering import table_digests
+from transforms.warehouse.load.volume_storage import store_history
+from transforms.warehouse.load.volumes import finish_run
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.log import Log
+from transforms.warehouse.manifests.data_files import rows_sql, write_sql
+from transforms.warehouse.manifests.manifest_rows import Origin
+from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.shapes import Shape, Volume, shapes_of
+from transforms.warehouse.merge.merge_plan import MOST_PARTIAL, plan_merges
+
+
+@dataclass(slots=True)
+class CompactionReport:
+    """Which volumes became which: (new file, old files), keys in the warehouse."""
+
+    merged: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+
+
+def merge(
+    backing: Backing, settings: LoadSettings, most_partial: int = MOST_PARTIAL
+) -> CompactionReport:
+    """Merge until nothing is worth merging; see `plan_merges` for `most_partial`.
+
+    May be killed and run again, beside loads and readers. Raises `IntegrityError` where a merged
+    volume does not render to the bytes of its receipts; the old volumes then stay as they are.
+    """
+    report = CompactionReport()
+    while document := backing.log.newest():
+        runs = [*plan_merges(backing.catalog(document).intact().history(), most_partial)]
+        if not runs:
+            break
+        for volumes in runs:
+            with scratch_folder(backing.scratch) as scratch:
+                merged = _merge(backing, scratch, volumes, document, settings)
+            old = {volume.key for volume in volumes}
+            if not _replace(backing.log, old, merged):
+                return report  # another process compacts too: it goes on
+            report.merged.append((merged.key, tuple(sorted(old))))
+    return report
+
+
+def _replace(log: Log, old: set[str], merged: Volume) -> bool:
+    """Name the merged volume instead of the old ones, if all of them are still named."""
+
+    def change(newest: Document) -> Document | None:
+        rest = [volume for volume in newest.volumes if volume.key not in old]
+        if len(rest) + len(old) != len(newest.volumes):
+            return None
+        return newest.with_volumes([*rest, merged])
+
+    return any(volume.key == merged.key for volume in log.commit(change).volumes)
+
+
+def _merge(
+    backing: Backing,
+    scratch: Path,
+    volumes: Sequence[Volume],
+    document: Document,
+    settings: LoadSettings,
+) -> Volume:
+    """Write the merged volume and prove it; returns it as a document will list it."""
+    catalog = backing.catalog(document).of_volumes(volumes)
+    segments = [*catalog.segments.values()]
+    blocks = BlockRange(volumes[0].blocks.first, volumes[-1].blocks.last)
+    receipts = [*catalog.receipts(blocks)]
+    shapes = shapes_of(receipts)
+    tables = sorted({table for volume in volumes for table in volume.data})
+    data: dict[str, Path] = {}
+    with working_connection(
+        scratch, threads=settings.threads, memory_limit=backing.rendering_limit
+    ) as con:
+        for table in tables:
+            mine = [receipt for receipt in receipts if receipt.table == table]
+            data[table] = scratch / f"{table}.parquet"
+            _merge_table(backing, con, data[table], volumes, shapes[table], mine)
+            _prove(con, data[table], mine, scratch)
+        run = finish_run(con, scratch, data, shapes)
+    origin = Origin(document.warehouse, document.generation)
+    return store_history(backing, run, origin, segments, receipts)
+
+
+def _merge_table(
+    backing: Backing,
+    con: Connection,
+    path: Path,
+    volumes: Sequence[Volume],
+    shape: Shape,
+    receipts: Sequence[Receipt],
+) -> None:
+    """Write the rows of a table of neighbouring volumes as one data file."""
+    table = receipts[0].table
+    files = [volume.data[table] for volume in volumes if table in volume.data]
+    columns = select_list(
+        [(quote_name(c.name), c.name) for c in shape.column_list() if has_column(c)]
+    )
+    row_bytes = sum(r.bytes for r in receipts) // max(sum(r.rows for r in receipts), 1)
+    with backing.files.hold(files):
+        # Not `union all`: DuckDB 2.0 writes its parts in another order to Parquet.
+        paths = quote_files([backing.files.path(file) for file in files])
+        own = ", ".join(OWN_TYPES)
+        query = (
+            f"select {columns}, {own} "  # noqa: S608 - quoted
+            f"from read_parquet({paths}, hive_partitioning = false, union_by_name = true)"
+        )
+        con.execute(write_sql(query, path, row_bytes))
+
+
+def _prove(con: Connection, path: Path, receipts: Sequence[Receipt], scratch: Path) -> None:
+    """Raise `IntegrityError` where a merged file does not render to what its receipts say."""
+
+    def source(schema: TableSchema) -> str:
+        return rows_sql(schema.table, schema.columns, [path])
+
+    for receipt, digest in table_digests(con, source, receipts, scratch):
+        if digest != receipt.sha256:
+            raise IntegrityError(
+                f"merged, table {receipt.table} of segment {receipt.blocks} renders to SHA-256 "
+                f"{digest}, its receipt says {receipt.sha256}: the old files stay"
+            )

@@ -1,0 +1,107 @@
+"""What may be deleted from a warehouse, and when; everything else stays.
+
+A file of segments is deleted only where named volumes hold all of its blocks, whatever the log says
+of it: so nothing that is the only copy is ever lost to a log that was damaged or put back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.objects import ObjectInfo
+from transforms.stores.store import Store
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.log import Log, document_key
+
+GRACE_SECONDS = 24 * 3600.0
+"""How long a file that the newest generation no longer names is kept for readers of older ones."""
+
+ORPHAN_SECONDS = 7 * 24 * 3600.0
+"""How old a file that no generation ever named is before it is deleted: longer than any run."""
+
+FOLDERS = ("manifests", "data", "index", "state", "spam", "quarantine")
+_RUNS = r"(?:manifests|index|state|data/[a-z][a-z0-9_]*)"
+_BLOCKS = re.compile(_RUNS + r"/(\d+)-(\d+)\.")
+_OURS = re.compile(_RUNS + r"/\d+-\d+\.[0-9a-f]{64}\.(?:duckdb|parquet|sqlite)")
+_OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip")
+
+
+def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list[str]:
+    """Delete what nobody can be about to read; returns the keys. May be killed and run again.
+
+    That is: what the log dropped longer ago than the grace period, files that were never named, and
+    documents that were followed longer ago than the grace period, or are very many.
+    """
+    store, log = backing.store, backing.log
+    document = log.newest()
+    if document is None:
+        return []
+    now = store.now()
+    dropped = {file.key for file in document.dropped}
+    due = [file.key for file in document.dropped if file.time < now - grace_seconds]
+    orphans = (
+        info.key
+        for info in unnamed(store, document)
+        if info.key not in dropped and info.modified < now - orphan_seconds
+    )
+    removable = _Removable(backing.catalog(document))
+    gone = [key for key in (*due, *orphans) if removable.is_covered(key)]
+    gone += _old_documents(log, document, now - grace_seconds)
+    for key in gone:
+        store.delete(key)
+    if any(key in gone for key in due):
+        _forget(log, set(gone))
+    return gone
+
+
+def _forget(log: Log, gone: set[str]) -> None:
+    """Let the log no longer list what is gone, unless another sweep has done it."""
+
+    def change(newest: Document) -> Document | None:
+        return newest if any(file.key in gone for file in newest.dropped) else None
+
+    log.commit(change, forget=gone)
+
+
+def unnamed(store: Store, document: Document) -> Iterator[ObjectInfo]:
+    """The files of the warehouse's folders that a generation does not name."""
+    keys = document.named_keys()
+    for folder in FOLDERS:
+        yield from (info for info in store.list(f"{folder}/") if info.key not in keys)
+
+
+def is_ours(key: str) -> bool:
+    """Whether a file has a name that a warehouse gives."""
+    return bool(_OURS.fullmatch(key) or _OTHERS.fullmatch(key))
+
+
+class _Removable:
+    """Which files hold nothing but what volumes that are there hold too."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._named_keys = catalog.document.named_keys()
+        there = (volume.blocks for volume in catalog.history() if volume not in catalog.lost)
+        self._runs = list(contiguous_runs(there))
+
+    def is_covered(self, key: str) -> bool:
+        """Whether a file is not named, and the volumes hold all blocks that its name says."""
+        match = _BLOCKS.match(key)
+        if key in self._named_keys:
+            return False
+        if match is None:  # what somebody else put there is not ours to delete
+            return _OTHERS.fullmatch(key) is not None
+        blocks = BlockRange(int(match[1]), int(match[2]))
+        return any(run.first <= blocks.first and blocks.last <= run.last for run in self._runs)
+
+
+def _old_documents(log: Log, document: Document, horizon: float) -> Iterable[str]:
+    """Documents that were followed before the horizon, and sooner where there are many.
+
+    A bulk load makes thousands, each with the names of all volumes.
+    """
+    marks = [mark.generation for mark in document.marks if mark.time < horizon]
+    return map(document_key, log.settled(before=marks[-1] if marks else 0))

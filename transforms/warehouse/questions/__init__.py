@@ -1,0 +1,1 @@
+"""Questions to a warehouse: queries, ranges of blocks and times, and copies to take home."""

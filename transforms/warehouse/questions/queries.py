@@ -1,0 +1,163 @@
+"""Queries over the current catalog, read-only: as rows, as Arrow, as CSV, as Parquet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from transforms.duck import Connection, plain_errors, quote_name, quote_text
+from transforms.open_files import is_open_files
+from transforms.tables.dialect import copy_sql, select_list
+from transforms.warehouse.manifests.shapes import Extent
+from transforms.warehouse.questions.statements import query_error, readable
+from transforms.warehouse.warehouse import Warehouse
+
+_HUGE = re.compile(r"\bU?HUGEINT\b")
+_AS_TEXT = "VARCHAR"
+_PLAIN = frozenset(
+    (
+        *("boolean", "tinyint", "smallint", "integer", "bigint"),
+        *("utinyint", "usmallint", "uinteger", "ubigint", "float", "double", "decimal", "varchar"),
+    )
+)
+"""The types whose values Python and JSON have; others, like times, are shown as DuckDB's text."""
+
+Row = tuple[object, ...]
+
+
+@contextmanager
+def query_rows(
+    warehouse: Warehouse, query: str, extent: Extent | None = None
+) -> Iterator[tuple[Sequence[str], Iterator[Row]]]:
+    """Run a query for a person or for JSON: its columns, and its rows by their places.
+
+    Several columns may have one name. Whole numbers of any size are `int`; what neither Python nor
+    JSON has a value for is DuckDB's text for it. See `query_reader`.
+    """
+    with warehouse.connect(extent) as con, _query_errors():
+        statement = readable(con, query)
+        kinds = con.sql(statement).types
+        names = con.sql(statement).columns
+        casts = [(_shown_type(kind), name) for kind, name in zip(kinds, names, strict=True)]
+        makers = [_whole if kind.id in ("hugeint", "uhugeint") else _plain for kind in kinds]
+        reader = con.sql(_cast(statement, casts)).to_arrow_reader()
+        yield names, _rows(reader, makers)
+
+
+@contextmanager
+def query_reader(
+    warehouse: Warehouse, query: str, extent: Extent | None = None
+) -> Iterator[pa.RecordBatchReader]:
+    """Run a query and stream its rows as Arrow batches. Raises `ConfigError` for wrong SQL.
+
+    With an `extent`, the tables of history are those of the volumes that can hold rows of it.
+    """
+    with warehouse.connect(extent) as con, _query_errors():
+        yield con.sql(_exact(con, readable(con, query))).to_arrow_reader()
+
+
+def copy_query(
+    warehouse: Warehouse,
+    query: str,
+    path: Path,
+    format_name: str,
+    extent: Extent | None = None,
+) -> None:
+    """Write a query's rows to a file: `csv` by the rules of spec 2.8, or `parquet`.
+
+    See `query_reader` for `extent`. Raises `ConfigError` for wrong SQL.
+    """
+    with warehouse.connect(extent) as con, _query_errors():
+        exact = _exact(con, readable(con, query))
+        if format_name == "csv":
+            # Only text columns are written exactly as the dialect says.
+            texts = [(_AS_TEXT, name) for _, name in _columns(con, exact)]
+            con.execute(copy_sql(_cast(exact, texts), path, header=True))
+        else:
+            con.execute(f"copy ({exact}\n) to {quote_text(path)} (format parquet)")
+
+
+def _rows(
+    reader: pa.RecordBatchReader, makers: Sequence[Callable[[object], object]]
+) -> Iterator[Row]:
+    for batch in reader:
+        columns = [
+            [None if value is None else make(value) for value in column.to_pylist()]
+            for make, column in zip(makers, batch.columns, strict=True)
+        ]
+        yield from zip(*columns, strict=True)
+
+
+def _whole(value: object) -> object:
+    return int(str(value))
+
+
+def _plain(value: object) -> object:
+    """A value with decimals without fraction as whole numbers, also inside of lists."""
+    if isinstance(value, Decimal):
+        return int(value) if value.as_tuple().exponent == 0 else value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value
+
+
+def _shown_type(kind: duckdb.sqltypes.DuckDBPyType) -> str:
+    """The type that a column is read as to be shown."""
+    if kind.id in ("list", "array", "struct", "map"):
+        inner = {name: _shown_type(child) for name, child in _children(kind)}
+        if kind.id == "struct":
+            listed = ", ".join(f"{quote_name(name)} {child}" for name, child in inner.items())
+            return f"STRUCT({listed})"
+        return (
+            f"MAP({inner['key']}, {inner['value']})" if kind.id == "map" else inner["child"] + "[]"
+        )
+    return str(kind) if kind.id in _PLAIN else _AS_TEXT
+
+
+def _children(
+    kind: duckdb.sqltypes.DuckDBPyType,
+) -> Iterator[tuple[str, duckdb.sqltypes.DuckDBPyType]]:
+    for name, child in kind.children:
+        if isinstance(child, duckdb.sqltypes.DuckDBPyType):  # otherwise an array's size
+            yield name, child
+
+
+@contextmanager
+def _query_errors() -> Iterator[None]:
+    try:
+        with plain_errors():
+            yield
+    except (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError) as error:
+        raise query_error(str(error)) from error
+    except OSError as error:
+        if error.errno is not None or is_open_files(error):
+            raise
+        # Arrow hands on what DuckDB says in the middle of a stream as an OSError without a number.
+        raise query_error(str(error)) from error
+
+
+def _columns(con: Connection, query: str) -> list[tuple[str, str]]:
+    relation = con.sql(query)
+    return [(str(kind), name) for name, kind in zip(relation.columns, relation.types, strict=True)]
+
+
+def _exact(con: Connection, query: str) -> str:
+    """The query with decimals for HUGEINT (any sum of integers), which Parquet would round."""
+    columns = _columns(con, query)
+    if not any("HUGEINT" in kind for kind, _ in columns):
+        return query
+    return _cast(query, [(_HUGE.sub("DECIMAL(38,0)", kind), name) for kind, name in columns])
+
+
+def _cast(query: str, columns: Sequence[tuple[str, str]]) -> str:
+    # By place: a query may give several columns one name. The line feed ends a comment.
+    casts = [(f"#{place}::{kind}", name) for place, (kind, name) in enumerate(columns, 1)]
+    return f"select {select_list(casts)} from ({query}\n)"  # noqa: S608 - the user's own SQL

@@ -1,0 +1,160 @@
+"""Holding what a document names against what is there, and finding volumes for what lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from transforms.errors import IntegrityError
+from transforms.lookups.index_file import SUFFIX
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.stores.store import object_sha256
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.repair.older_log import lacking, listed, listed_volumes
+from transforms.warehouse.repair.volume_choice import check_agreement
+from transforms.warehouse.repair.volume_description import (
+    Advance,
+    FoundVolume,
+    describe_volume,
+    volume_blocks,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairFinding:
+    """A file (or the log) with what is wrong with it, and what is done about it."""
+
+    what: str
+    problem: str
+    remedy: str
+
+
+class Examination:
+    """Looks at the files of a warehouse; each is hashed once, however often it is asked about."""
+
+    def __init__(self, backing: Backing, advance: Advance, *, quick: bool) -> None:
+        self._backing = backing
+        self._advance = advance
+        self._quick = quick
+        self._problems: dict[StoredFile, str] = {}
+        self._described: dict[str, FoundVolume | str] = {}
+
+    def kept(self, document: Document, findings: list[RepairFinding]) -> Document:
+        """The document without what is not there or damaged; volumes then lack their index file."""
+        bad = {file for file, problem in self._named(document) if problem}
+        volumes = []
+        for volume in document.volumes:
+            lost = [file for file in volume.row_files if file in bad]
+            remedy = "no longer named: load its segments again, unless others hold them"
+            findings += (RepairFinding(item.key, self._problems[item], remedy) for item in lost)
+            if lost:
+                continue
+            if volume.index in bad:
+                remedy = "made again from its data files"
+                problem = self._problems[volume.index]
+                findings.append(RepairFinding(volume.index.key, problem, remedy))
+            volumes.append(replace(volume, index=None) if volume.index in bad else volume)
+        captures = document.captures
+        if captures in bad:
+            remedy = "no longer named: load the spam captures again"
+            findings.append(RepairFinding(captures.key, self._problems[captures], remedy))
+            captures = None
+        refused = []
+        for file in document.quarantine:
+            if file.copy in bad:
+                remedy = "no longer named: the refused file is tried again"
+                findings.append(RepairFinding(file.copy.key, self._problems[file.copy], remedy))
+            refused.append(replace(file, copy=None) if file.copy in bad else file)
+        changed = replace(document, captures=captures, quarantine=tuple(refused))
+        return changed.with_volumes(volumes)
+
+    def takeable(
+        self, document: Document, remainder: Document, findings: list[RepairFinding]
+    ) -> list[FoundVolume]:
+        """Sound volumes that neither names, with blocks that `remainder` lacks, agreeing with it.
+
+        Raises `IntegrityError` where they contradict each other.
+        """
+        keys = document.named_keys()
+        infos = list(lacking(self._backing.store, keys, remainder.history()))
+        infos += self._newer_states(document, remainder)
+        segments = self._backing.catalog(remainder).segments
+        entries = []
+        for info in infos:
+            entry = self._description(info)
+            reason = entry if isinstance(entry, str) else _disagreement(entry, remainder)
+            if isinstance(entry, FoundVolume):
+                for blocks, sha256 in entry.segments.items():
+                    if blocks in segments and segments[blocks].sha256 != sha256:
+                        reason = f"its segment {blocks} was loaded from another file"
+            if isinstance(entry, str) or reason:
+                remedy = "left where it is, not named: load its segments"
+                findings.append(RepairFinding(info.key, reason, remedy))
+            else:
+                entries.append(entry)
+        check_agreement(entries, self._backing.store.describe())
+        return entries
+
+    def _named(self, document: Document) -> Iterator[tuple[StoredFile, str]]:
+        sizes: dict[str, int] = {}
+        files = document.files()
+        for folder in sorted({file.key.partition("/")[0] for file in files}):
+            sizes |= {info.key: info.size for info in listed(self._backing.store, folder)}
+        for file in files:
+            if file not in self._problems:
+                self._problems[file] = self._problem(file, sizes.get(file.key))
+            yield file, self._problems[file]
+
+    def _problem(self, file: StoredFile, size: int | None) -> str:
+        store = self._backing.store
+        if size != file.size:  # a listing is not believed: what it lacks is asked for by name
+            info = store.head(file.key)
+            if info is None:
+                return "it is missing"
+            if info.size != file.size:
+                return f"it has {info.size} bytes, not {file.size}"
+        if file.key.startswith("index/") and not file.key.endswith(SUFFIX):
+            return "it is an index file of an earlier release"
+        if self._quick:
+            return ""
+        try:
+            digest = object_sha256(store, file.key, self._advance)
+        except FileNotFoundError:
+            return "it is missing"
+        same = digest == file.sha256
+        return "" if same else f"it is damaged: it hashes to {digest}, not {file.sha256}"
+
+    def _newer_states(self, document: Document, remainder: Document) -> Iterator[ObjectInfo]:
+        """States that are not named, later than the named ones, or all where one of those lacks."""
+        states = remainder.states()
+        keys = document.named_keys()
+        for info in listed_volumes(self._backing.store, "state"):
+            blocks = volume_blocks(info.key)
+            assert blocks is not None
+            later = all(state.blocks < blocks for state in states)
+            if info.key not in keys and (later or len(states) < len(document.states())):
+                yield info
+
+    def _description(self, info: ObjectInfo) -> FoundVolume | str:
+        if info.key not in self._described:
+            try:
+                described = describe_volume(self._backing, info, self._advance)
+                self._described[info.key] = described
+            except (IntegrityError, FileNotFoundError) as error:
+                self._described[info.key] = str(error)
+        return self._described[info.key]
+
+
+def _disagreement(entry: FoundVolume, remainder: Document) -> str:
+    """Why a volume cannot stand beside, or instead of, those that are named; empty if it can."""
+    if remainder.chain_id not in ("", entry.chain_id):
+        return f"it is of the chain {entry.chain_id}, the warehouse of {remainder.chain_id}"
+    blocks = entry.volume.blocks
+    if entry.volume.kind == "state":
+        return ""
+    for volume in remainder.history():
+        inside = blocks.first <= volume.blocks.first and volume.blocks.last <= blocks.last
+        if volume.blocks.overlaps(blocks) and not inside:
+            return f"{volume.key}, which is named, has only a part of its blocks"
+    return ""

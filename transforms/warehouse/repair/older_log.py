@@ -1,0 +1,94 @@
+"""Whether the log is older than the volumes: a backup of the log was put beside newer volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.errors import ConfigError, IntegrityError
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.stores.store import Store
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.log.document import Document
+from transforms.warehouse.manifests.manifest import read_about
+from transforms.warehouse.manifests.manifest_rows import Origin
+from transforms.warehouse.manifests.shapes import Volume
+from transforms.warehouse.repair.volume_description import volume_blocks
+
+
+def check_not_older(backing: Backing, document: Document | None) -> None:
+    """Raise `IntegrityError` where volumes were built upon a later generation than the newest.
+
+    Loading their segments again, or deleting what the log does not name, would be wrong then. Only
+    files that no document names are looked at, and only those with blocks that named volumes lack:
+    normally there are none. A killed load leaves a volume that was built upon a generation which is
+    still in the log, and does not count; nor does a volume of another warehouse.
+    """
+    while document is not None:
+        later = later_volumes(backing, document, document.generation)
+        if not later:
+            return
+        # Another process may have gone on and built them just now.
+        backing.log.look_again()
+        newest = backing.log.newest()
+        if newest is None or newest.generation == document.generation:
+            raise IntegrityError(older_log(backing, document, later))
+        document = newest
+
+
+def older_log(backing: Backing, document: Document, later: dict[str, Origin]) -> str:
+    """The sentence that says so."""
+    key, origin = max(later.items(), key=lambda item: item[1].generation)
+    return (
+        f"the log of {backing.store.describe()} is older than its volumes: it ends with generation "
+        f"{document.generation}, and {key}, which it does not name, was built upon generation "
+        f"{origin.generation}. A backup was put there, or documents were lost; nothing was "
+        "changed. strata repair says what is there and lets you choose"
+    )
+
+
+def later_volumes(backing: Backing, document: Document, generation: int) -> dict[str, Origin]:
+    """Volumes that were built upon a later generation than this one, by key, with their origin.
+
+    Those that `document` names, or whose blocks it has, are not looked at.
+    """
+    later: dict[str, Origin] = {}
+    for info in lacking(backing.store, document.named_keys(), document.history()):
+        origin = _origin(backing, info)
+        if origin and origin.warehouse == document.warehouse and origin.generation > generation:
+            later[info.key] = origin
+    return later
+
+
+def lacking(store: Store, keys: set[str], volumes: list[Volume]) -> Iterator[ObjectInfo]:
+    """Volumes of history that are not named and have blocks which the held volumes lack."""
+    runs = list(contiguous_runs(volume.blocks for volume in volumes))
+    for info in listed_volumes(store, "manifests"):
+        blocks = volume_blocks(info.key)
+        if info.key not in keys and blocks and not _covers(runs, blocks):
+            yield info
+
+
+def listed_volumes(store: Store, folder: str) -> Iterator[ObjectInfo]:
+    """The files in a folder of volumes that have the name of one."""
+    return (info for info in listed(store, folder) if volume_blocks(info.key))
+
+
+def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
+    """The files in a folder of the warehouse."""
+    with suppress(ConfigError):  # the folder of the whole store is not there
+        yield from store.list(f"{folder}/")
+
+
+def _covers(runs: list[BlockRange], blocks: BlockRange) -> bool:
+    return any(run.first <= blocks.first and blocks.last <= run.last for run in runs)
+
+
+def _origin(backing: Backing, info: ObjectInfo) -> Origin | None:
+    """What a manifest says; None where it cannot be read."""
+    with suppress(IntegrityError, FileNotFoundError):
+        file = StoredFile(info.key, info.size, info.key.split(".")[-2])
+        backing.files.bring([file])
+        return read_about(backing.files.path(file)).origin
+    return None

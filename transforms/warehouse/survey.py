@@ -1,0 +1,94 @@
+"""A source held against the warehouse: what is to be loaded, what cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transforms.block_range import BlockRange, gaps_between
+from transforms.coverage import Coverage, behind
+from transforms.segments.inventory import Inventory, LoadedSegments, Refusal, SegmentFile
+from transforms.segments.quarantine import QuarantinedFile
+from transforms.segments.source import Source
+from transforms.warehouse.log.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A source held against the warehouse.
+
+    `pending` are segments that can be loaded now; `known_bad` those whose very bytes were refused
+    before, or that changed after they were loaded; the inventory's own refusals come on top.
+    `loaded_runs` are the runs of loaded blocks, ascending.
+    """
+
+    inventory: Inventory
+    pending: tuple[SegmentFile, ...]
+    known_bad: tuple[Refusal, ...]
+    loaded_runs: tuple[BlockRange, ...] = ()
+
+    @property
+    def refused(self) -> tuple[Refusal, ...]:
+        """All files of the source that cannot be used, by key."""
+        return tuple(sorted((*self.inventory.refused, *self.known_bad), key=lambda item: item.key))
+
+    @property
+    def blocks_behind(self) -> int:
+        """How many blocks the source shows and the warehouse lacks, from its first one on.
+
+        Quarantined files show their blocks by their names. Blocks of a gap are shown by nothing.
+        """
+        return self.behind(self.loaded_runs)
+
+    @property
+    def gaps(self) -> tuple[BlockRange, ...]:
+        """The blocks that lack between those that are loaded."""
+        return tuple(gaps_between(self.loaded_runs))
+
+    def behind(self, present: Coverage) -> int:
+        """The same of another place with these blocks: what is loaded is shown to it, too."""
+        since = self.loaded_runs[0].first if self.loaded_runs else 0
+        return behind((*self.inventory.shown, *self.loaded_runs), present, since)
+
+    def quarantined(self, newest: Document) -> Document | None:
+        """A generation with these refusals, without files that may be tried now; None: the same."""
+        refused = {refusal.key: refusal for refusal in self.inventory.refused}
+        bad = {refusal.info for refusal in (*refused.values(), *self.known_bad)}
+        quarantine = {file.key: file for file in newest.quarantine}
+        fresh = [
+            QuarantinedFile(refusal)
+            for key, refusal in refused.items()
+            if key not in quarantine or quarantine[key].refusal != refusal
+        ]
+        released = [file.key for file in newest.quarantine if file.refusal.info not in bad]
+        changed = newest.quarantined(fresh, released)
+        return changed if changed != newest else None
+
+
+def survey(
+    source: Source,
+    contents: LoadedSegments,
+    quarantine: Sequence[QuarantinedFile],
+    memory_mb: int,
+    known_for: float = 0.0,
+) -> Survey:
+    """Hold the listing of a source against segments that are loaded, and files refused before.
+
+    `memory_mb` is what a load may use: a file that was refused for less may be loaded now.
+    A listing that this process took within `known_for` seconds may be used again.
+    """
+    inventory = source.inventory(contents, known_for)
+    refusals = {bad.refusal.info: bad.refusal for bad in quarantine if bad.stands(memory_mb)}
+    pending: list[SegmentFile] = []
+    known_bad: list[Refusal] = []
+    for file in inventory.fresh:
+        entry = contents.at(file.blocks)
+        if entry is not None and entry[0] == file.name:
+            if contents.files[entry[1]] != file.info.size:
+                reason = f"{file.info.key} changed after it was loaded: verify which is right"
+                known_bad.append(Refusal(file.info, reason))
+        elif file.info in refusals:
+            known_bad.append(refusals[file.info])
+        else:
+            pending.append(file)
+    return Survey(inventory, tuple(pending), tuple(known_bad), contents.runs)

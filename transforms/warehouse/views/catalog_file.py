@@ -1,0 +1,269 @@
+"""`current.duckdb`: a small DuckDB file of views over the volumes, made from a generation.
+
+Each machine makes its own: views name files by absolute path. It holds no truth, may be deleted at
+any time, and is replaced whole, so that who has it open keeps what was opened. Its hash stands in
+`current.json` beside it: a file that somebody wrote to is neither asked nor copied.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import shutil
+import socket
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+
+from transforms.duck import STORAGE, attached, working_connection
+from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
+from transforms.errors import IntegrityError
+from transforms.files import commit_file, new_file
+from transforms.scratch import scratch_folder
+from transforms.sealed import seal, unseal
+from transforms.stores.store import content_sha256
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.shapes import Volume
+from transforms.warehouse.views.catalog_views import views_of
+
+CURRENT = "current.duckdb"
+OWN_VIEWS = "views of your own belong in a database of your own, which attaches this one"
+_log = logging.getLogger(__name__)
+_VOLUMES = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("file", pa.string()),
+        ("first_block", pa.int64()),
+        ("last_block", pa.int64()),
+        ("schema_version", pa.int32()),
+        ("bytes", pa.int64()),
+        ("sha256", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The file of views for who opens it without us; whether it shows the newest generation."""
+
+    path: Path
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogFile:
+    """Where this machine's file belongs: `cache` is its folder, `files` that of the volumes.
+
+    A folder may be mounted at several paths, and be used by several machines: `current.duckdb`
+    belongs to the path that it was first made for, and others have theirs in `catalog/`.
+    """
+
+    cache: Path
+    files: Path
+
+    @classmethod
+    def of(cls, backing: Backing) -> CatalogFile:
+        """The file of a warehouse."""
+        volumes = backing.store.path("data")
+        return cls(backing.cache, volumes.parent if volumes else backing.cache)
+
+    def path(self) -> Path:
+        """The file that is right for this path; it may be absent, or older than the newest."""
+        first = self.cache / CURRENT
+        record = read_record(first)
+        if not record.warehouse or Path(record.warehouse) == self.files or self._was_moved(record):
+            return first
+        digest = hashlib.sha256(str(self.files).encode()).hexdigest()[:12]
+        return self.cache / "catalog" / f"{digest}.duckdb"
+
+    def made(self, catalog: Catalog) -> Path | None:
+        """The file of this generation, of which nothing is lost; None where it is to be made."""
+        path = self.path()
+        record, target = read_record(path), ViewsRecord.of(catalog, self.files)
+        if (record.generation, record.content) != (target.generation, target.content):
+            return None
+        with suppress(OSError):  # it is made again, and what hinders that is told then
+            return None if record.difference(path) else path
+        return None
+
+    def current(self, catalog: Catalog) -> Path:
+        """The file of this generation, which is made unless it is there; one caller at a time."""
+        path = self.made(catalog)
+        if path is not None:
+            return path
+        path = self.path()
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        _warn_of_changes(path)
+        with scratch_folder(self.cache / "scratch") as scratch:
+            fresh = scratch / CURRENT
+            record = write_catalog(fresh, catalog, self.files, path)
+            fresh.chmod(0o444)
+            remove_log(path)
+            commit_file(fresh, path)
+            # A kill before this line leaves the record of another file: this one is made again.
+            with new_file(_record_path(path), scratch) as file:
+                file.write(seal(asdict(record)))
+        return path
+
+    def _was_moved(self, record: ViewsRecord) -> bool:
+        """Whether the folder was at that path on this machine and is there no longer."""
+        if record.host != socket.gethostname():
+            return False
+        there = Path(record.warehouse)
+        return not there.exists() or not there.samefile(self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewsRecord:
+    """What is known of a file since it was made; empty where nothing is.
+
+    `content` is a hash of what it names, where, and by which code, `views` one of the text of its
+    views, `file` one of its bytes.
+    """
+
+    generation: int = 0
+    chain_id: str = ""
+    warehouse: str = ""
+    host: str = ""
+    content: str = ""
+    views: str = ""
+    file: str = ""
+
+    @classmethod
+    def of(cls, catalog: Catalog, files: Path, views: Sequence[str] = ()) -> ViewsRecord:
+        """What is known of the file of a generation before it is made."""
+        keys = (volume.key for volume in catalog.volumes)
+        parts = [_format(), str(files), catalog.document.warehouse, *keys]
+        return cls(
+            catalog.generation,
+            catalog.chain_id,
+            str(files),
+            socket.gethostname(),
+            _hash(parts),
+            _hash(views) if views else "",
+        )
+
+    def difference(self, path: Path) -> str:
+        """How a file is not the one that was made; empty where it is. Raises `OSError`."""
+        if log := log_beside(path):
+            return f"{log.name} lies beside it: {FOREIGN_LOG}"
+        if not self.file:
+            return f"nothing says that it is right: {_record_path(path).name} is lost or damaged"
+        if content_sha256(path) != self.file:
+            return "it is not as it was made: somebody wrote to it, or it is damaged"
+        return ""
+
+
+def read_record(path: Path) -> ViewsRecord:
+    """What was recorded of a file; nothing where it or its record is absent, or damaged."""
+    place = _record_path(path)
+    with suppress(OSError, IntegrityError, TypeError):  # the last: of another release
+        if path.is_file():
+            return ViewsRecord(**unseal(place.read_bytes(), str(place)))
+    return ViewsRecord()
+
+
+def _record_path(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _warn_of_changes(path: Path) -> None:
+    """Say that what somebody put into a file is not in the next one."""
+    record = read_record(path)
+    with suppress(OSError):
+        if record.file and (difference := record.difference(path)):
+            _log.warning("%s: %s. It is made anew; %s", path, difference, OWN_VIEWS)
+
+
+def write_catalog(
+    path: Path, catalog: Catalog, files: Path, before: Path | None = None
+) -> ViewsRecord:
+    """Write a new file of views over all volumes of a generation; they are made local first.
+
+    Where the file `before` has the very same views, over other files, it is copied: to make a view
+    takes longer than all that changes from one generation to the next. Not if somebody wrote to it.
+    """
+    document = catalog.document
+    catalog.files.bring(document.readable())
+    views = views_of(catalog.history(), catalog.states(), document.captures, catalog.files.path)
+    record = ViewsRecord.of(catalog, files, views.fixed)
+    if before is not None and _is_copied(before, path, record.views):
+        _write(path, catalog, record, [*views.lists, *views.states])
+    else:
+        statements = ["create schema strata", *views.lists, *views.fixed, *views.states]
+        _write(path, catalog, record, statements)
+    return replace(record, file=content_sha256(path))
+
+
+def _is_copied(before: Path, path: Path, views: str) -> bool:
+    """Copy a file that has these views; the copy is proven, as anybody may write to the file."""
+    record = read_record(before)
+    if record.views != views:
+        return False
+    shutil.copyfile(before, path)
+    if content_sha256(path) == record.file:
+        return True
+    path.unlink()
+    return False
+
+
+def _write(path: Path, catalog: Catalog, record: ViewsRecord, statements: Sequence[str]) -> None:
+    rows = pa.Table.from_pylist([_volume_row(v) for v in catalog.volumes], schema=_VOLUMES)
+    with (
+        working_connection(path.parent) as con,
+        attached(con, path, "fresh", f"({STORAGE}, block_size 16384)"),
+    ):
+        con.execute("use fresh")
+        con.execute("begin")
+        for statement in statements:
+            con.execute(statement)
+        for name, records in (
+            ("volumes", rows),
+            ("generation", pa.Table.from_pylist([asdict(record)]).drop(["file"])),
+        ):
+            con.register("records", records)
+            con.execute(f"create or replace table strata.{name} as from records")
+            con.unregister("records")
+        con.execute("commit")
+        con.execute("use memory")
+
+
+@cache
+def _format() -> str:
+    """A hash of the code and facts that the views are made of.
+
+    Where a release changes them, it makes the file of the same generation again.
+    """
+    warehouse = Path(__file__).parents[1]
+    parts = [*warehouse.glob("views/catalog_*.py")]
+    parts += (warehouse / "manifests" / name for name in ("manifest.py", "data_files.py"))
+    parts += (
+        path for path in (warehouse.parent / "tables").iterdir() if path.suffix in (".py", ".json")
+    )
+    return _hash(
+        f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sorted(parts)
+    )
+
+
+def _hash(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def _volume_row(volume: Volume) -> dict[str, object]:
+    return {
+        "kind": volume.kind,
+        "file": volume.key,
+        "first_block": volume.blocks.first,
+        "last_block": volume.blocks.last,
+        "schema_version": volume.version,
+        "bytes": volume.size,
+        "sha256": volume.file.sha256,
+    }
