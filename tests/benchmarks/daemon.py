@@ -1,50 +1,29 @@
 """What Dagster's daemon costs: a day in which nothing comes, and one new segment.
 
-Run it: `python -m tests.benchmarks.daemon` (a quarter of an hour). The daemon is started as its
-systemd unit says, with the settings of this release, beside 300 segments in folders. Processor
-time is that of the daemon and of all processes that it started, also of those that have ended.
+Run it: `python -m tests.benchmarks.daemon` (a quarter of an hour). The daemon and its code server
+are started as their systemd units say, with the settings of this release, beside 300 segments in
+folders. Processor time is that of both and of all processes that they started, also of those that
+have ended.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from tests.benchmarks.daily import BATCH, BATCHES, BLOCKS, ROOT, Version
+from tests.daemon_kit import daemon
 
 _IDLE_SECONDS, _SINGLES, _LONGEST = 300, 4, 600
 _DAY = 86_400
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STATE_FIELDS = 3
 """Where the fields after a process's name begin, counted from 1 as `proc(5)` does."""
-
-
-@contextmanager
-def daemon(site: Version) -> Iterator[int]:
-    """The daemon of a site, as its process id, from its first look at the source on."""
-    home = site.site / "home"
-    shutil.copy(ROOT / "dagster_home" / "dagster.yaml", home)
-    unit = (ROOT / "dagster_home" / "systemd" / "strata-daemon.service").read_text()
-    (command,) = re.findall(r"^ExecStart=\S+/(dagster-daemon .+)$", unit, re.M)
-    program = Path(sys.executable).with_name(command.split()[0])
-    variables = {**site.environment(), "STRATA_METRICS": str(site.site / "metrics")}
-    process = subprocess.Popen([program, *command.split()[1:]], cwd=ROOT, env=variables)
-    try:
-        wait_for(site, BATCHES * BATCH * BLOCKS)
-        yield process.pid
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(_LONGEST)
 
 
 def wait_for(site: Version, height: int) -> None:
@@ -88,18 +67,26 @@ def run(folder: Path) -> list[tuple[str, str]]:
     for batch in range(BATCHES):
         site.add(batch * BATCH, BATCH)
         site.strata("a batch", "run")
-    with daemon(site) as pid:
+    shutil.copy(ROOT / "dagster_home" / "dagster.yaml", site.site / "home")
+    variables = {**site.environment(), "STRATA_METRICS": str(site.site / "metrics")}
+    with daemon(folder, variables, folder / "log") as both:
+        pids = [process.pid for process in both]
+
+        def used() -> float:
+            return sum(map(seconds, pids))
+
+        wait_for(site, BATCHES * BATCH * BLOCKS)
         time.sleep(_IDLE_SECONDS / 5)  # what is done once after a start has ended
-        before, memory = seconds(pid), resident(pid)
+        before, memory = used(), sum(map(resident, pids))
         time.sleep(_IDLE_SECONDS)
-        idle = (seconds(pid) - before) / _IDLE_SECONDS
+        idle = (used() - before) / _IDLE_SECONDS
         costs: list[float] = []
         for single in range(_SINGLES):
             number = BATCHES * BATCH + single
-            before, started = seconds(pid), time.monotonic()
+            before, started = used(), time.monotonic()
             site.add(number, 1)
             wait_for(site, (number + 1) * BLOCKS)
-            costs.append(seconds(pid) - before - idle * (time.monotonic() - started))
+            costs.append(used() - before - idle * (time.monotonic() - started))
     return [
         ("a day in which nothing comes, processor seconds", f"{idle * _DAY:,.0f}"),
         ("that is of one core", f"{idle:.1%}"),

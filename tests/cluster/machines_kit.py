@@ -133,12 +133,24 @@ class Machine:
         return calls
 
     def start(self, name: str) -> None:
-        """Start a service that is not running, as systemd does."""
+        """Start a service that is not running, as systemd does, after those that it needs."""
         unit = self.place(f"/etc/systemd/system/{name}.service")
         if name not in self.services:
             log = self.folder / "log"
             self.services[name] = service(unit, log, self.place("/run"))
+        settings = self.services[name].unit
+        for needed in (*settings.get("Requires", ()), *settings.get("Wants", ())):
+            stem, _, kind = needed.partition(".")
+            if kind == "service" and not (stem in self.services and self.services[stem].is_alive):
+                self.start(stem)
         self.services[name].start()
+
+    def stop(self, name: str) -> None:
+        """Stop a service, and then those that are part of it, as systemd does."""
+        self.services[name].stop()
+        for part in self.services.values():
+            if f"{name}.service" in part.unit.get("PartOf", ()):
+                part.stop()
 
     def strata(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command with the environment of the services, whatever becomes of it."""

@@ -41,6 +41,8 @@ class Service:
                 stderr=log,
                 start_new_session=True,
             )
+        for command in self.unit.get("ExecStartPost", ()):
+            subprocess.run(_arguments(command), check=True, timeout=_SECONDS)
 
     def stop(self) -> float:
         """Stop it as systemd does; returns the seconds that it took. Fails where it is killed."""
@@ -66,6 +68,11 @@ class Service:
                 _send(pid, signal.SIGKILL)
             self.main.wait()
             time.sleep(0.01)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its first process is there."""
+        return self.main.poll() is None
 
     def processes(self) -> Iterator[int]:
         """Its processes that are alive."""

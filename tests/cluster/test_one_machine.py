@@ -36,12 +36,12 @@ def test_the_manual_sets_up_a_machine_that_loads_publishes_serves_and_stops(
         verified = machine.strata("verify")
         _stop_at_work(machine, Settings(source=str(tmp_path / "made")), Path(source.source))
         for name in ("strata-webserver", "strata-serve"):
-            machine.services[name].stop()
+            machine.stop(name)
 
         assert told["complete_until"] == 30
         assert page.status_code == 200
         assert verified.returncode == 0, verified.stdout
-        assert [one.main.returncode for one in machine.services.values()] == [0, 0, 0]
+        assert [one.main.returncode for one in machine.services.values()] == [0, 0, 0, 0]
         assert "FAILURE" in run_statuses(machine)
         assert "STARTED" not in run_statuses(machine)
         called = [call.partition(" --")[0] for call in machine.noted]
@@ -55,7 +55,7 @@ def _stop_at_work(machine: Machine, made: Settings, source: Path) -> None:
     """Stop the daemon while a run loads segments that came all at once, until that ends a run.
 
     Python drops what the handler of a signal raises inside of a callback of the garbage collector:
-    one run of five then goes on to its end, and the daemon waits for it.
+    one run of five then goes on to its end, and the service waits for it.
     """
     for first in range(3, 103, 20):
         for number in range(first, first + 20):
@@ -63,7 +63,7 @@ def _stop_at_work(machine: Machine, made: Settings, source: Path) -> None:
         for path in Path(made.source).iterdir():
             path.rename(source / path.name)
         wait_for(lambda: "STARTED" in run_statuses(machine), machine.logged)
-        machine.services["strata-daemon"].stop()
+        machine.stop("strata-daemon")
         if "FAILURE" in run_statuses(machine):
             return
         machine.start("strata-daemon")

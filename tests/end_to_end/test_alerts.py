@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import yaml
 from tests.api.server_kit import serving
 from tests.api.server_kit import settings as server_settings
 from tests.command_kit import run_strata
+from tests.daemon_kit import daemon
 from tests.mounts_kit import mounted
 from tests.pipelines.kit import make_segment, site_settings
 from tests.prometheus_kit import FOLDER, check_firing, promtool, samples
@@ -97,23 +97,12 @@ def test_a_stopped_daemon_and_its_log_of_a_line_a_run(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "dagster.yaml").write_bytes((ROOT / "dagster_home" / "dagster.yaml").read_bytes())
-    unit = (ROOT / "dagster_home" / "systemd" / "strata-daemon.service").read_text()
-    (command,) = re.findall(r"^ExecStart=\S+/(dagster-daemon .+)$", unit, re.M)
     log = tmp_path / "log"
-    with log.open("wb") as out:
-        daemon = subprocess.Popen(
-            [str(BIN / command.split()[0]), *command.split()[1:]],
-            cwd=ROOT,
-            env=variables,
-            stdout=out,
-            stderr=out,
-        )
-        try:
-            wait_until(lambda: " of blocks 1-60 done in " in log.read_text())
-            wait_until(lambda: 'last_run_failed{job="load_and_publish"} 0.0' in written(tmp_path))
-        finally:
-            daemon.send_signal(signal.SIGTERM)
-            assert daemon.wait(60) == 0
+    with daemon(tmp_path, variables, log) as (_, work):
+        wait_until(lambda: " of blocks 1-60 done in " in log.read_text())
+        wait_until(lambda: 'last_run_failed{job="load_and_publish"} 0.0' in written(tmp_path))
+        # With a server of its own it would start another one each minute, and log that.
+        assert Path(f"/proc/{work.pid}/task/{work.pid}/children").read_text() == ""
     text, now = written(tmp_path), time.time()
 
     lines = log.read_text().splitlines()
