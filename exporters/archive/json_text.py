@@ -15,7 +15,15 @@ from transforms.errors import IntegrityError, SegmentError
 from transforms.sealed import seal_text, unseal_text
 
 FORMAT = 1
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SegmentError)
+UNREADABLE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    SegmentError,
+)
 """What reading a JSON document that is none, or has other values, can raise."""
 
 LINE = ",\n"

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 from exporters.exports.splice import CsvParts, layout_zip
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
-from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.parts import PartColumns, PartRef, read_parts
 from exporters.zips.sources import LocalSource
 from transforms.block_range import BlockRange
 
@@ -54,7 +54,7 @@ def csv_of(parts: Sequence[PartRef]) -> CsvParts:
     """The CSV that the parts, ascending, make together."""
     blocks = BlockRange(parts[0].blocks.first, parts[-1].blocks.last)
     version = parts[0].version
-    return CsvParts(csv_name(CHAIN, TABLE, version, blocks), version, blocks, parts)
+    return CsvParts(csv_name(CHAIN, TABLE, version, blocks), version, blocks, PartColumns.of(parts))
 
 
 def splice(path: Path, *csvs: Sequence[PartRef]) -> Path:
