@@ -124,7 +124,7 @@ class ExportQuery:
                 prove_bytes=_PROVE_BYTES,
                 warn=self.warn,
                 check=cancellation.check,
-            ).layout
+            ).layout.sum_up()
         except InvalidExportError as error:
             _check_losses(reading)
             raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error

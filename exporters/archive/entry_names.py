@@ -10,6 +10,9 @@ from exporters.zip_names import NameStyle, csv_name, zip_name
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError
 
+# Of 75,000 entries, iterating over the class takes as long as the names.
+_STYLES = tuple(NameStyle)
+
 
 @dataclass(frozen=True, slots=True)
 class NamedZip:
@@ -40,9 +43,10 @@ def check_entry(entry: Entry, chain_id: str, place: str) -> None:
 def check_names(named: NamedZip, chain_id: str, place: str) -> None:
     """Raise as `check_entry` does where what is said of a ZIP contradicts its names."""
     table, blocks = named.table, named.blocks
-    if not any(
-        named.path == f"{table}/{zip_name(chain_id, table, blocks, style)}" for style in NameStyle
-    ) or not all(_is_csv_of(csv, chain_id, table) for csv in named.csvs):
+    is_named = any(
+        named.path == f"{table}/{zip_name(chain_id, table, blocks, style)}" for style in _STYLES
+    )
+    if not is_named or not all(_is_csv_of(csv, chain_id, table) for csv in named.csvs):
         raise _contradiction(named, place, f"is not named as one of chain {chain_id} is")
     if not (_joins(named.segments, blocks) and _joins([csv[2] for csv in named.csvs], blocks)):
         raise _contradiction(named, place, f"has pieces that are not blocks {blocks}")
@@ -50,7 +54,7 @@ def check_names(named: NamedZip, chain_id: str, place: str) -> None:
 
 def _is_csv_of(csv: tuple[str, int, BlockRange], chain_id: str, table: str) -> bool:
     name, version, blocks = csv
-    return any(name == csv_name(chain_id, table, version, blocks, style) for style in NameStyle)
+    return any(name == csv_name(chain_id, table, version, blocks, style) for style in _STYLES)
 
 
 def _joins(ranges: Sequence[BlockRange], whole: BlockRange) -> bool:

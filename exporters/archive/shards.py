@@ -53,9 +53,9 @@ from exporters.archive.entry_names import check_entry
 from exporters.archive.json_text import (
     FORMAT,
     UNREADABLE,
+    check_document,
     dumps,
     parsed,
-    proven_text,
     unreadable,
     written,
 )
@@ -167,19 +167,19 @@ def _of_table(
     As `Shard.to_bytes` writes it, each entry and each list of columns is a line of its own; a shard
     that somebody formatted otherwise is parsed as a whole.
     """
-    text = proven_text(data, place)
-    start, end = text.find(_SCHEMAS), text.find(_ZIPS)
-    if not (text.startswith(_HEAD) and 0 < start < end):
+    check_document(data, place)
+    start, end = data.find(_SCHEMAS), data.find(_ZIPS)
+    if not (data.startswith(_HEAD) and 0 < start < end):
 
         def read_table(document: Json) -> _Read:
             items = (item for item in document["zips"] if item["table"] == table)
             return read(items, columns_of(document["schemas"]))
 
         return parsed(data, place, read_table)
-    lines = _lines_from(text, f'\n{{"table":{dumps(table)},'.encode(), end)
+    lines = _lines_from(data, f'\n{{"table":{dumps(table)},'.encode(), end)
     try:
         items = json.loads(b"[%s]" % b",".join(lines))
-        return read(items, _columns(text[start + len(_SCHEMAS) : end]))
+        return read(items, _columns(data[start + len(_SCHEMAS) : end]))
     except UNREADABLE as error:
         raise unreadable(place, error) from error
 

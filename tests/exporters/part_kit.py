@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -17,6 +18,27 @@ from transforms.block_range import BlockRange
 CHAIN = "testnet-001"
 TABLE = "orders"
 HEADER = b"id,size\n"
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """Bytes that a test makes up, as a source called `name`."""
+
+    name: str
+    data: bytes
+    version: str = ""
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        return len(self.data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset`."""
+        return self.data[offset : offset + length]
+
+    def descriptor(self) -> None:
+        """None: these bytes are in no file."""
 
 
 def blocks_of(number: int) -> BlockRange:
