@@ -139,20 +139,19 @@ class Archive:
         unreadable: Callable[[BlockRange, IntegrityError], object],
         number: int,
     ) -> CsvColumns:
-        path, nothing = shard_path(number), CsvColumns(table)
-        place = self.place(path)
-        info = self.store.head(self.key(path))
-        version, columns = _columns.get((place, table)) or ("", nothing)
-        if info is not None and version and version == info.version:
+        path = shard_path(number)
+        key, place = self.key(path), self.place(path)
+        version, columns = _columns.get((place, table)) or ("", CsvColumns(table))
+        if version and (info := self.store.head(key)) is not None and info.version == version:
             return columns
-        data, version = versioned(self.store, self.key(path)) or (None, "")
-        if info is None or data is None:
-            return nothing
+        data, version = versioned(self.store, key) or (None, "")
+        if data is None:
+            return CsvColumns(table)
         try:
             columns = table_columns(data, table, place, self.chain_id, number)
         except IntegrityError as error:
             unreadable(shard_blocks(number), error)
-            return nothing
+            return CsvColumns(table)
         _columns.put((place, table), (version, columns), columns.memory)
         return columns
 

@@ -82,8 +82,7 @@ class PartSearch:
         """
         published = self._published(plan)
         while True:
-            with collector_paused():
-                parts_by_span = [self._parts(span, published) for span in plan.spans]
+            parts_by_span = [self._parts(span, published) for span in plan.spans]
             sources = (source for parts in parts_by_span for source in parts.sources)
             if self._are_sound(published.prover, sources, prove_bytes):
                 break
@@ -97,8 +96,7 @@ class PartSearch:
         columns = CsvColumns(plan.table)
         if not outage.lasts:
             try:
-                with collector_paused():
-                    columns = archive.csvs_inside(plan.table, plan.blocks, self._note_shard)
+                columns = archive.csvs_inside(plan.table, plan.blocks, self._note_shard)
             except ConnectionError as error:
                 outage.begin()
                 _log.warning(
@@ -142,7 +140,8 @@ class PartSearch:
                 segments = (span.segments[number - count] for number in numbers)
                 parts.extend(PartColumns.of(map(self._local, segments)))
             else:
-                parts.extend(published.parts([rows[number] for number in numbers]))
+                with collector_paused():
+                    parts.extend(published.parts([rows[number] for number in numbers]))
         return parts
 
     def _fitting(self, span: Span, published: PublishedCsvs) -> list[int]:

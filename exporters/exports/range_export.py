@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.exports.collector import collector_paused
 from exporters.exports.damages import Damages, Warn
 from exporters.exports.outage import Outage
 from exporters.exports.part_search import PartPlaces, PartSearch, held_columns
@@ -100,8 +99,7 @@ class RangeExporter:
         Raises `InvalidExportError` and `NotHeldError` (both `RangeError`) where the range is not
         aligned or not held (decisions 4 and 6), `IntegrityError` where a part is sound nowhere.
         """
-        with collector_paused():
-            plan, receipts = _planned(holdings, table, first, last)
+        plan, receipts = _planned(holdings, table, first, last)
         places = self._places(plan.chain_id)
         search = PartSearch(places, holdings, receipts, Damages(warn), check, progress)
         return RangeExport(plan, search.lay_out(plan, style or self.style, prove_bytes))
