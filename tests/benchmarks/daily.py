@@ -5,6 +5,8 @@ measured in turn with this one: `python -m tests.benchmarks.daily ../strata-befo
 of its own with three batches of 100 segments of 1000 blocks and every table, made by itself; then
 one segment comes at a time, twelve of them, so that a merge is among them. Each command is a fresh
 process, of this Python and its packages; what Python keeps of compiled modules is there before.
+With `--bucket` first, source, warehouse and archive lie in a bucket of a real server, and the
+requests of each command are counted at a proxy before it.
 """
 
 from __future__ import annotations
@@ -14,10 +16,15 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from boto3.session import Session
+
+from tests.fault_proxy import FaultProxy
 from tests.segments_kit import build_segment
+from tests.weed_kit import WeedServer, weed_server
 
 ROOT = Path(__file__).parents[2]
 BATCH, BATCHES, SINGLES = 100, 3, 12
@@ -28,18 +35,42 @@ _MIB = 1024
 
 @dataclass(frozen=True)
 class Cost:
-    """Processor seconds, all threads, and peak resident KiB of a process."""
+    """Processor seconds, all threads, peak resident KiB of a process, and requests to a bucket."""
 
     seconds: float
     peak: int
+    requests: int = 0
+
+
+class Bucket:
+    """A bucket of a running server, which commands reach by way of a proxy that counts."""
+
+    def __init__(self, server: WeedServer) -> None:
+        self.name = server.bucket()
+        self.proxy = FaultProxy(server.url)
+        self._client = Session().client("s3", endpoint_url=server.url)
+
+    def put(self, path: Path, key: str) -> None:
+        """Move a file into the bucket, past the proxy."""
+        self._client.upload_file(str(path), self.name, key)
+        path.unlink()
+
+    def close(self) -> None:
+        """Let nobody reach it any more."""
+        self._client.close()
+        self.proxy.stop()
 
 
 @dataclass
 class Version:
-    """A checkout, the site that it works on, and what its commands cost, by what they had to do."""
+    """A checkout, the site that it works on, and what its commands cost, by what they had to do.
+
+    `site` is a folder; with a bucket, only Dagster's memory lies there.
+    """
 
     code: Path
     site: Path
+    bucket: Bucket | None = None
     costs: dict[str, list[Cost]] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
@@ -50,23 +81,31 @@ class Version:
             "PYTHONPATH": str(self.code),
             "PYTHONPYCACHEPREFIX": str(self.site.parent / "compiled"),
             "DAGSTER_HOME": str(self.site / "home"),
-            "STRATA_SOURCE": str(self.site / "source"),
-            "STRATA_WAREHOUSE": str(self.site / "warehouse"),
-            "STRATA_ARCHIVE": str(self.site / "archive"),
+            "STRATA_SOURCE": self._place("source"),
+            "STRATA_WAREHOUSE": self._place("warehouse"),
+            "STRATA_ARCHIVE": self._place("archive"),
+            **({"AWS_ENDPOINT_URL": self.bucket.proxy.url} if self.bucket else {}),
         }
+
+    def _place(self, name: str) -> str:
+        if self.bucket is None:
+            return str(self.site / name)
+        return f"s3://{self.bucket.name}/{self.site.name}/{name}"
 
     def strata(self, what: str, *arguments: str) -> None:
         """Run a command, and keep what it cost. Raises where it failed."""
         command = [sys.executable, "-P", "-c", _PROGRAM, *arguments]
         silent = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
         messages = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
+        sent = self.bucket.proxy.requests if self.bucket else []
+        sent.clear()
         process = os.posix_spawn(
             command[0], command, self.environment(), file_actions=[silent, messages]
         )
         _, status, used = os.wait4(process, 0)
         code = os.waitstatus_to_exitcode(status)
         assert code == 0, f"{arguments} of {self.code} left with {code}"
-        cost = Cost(used.ru_utime + used.ru_stime, used.ru_maxrss)
+        cost = Cost(used.ru_utime + used.ru_stime, used.ru_maxrss, len(sent))
         self.costs.setdefault(what, []).append(cost)
 
     def add(self, first: int, count: int) -> None:
@@ -75,17 +114,19 @@ class Version:
         source.mkdir(parents=True, exist_ok=True)
         for number in range(first, first + count):
             start = number * BLOCKS
-            build_segment(source, first=start + 1, last=start + BLOCKS)
+            path = build_segment(source, first=start + 1, last=start + BLOCKS)
+            if self.bucket is not None:
+                self.bucket.put(path, f"{self.site.name}/source/{path.name}")
 
 
-def run(folder: Path, codes: list[Path]) -> list[Version]:
+def run(folder: Path, codes: list[Path], bucket: Bucket | None = None) -> list[Version]:
     """Measure all versions in turn, after each has compiled what it imports."""
     for at, code in enumerate(codes):
-        first = Version(code, folder / f"first-{at}")
+        first = Version(code, folder / f"first-{at}", bucket)
         first.add(0, 1)
         for arguments in (("run",), ("run",), ("status",), ("--help",)):
             first.strata("", *arguments)
-    versions = [Version(code, folder / str(at)) for at, code in enumerate(codes)]
+    versions = [Version(code, folder / str(at), bucket) for at, code in enumerate(codes)]
 
     def each(work: Callable[[Version], object]) -> None:
         for version in versions:
@@ -106,24 +147,36 @@ def run(folder: Path, codes: list[Path]) -> list[Version]:
 
 
 def table(versions: list[Version]) -> str:
-    """The medians as a table, a column of seconds and one of MiB for each version."""
-    names = [f"{version.code.name}, s | MiB" for version in versions]
-    lines = [f"| what | {' | '.join(names)} |", "|---" * (1 + 2 * len(versions)) + "|"]
+    """The medians as a table: seconds, MiB and, with a bucket, requests of each version."""
+    names = [
+        f"{version.code.name}, s | MiB{' | requests' if version.bucket else ''}"
+        for version in versions
+    ]
+    columns = 1 + len(" | ".join(names).split(" | "))
+    lines = [f"| what | {' | '.join(names)} |", "|---" * columns + "|"]
     for what in versions[0].costs:
         cells: list[str] = []
         for version in versions:
             costs = version.costs[what]
             cells.append(f"{statistics.median(cost.seconds for cost in costs):.2f}")
             cells.append(f"{max(cost.peak for cost in costs) // _MIB}")
+            if version.bucket:
+                cells.append(f"{statistics.median(cost.requests for cost in costs):.0f}")
         lines.append(f"| {what} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def main() -> None:
     """Print the measurements as a table."""
-    codes = [*(Path(other).resolve() for other in sys.argv[1:]), ROOT]
-    with tempfile.TemporaryDirectory(prefix="strata-daily-") as folder:
-        print(table(run(Path(folder), codes)))
+    others = sys.argv[1:]
+    has_bucket = others[:1] == ["--bucket"]
+    codes = [*(Path(other).resolve() for other in others[has_bucket:]), ROOT]
+    with tempfile.TemporaryDirectory(prefix="strata-daily-") as folder, ExitStack() as stack:
+        bucket = None
+        if has_bucket:
+            server = stack.enter_context(weed_server(Path(folder) / "server"))
+            bucket = stack.enter_context(closing(Bucket(server)))
+        print(table(run(Path(folder), codes, bucket)))
 
 
 if __name__ == "__main__":
