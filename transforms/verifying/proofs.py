@@ -10,7 +10,6 @@ once more.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 import time
@@ -38,7 +37,7 @@ _TABLE = """
 
 _FIND = """
     select place, state, recorded, digest from proofs
-    where purpose = ? and time > ? and place in (select value from json_each(?))
+    where purpose = ? and time > ? and place in
 """
 _Result = TypeVar("_Result")
 
@@ -80,8 +79,9 @@ class Proofs:
     def find_each(self, asked: Sequence[Proof]) -> list[Proof | None]:
         """The proofs of places, each in its very state against its recorded hash, or None."""
         oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
-        values = (self._purpose, oldest, json.dumps([proof.place for proof in asked]))
-        rows = self._run(lambda con: con.execute(_FIND, values).fetchall())
+        sql = f"{_FIND} ({', '.join('?' * len(asked))})"
+        values = (self._purpose, oldest, *(proof.place for proof in asked))
+        rows = self._run(lambda con: con.execute(sql, values).fetchall())
         kept = {row[0]: Proof(*row) for row in rows}
         proofs = (kept.get(proof.place) for proof in asked)
         return [
