@@ -153,10 +153,10 @@ def table_columns(data: bytes, table: str, place: str, chain_id: str, number: in
     def read(items: Iterable[Json], columns: SchemaColumns) -> CsvColumns:
         return csv_columns(table, items, columns, place, chain_id)
 
-    read_columns = _of_table(data, table, place, read)
-    for first, path in zip(read_columns.zip_firsts, read_columns.paths, strict=True):
+    csvs = _of_table(data, table, place, read)
+    for first, path in zip(csvs.zip_firsts, csvs.paths, strict=True):
         _check_place(first, path, number, place)
-    return read_columns
+    return csvs
 
 
 def _of_table(

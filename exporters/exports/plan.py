@@ -147,8 +147,8 @@ def _spans(held: HeldColumns) -> Iterator[Span]:
         start = row
 
 
-def _have_equal_columns(one: TableSchema | None, other: TableSchema | None) -> bool:
-    return one is other or (one and one.columns) == (other and other.columns)
+def _have_equal_columns(schema: TableSchema | None, following: TableSchema | None) -> bool:
+    return schema is following or (schema and schema.columns) == (following and following.columns)
 
 
 def _check_aligned(segments: BlockRanges, blocks: BlockRange) -> None:

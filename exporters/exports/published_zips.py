@@ -79,23 +79,23 @@ class ZipProver:
         for copy in copies:
             try:
                 if not copy.is_proven:
-                    present.append((copy, self._wanted(copy)))
+                    present.append((copy, self._state(copy)))
             except DamagedCopyError as damage:
                 damages.append(damage)
-        known = self.proofs.find_each([wanted for _, wanted in present])
+        proofs = self.proofs.find_each([state for _, state in present])
         fresh: list[Proof] = []
         try:
-            for (copy, wanted), proof in zip(present, known, strict=True):
+            for (copy, state), proof in zip(present, proofs, strict=True):
                 try:
-                    copy.take(self._source(copy, wanted, proof, fresh))
+                    copy.take(self._source(copy, state, proof, fresh))
                 except DamagedCopyError as damage:
                     damages.append(damage)
         finally:
             self.proofs.keep_each(fresh)
         return damages
 
-    def _wanted(self, copy: PublishedCopy) -> Proof:
-        """The proof of a ZIP that is there; what it must say."""
+    def _state(self, copy: PublishedCopy) -> Proof:
+        """What a proof of a ZIP says that is there as it is now."""
         info = self.archive.store.head(self.archive.key(copy.zip.path))
         if info is None:
             raise _damage(copy, "is not there, but the index names it")
@@ -104,13 +104,13 @@ class ZipProver:
         return Proof(copy.name, info.version, copy.version)
 
     def _source(
-        self, copy: PublishedCopy, wanted: Proof, proof: Proof | None, fresh: list[Proof]
+        self, copy: PublishedCopy, state: Proof, proof: Proof | None, fresh: list[Proof]
     ) -> ByteSource:
         """The bytes of a ZIP in the state that was proven, or is now."""
-        source = self.archive.source(copy.zip, wanted.state)
+        source = self.archive.source(copy.zip, state.state)
         if proof is None:
             digest = _checked_crcs(source, copy)
-            proof = Proof(wanted.place, wanted.state, wanted.recorded, digest)
+            proof = Proof(state.place, state.state, state.recorded, digest)
             fresh.append(proof)
         if isinstance(source, LocalSource):
             return source

@@ -82,12 +82,8 @@ class Proofs:
         sql = f"{_FIND} ({', '.join('?' * len(asked))})"
         values = (self._purpose, oldest, *(proof.place for proof in asked))
         rows = self._run(lambda con: con.execute(sql, values).fetchall())
-        kept = {row[0]: Proof(*row) for row in rows}
-        proofs = (kept.get(proof.place) for proof in asked)
-        return [
-            proof if proof and _identity(proof) == _identity(wanted) else None
-            for proof, wanted in zip(proofs, asked, strict=True)
-        ]
+        proofs = {(row[0], row[1], row[2]): Proof(*row) for row in rows}
+        return [proofs.get((proof.place, proof.state, proof.recorded)) for proof in asked]
 
     def keep(self, proof: Proof) -> None:
         """Remember a proof in the place of an earlier one; an empty state identifies nothing."""
@@ -156,10 +152,6 @@ class Proofs:
             for ending in ("", "-wal", "-shm"):
                 path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
             return _connect(path)
-
-
-def _identity(proof: Proof) -> tuple[str, str]:
-    return proof.state, proof.recorded
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
