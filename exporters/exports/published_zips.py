@@ -58,8 +58,9 @@ class PublishedCopy(Copy):
 
     def prove(self) -> None:
         """See `Copy.prove`."""
-        for damage in self._prover.prove([self]):
-            raise damage
+        if not self.is_proven:
+            for damage in self._prover.prove([self]):
+                raise damage
 
 
 @dataclass(frozen=True, slots=True)
