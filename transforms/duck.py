@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -27,16 +27,15 @@ from transforms.quoting import quote_text as quote_text
 Connection = duckdb.DuckDBPyConnection
 Error = duckdb.Error
 
-STORAGE = "storage_version 'v1.5.0'"
-"""The option of `attach` for every new file: DuckDB 1.5, which people have, opens it, too."""
-
 _REPORT_SECONDS = 0.5
 _MOST_IDLE = 2
 _SMALL_BYTES = 2**20
+# Below this, DuckDB's default block of 256 KiB would make a file of small tables mostly padding.
+_SMALL_FILE_BYTES = 16 * 2**20
 _FEW_FILES = 20
 
-# By process, as a forked one leaves those of its parent alone, and by the limit of memory.
-_idle: defaultdict[tuple[int, str | None], list[Connection]] = defaultdict(list)
+# By process, as a forked one leaves those of its parent alone, by threads and limit of memory.
+_idle: defaultdict[tuple[int, int, str | None], list[Connection]] = defaultdict(list)
 
 
 def check_folder(folder: Path) -> None:
@@ -53,21 +52,19 @@ def check_folder(folder: Path) -> None:
 
 @contextmanager
 def working_connection(
-    scratch: Path, *, threads: int = 1, memory_limit: str = MEMORY_LIMIT
+    scratch: Path,
+    *,
+    size: int | None = None,
+    threads: int = 1,
+    memory_limit: str = MEMORY_LIMIT,
 ) -> Iterator[Connection]:
-    """Open an in-memory DuckDB that spills below `scratch` and never fetches anything."""
-    with _opened(_config(threads, memory_limit, scratch), scratch) as con:
-        yield con
+    """Open an in-memory DuckDB that spills below `scratch` and never fetches anything.
 
-
-@contextmanager
-def rendering_connection(scratch: Path, size: int, memory_limit: str) -> Iterator[Connection]:
-    """Open a DuckDB of one thread that spills below `scratch`, for queries that change nothing.
-
-    `size` is the number of bytes that are rendered; see `_reused` for what becomes of the instance.
+    `size` is the number of CSV bytes that are worked on. Who says it leaves nothing attached,
+    created or registered, and sets nothing: a later block may have the instance, see `_reused`.
     """
-    is_small = size <= _SMALL_BYTES
-    with _reused(memory_limit, scratch, is_kept=is_small) as con:
+    is_kept = size is not None and size <= _SMALL_BYTES
+    with _reused(threads, memory_limit, scratch, is_kept=is_kept) as con:
         yield con
 
 
@@ -77,22 +74,23 @@ def file_connection(count: int = 1) -> Iterator[Connection]:
 
     They change nothing; see `_reused` for what becomes of the instance.
     """
-    with _reused(None, None, is_kept=count <= _FEW_FILES) as con:
+    with _reused(1, None, None, is_kept=count <= _FEW_FILES) as con:
         yield con
 
 
 @contextmanager
 def _reused(
-    memory_limit: str | None, scratch: Path | None, *, is_kept: bool
+    threads: int, memory_limit: str | None, scratch: Path | None, *, is_kept: bool
 ) -> Iterator[Connection]:
     """Open an instance that an earlier block is done with, or a new one, which takes 14 ms.
 
     It goes to a later block if none of its statements failed: an internal error leaves one that
     refuses everything. One that worked on much is not kept: it holds the memory while it is open.
     """
-    con = _idle_instance(memory_limit, scratch)
+    idle = _idle[os.getpid(), threads, memory_limit]
+    con = _idle_instance(idle, scratch) if is_kept else None
     if con is None:
-        con = duckdb.connect(":memory:", config=_config(1, memory_limit, scratch))
+        con = duckdb.connect(":memory:", config=_config(threads, memory_limit, scratch))
     try:
         with plain_errors(scratch), interrupts.interruptible(con.interrupt):
             set_up(con)
@@ -103,14 +101,13 @@ def _reused(
     if not is_kept:
         con.close()
         return
-    idle = _idle[os.getpid(), memory_limit]
     idle.append(con)
     del idle[:-_MOST_IDLE]
 
 
-def _idle_instance(memory_limit: str | None, scratch: Path | None) -> Connection | None:
+def _idle_instance(idle: list[Connection], scratch: Path | None) -> Connection | None:
     with suppress(IndexError, Error):  # there is none, or it has spilled to another folder
-        con = _idle[os.getpid(), memory_limit].pop()
+        con = idle.pop()
         if scratch is not None:
             con.execute(f"set temp_directory = {quote_text(scratch)}")
         return con
@@ -223,6 +220,14 @@ def attached(con: Connection, path: Path, alias: str, options: str = "") -> Iter
     con.execute(f"attach {quote_text(path)} as {quote_name(alias)} {options}")
     yield alias
     con.execute(f"detach {quote_name(alias)}")
+
+
+def new_database(con: Connection, path: Path, alias: str, size: int) -> AbstractContextManager[str]:
+    """Attach a new file for about `size` bytes of rows, which DuckDB 1.5 opens as well."""
+    blocks = ", block_size 16384" if size < _SMALL_FILE_BYTES else ""
+    # Nobody goes on with the unfinished file of a process that died: there is nothing to recover.
+    options = f"(storage_version 'v1.5.0', recovery_mode no_wal_writes{blocks})"
+    return attached(con, path, alias, options)
 
 
 def _config(

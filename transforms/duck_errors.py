@@ -29,7 +29,7 @@ OUT_OF_MEMORY = duckdb.OutOfMemoryException
 
 _MAX_REASON = 300
 # A commit that cannot hold its blocks in memory is told of as an error of the transaction.
-_NO_MEMORY = ("Out of Memory Error", "failed to pin block")
+_NO_MEMORY = ("Out of Memory Error", "failed to pin block", "could not allocate block")
 
 
 def machine_error(error: duckdb.Error | OSError, scratch: Path | None = None) -> OSError | None:

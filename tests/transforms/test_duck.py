@@ -11,7 +11,6 @@ import pytest
 from transforms.duck import (
     Error,
     file_connection,
-    rendering_connection,
     reporting,
     working_connection,
 )
@@ -54,21 +53,24 @@ def test_an_instance_that_spilled_or_failed_renders_nothing_else(tmp_path: Path)
     folders = [tmp_path / name for name in ("a", "b", "c", "d")]
     for folder in folders:
         folder.mkdir()
-    with rendering_connection(folders[0], 1000, "60MB") as con:
+    with working_connection(folders[0], size=1000, memory_limit="60MB") as con:
         con.execute("select 1")
-    with rendering_connection(folders[1], 1000, "60MB") as again:
+    with working_connection(folders[1], size=1000, memory_limit="60MB") as again:
         assert again is con
         again.execute(_SORT)
         assert list(folders[1].iterdir())
-    with rendering_connection(folders[2], 1000, "60MB") as other:
+    with working_connection(folders[2], size=1000, memory_limit="60MB") as other:
         assert other is not con
         assert other.execute("select current_setting('TimeZone')").fetchone() == ("UTC",)
-    with pytest.raises(Error), rendering_connection(folders[2], 1000, "60MB") as failing:
+    with (
+        pytest.raises(Error),
+        working_connection(folders[2], size=1000, memory_limit="60MB") as failing,
+    ):
         failing.execute("from nothing")
     assert failing is other
-    with rendering_connection(folders[3], 10**7, "60MB") as large:
+    with working_connection(folders[3], size=10**7, memory_limit="60MB") as large:
         large.execute("select 1")
-    with rendering_connection(folders[3], 1000, "60MB") as last:
+    with working_connection(folders[3], size=1000, memory_limit="60MB") as last:
         assert last is not large
         assert last is not other
         assert last.execute(_SORT).fetchone() == (3_000_000,)

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from transforms.duck import STORAGE, Connection, Error, attached, quote_text, working_connection
+from transforms.duck import (
+    Connection,
+    Error,
+    attached,
+    new_database,
+    quote_text,
+    working_connection,
+)
 from transforms.duck import quote_name as quoted
 from transforms.errors import IntegrityError
 from transforms.lake.public_conditions import ADDRESS_MACRO, NO_DAYS
@@ -32,7 +39,7 @@ def write_database(path: Path, statements: str, scratch: Path) -> None:
     with _enclosed(scratch, path.parent) as con:
         empty = dict(_empty_files(con, statements, scratch))
         try:
-            with attached(con, path, "fresh", f"({STORAGE}, block_size 16384)"):
+            with new_database(con, path, "fresh", 0):
                 con.execute("use fresh")
                 con.execute("begin")
                 lists = []

@@ -115,10 +115,6 @@ class SegmentZip:
         """The tables of a folder, `history` or `currentstate`, sorted."""
         return tuple(sorted(table for kind, table in self._entries if kind == folder))
 
-    def inflated_bytes(self, folder: str) -> int:
-        """How many bytes the tables of a folder hold."""
-        return sum(info.file_size for (kind, _), info in self._entries.items() if kind == folder)
-
     def extract(self, folder: str, table: str, into: Path) -> TableFile:
         """Write one table's CSV to a file below `into`, checked as far as bytes go.
 

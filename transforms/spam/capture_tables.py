@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 
 from transforms.duck import (
-    STORAGE,
     Connection,
     attached,
     naming_large,
+    new_database,
     read_only_connection,
     working_connection,
 )
@@ -101,7 +101,7 @@ def write_captures(
     scratch = path.parent
     with (
         working_connection(scratch, memory_limit=memory_limit) as con,
-        attached(con, path, "fresh", f"({STORAGE})"),
+        new_database(con, path, "fresh", sum(info.size for info in fresh)),
     ):
         _begin(con, current, map(_recorded, fresh))
         for info in fresh:

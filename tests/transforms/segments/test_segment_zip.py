@@ -81,9 +81,6 @@ def test_the_folders_of_a_zip_hold_all_tables_of_its_version(tmp_path: Path) -> 
         tables = opened.tables("history") + opened.tables("currentstate")
         assert opened.tables("history") == HISTORY_TABLES
         assert sorted(tables) == list(known_tables(1))
-        assert opened.inflated_bytes("history") == sum(
-            len(entry_bytes(path, table)) for table in HISTORY_TABLES
-        )
 
 
 def test_stored_entries_are_read_like_deflated_ones(tmp_path: Path) -> None:

@@ -247,13 +247,14 @@ def test_a_file_of_a_name_that_cannot_be_fetched_holds_up_no_other(source: _Sour
     )
 
 
+@pytest.mark.parametrize("megabytes", [4, 10])
 def test_lines_that_take_too_much_memory_are_told_with_their_file_and_more_loads_them(
-    source: _Source,
+    source: _Source, megabytes: int
 ) -> None:
     long = {"statistics": [{"proposal": random.Random(1).randbytes(450_000).hex()}]}
     source.write("kit-chain-5.ndjson", *(_line(epoch=epoch, votes=long) for epoch in range(80)))
     root = source.folder.parents[1] / "warehouse"
-    source.warehouse = open_warehouse(root, memory_mb=60)
+    source.warehouse = open_warehouse(root, memory_mb=megabytes)
     with pytest.raises(MemoryLimitError, match=r"spam/kit-chain-5\.ndjson: DuckDB has no more"):
         source.load()
     source.warehouse = open_warehouse(root, memory_mb=400)

@@ -17,7 +17,6 @@ from transforms.duck import (
     Connection,
     naming_large,
     plain_errors,
-    rendering_connection,
     working_connection,
 )
 from transforms.errors import ConfigError, IntegrityError
@@ -65,7 +64,7 @@ def rendered_table(
     check_null(null)
     rendered = scratch / "table.csv"
     with (
-        rendering_connection(scratch, receipt.bytes, memory_limit) as con,
+        working_connection(scratch, size=receipt.bytes, memory_limit=memory_limit) as con,
         readable(str(data), scratch),
     ):
         source = rows_sql(receipt.table, receipt.schema.columns, [data] if data else [])

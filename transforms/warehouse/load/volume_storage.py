@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.errors import ConflictError
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.stores.store import Store, content_sha256, content_size
@@ -66,21 +65,6 @@ def store_history(
     version = max(segment.name.version for segment in segments)
     shapes = shapes_of(receipts)
     return Volume("history", manifest, blocks, version, shapes, data, index, run.times)
-
-
-def store_again(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
-    """Put a file as `store_file` does, also where other bytes, damaged ones, have its name.
-
-    Raises `BusyError` where another process does the same at this moment.
-    """
-    try:
-        return store_file(store, key, sha256, path)
-    except ConflictError:
-        info = store.head(key)
-        store.put_if_match(
-            key, path, info.version if info else None, _TYPES[path.suffix], sha256=sha256
-        )
-        return StoredFile(key, content_size(path), sha256)
 
 
 def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:

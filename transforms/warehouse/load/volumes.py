@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from transforms.duck import STORAGE, Connection, attached, quote_name, working_connection
+from transforms.duck import Connection, new_database, quote_name, working_connection
 from transforms.duck_errors import ABOUT_DATA, OUT_OF_MEMORY, reason
 from transforms.errors import SegmentError
 from transforms.lookups.index_file import SUFFIX, new_index
@@ -30,8 +30,6 @@ from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Shape, Times, shapes_of
 
 _log = logging.getLogger(__name__)
-# Below this, DuckDB's default block of 256 KiB would make a file of small tables mostly padding.
-_SMALL_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +60,10 @@ def write_history(
     """
     receipts: list[Receipt] = []
     data: dict[str, Path] = {}
+    size, threads = sum(segment.bytes for segment in segments), settings.threads
     with (
         _data_errors(segments),
-        working_connection(scratch, threads=settings.threads, memory_limit=memory_limit) as con,
+        working_connection(scratch, size=size, threads=threads, memory_limit=memory_limit) as con,
     ):
         for table, files in _tables(segments):
             target = FileTarget(table, scratch / f"{table}.parquet")
@@ -136,14 +135,15 @@ def write_state(
     Raises `SegmentError`; the unfinished file is then garbage. Temporary files lie beside `path`.
     """
     receipts: list[Receipt] = []
+    scratch, size, threads = path.parent, segment.bytes, settings.threads
     with (
         _data_errors([segment]),
-        working_connection(path.parent, threads=settings.threads, memory_limit=memory_limit) as con,
-        attached(con, path, "state", attach_options(segment.bytes)),
+        working_connection(scratch, size=size, threads=threads, memory_limit=memory_limit) as con,
+        new_database(con, path, "state", size),
     ):
         for table, files in _tables([segment]):
             target = TableTarget(f"state.main.{quote_name(table)}")
-            receipts += TableLoader(con, target, path.parent, None, table).load(files)
+            receipts += TableLoader(con, target, scratch, None, table).load(files)
         write_records(con, "state", origin, [loaded_segment(segment, receipts)], receipts)
     return receipts
 
@@ -165,13 +165,6 @@ def _data_errors(segments: Sequence[PreparedSegment]) -> Iterator[None]:
             f"{names} cannot be loaded: DuckDB says {reason(error)}: report it, with the segment",
             names if len(segments) == 1 else "",
         ) from error
-
-
-def attach_options(size: int) -> str:
-    """The options of `attach` for a new file over rows of about `size` bytes."""
-    blocks = ", block_size 16384" if size < _SMALL_BYTES else ""
-    # Nobody goes on with the unfinished file of a process that died: there is nothing to recover.
-    return f"({STORAGE}, recovery_mode no_wal_writes{blocks})"
 
 
 def loaded_segment(segment: PreparedSegment, receipts: Iterable[Receipt]) -> LoadedSegment:

@@ -38,7 +38,8 @@ def query_rows(
     """Run a query for a person or for JSON: its columns, and its rows by their places.
 
     Several columns may have one name. Whole numbers of any size are `int`; what neither Python nor
-    JSON has a value for is DuckDB's text for it. See `query_reader`.
+    JSON has a value for is DuckDB's text for it. With an `extent`, the tables of history are those
+    of the volumes that can hold rows of it. Raises `ConfigError` for wrong SQL.
     """
     with warehouse.connect(extent) as con, _query_errors():
         statement = readable(con, query)
@@ -50,18 +51,6 @@ def query_rows(
         yield names, _rows(reader, makers)
 
 
-@contextmanager
-def query_reader(
-    warehouse: Warehouse, query: str, extent: Extent | None = None
-) -> Iterator[pa.RecordBatchReader]:
-    """Run a query and stream its rows as Arrow batches. Raises `ConfigError` for wrong SQL.
-
-    With an `extent`, the tables of history are those of the volumes that can hold rows of it.
-    """
-    with warehouse.connect(extent) as con, _query_errors():
-        yield con.sql(_exact(con, readable(con, query))).to_arrow_reader()
-
-
 def copy_query(
     warehouse: Warehouse,
     query: str,
@@ -71,7 +60,7 @@ def copy_query(
 ) -> None:
     """Write a query's rows to a file: `csv` by the rules of spec 2.8, or `parquet`.
 
-    See `query_reader` for `extent`. Raises `ConfigError` for wrong SQL.
+    See `query_rows` for `extent`. Raises `ConfigError` for wrong SQL.
     """
     with warehouse.connect(extent) as con, _query_errors():
         exact = _exact(con, readable(con, query))

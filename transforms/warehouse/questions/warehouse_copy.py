@@ -14,12 +14,11 @@ from pathlib import Path
 import duckdb
 
 from transforms.block_range import BlockRange
-from transforms.duck import attached, check_folder, read_only_connection
+from transforms.duck import check_folder, new_database, read_only_connection
 from transforms.duck_files import remove_log
 from transforms.errors import ConfigError
 from transforms.files import commit_file
 from transforms.scratch import scratch_folder, sweep_scratch
-from transforms.warehouse.load.volumes import attach_options
 from transforms.warehouse.manifests.shapes import Extent
 from transforms.warehouse.questions.copy_tables import (
     Progress,
@@ -63,7 +62,7 @@ def write_copy(
         ):
             copied = copied_tables(con, catalog, blocks, chosen_names(con, tables))
             size = sum(table.bytes for table in copied)
-            with attached(con, fresh, "fresh", attach_options(size)):
+            with new_database(con, fresh, "fresh", size):
                 rows = copy_rows(con, copied, progress)
                 con.execute("begin")
                 copy_records(con, copied, blocks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,15 +16,18 @@ from tests.transforms.warehouse_kit import Held, query
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, RangeError
 from transforms.warehouse.manifests.shapes import Extent
-from transforms.warehouse.questions.queries import copy_query, query_reader
+from transforms.warehouse.questions.queries import copy_query, query_rows
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _GREAT = 2**100
 
 
 def _read(held: Held, query: str) -> pa.Table:
-    with query_reader(held.warehouse, query) as reader:
-        return reader.read_all()
+    """A query's rows as the Parquet file that people get of them."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        copy_query(held.warehouse, query, path, "parquet")
+        return pq.read_table(path)
 
 
 def _csv(held: Held, query: str, path: Path) -> bytes:
@@ -213,7 +217,7 @@ def test_an_error_in_the_middle_of_a_stream_is_reported_too(held: Held) -> None:
 
 
 def test_an_error_of_the_one_who_reads_passes_through(held: Held) -> None:
-    with pytest.raises(BrokenPipeError), query_reader(held.warehouse, "select 1"):
+    with pytest.raises(BrokenPipeError), query_rows(held.warehouse, "select 1"):
         raise BrokenPipeError(32, "the reader went away")
 
 
@@ -244,7 +248,7 @@ def test_whatever_reads_may_be_asked(held: Held, tmp_path: Path, query: str) -> 
 def test_there_is_no_query_before_the_first_load(tmp_path: Path) -> None:
     with (
         pytest.raises(ConfigError, match="load segments first"),
-        query_reader(open_warehouse(tmp_path), "select 1"),
+        query_rows(open_warehouse(tmp_path), "select 1"),
     ):
         pytest.fail("there is nothing to query")
 
