@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, eq
+from typing import overload
 
 from transforms.errors import SegmentError
 
@@ -56,6 +57,37 @@ class BlockRange:
     def joins(self, following: BlockRange) -> bool:
         """Whether `following` starts right after this range."""
         return following.first == self.last + 1
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRanges(Sequence[BlockRange]):
+    """Ranges as columns: a history has 75,000, and most of them are never asked for."""
+
+    firsts: Sequence[int]
+    lasts: Sequence[int]
+
+    @classmethod
+    def of(cls, ranges: Sequence[BlockRange]) -> BlockRanges:
+        """The columns of ranges."""
+        return cls([run.first for run in ranges], [run.last for run in ranges])
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    @overload
+    def __getitem__(self, place: int) -> BlockRange: ...
+    @overload
+    def __getitem__(self, place: slice) -> BlockRanges: ...
+
+    def __getitem__(self, place: int | slice) -> BlockRange | BlockRanges:
+        if isinstance(place, slice):
+            return BlockRanges(self.firsts[place], self.lasts[place])
+        return BlockRange(self.firsts[place], self.lasts[place])
+
+    @property
+    def are_joined(self) -> bool:
+        """Whether each of them starts right after the one before it."""
+        return all(map(eq, self.firsts[1:], (last + 1 for last in self.lasts)))
 
 
 def contiguous_runs(ranges: Iterable[BlockRange]) -> Iterator[BlockRange]:

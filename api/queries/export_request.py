@@ -17,14 +17,13 @@ from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
 from transforms.block_range import BlockRange
 from transforms.duck import Error as DuckError
-from transforms.duck import quote_files
 from transforms.errors import IntegrityError, RangeError
+from transforms.objects import StoredFile
 from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.manifest import receipts_source
-from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.questions.holdings import receipts_sql, table_receipts
+from transforms.warehouse.questions.holdings import catalog_receipts
 from transforms.warehouse.questions.range_choice import choose_between
 
 _PROVE_BYTES = 64 * 2**20
@@ -38,20 +37,14 @@ class SnapshotHoldings:
     reading: Reading
     read: set[Path] = field(default_factory=set)
 
-    def receipts(self, table: str, blocks: BlockRange) -> list[Receipt]:
+    def receipts(self, table: str, blocks: BlockRange) -> ReceiptColumns:
         """See `warehouse.questions.holdings.Holdings`; of lost volumes their manifests say it."""
-        return [
-            receipt
-            for volume in self.reading.snapshot.catalog.volumes_over(blocks)
-            if table in volume.shapes
-            for receipt in self._receipts_of(volume, table, blocks)
-        ]
+        return catalog_receipts(self.reading.snapshot.catalog, table, blocks, self._rows)
 
-    def _receipts_of(self, volume: Volume, table: str, blocks: BlockRange) -> list[Receipt]:
-        path = self.reading.snapshot.catalog.files.path(volume.file)
-        sql = receipts_sql(receipts_source(quote_files([path])))
-        rows = self.reading.rows(sql, [table, blocks.first, blocks.last])
-        return table_receipts(table, rows)
+    def _rows(
+        self, sql: str, _manifests: Sequence[StoredFile], values: list[Any]
+    ) -> Sequence[Sequence[Any]]:
+        return self.reading.rows(sql, values)
 
     def segments(self) -> list[SegmentName]:
         """See `transforms.warehouse.questions.holdings.Holdings`."""
@@ -131,7 +124,7 @@ class ExportQuery:
                 prove_bytes=_PROVE_BYTES,
                 warn=self.warn,
                 check=cancellation.check,
-            ).layout
+            ).layout.sum_up()
         except InvalidExportError as error:
             _check_losses(reading)
             raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error

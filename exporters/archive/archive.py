@@ -29,11 +29,13 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
+from exporters.archive.csv_columns import CsvColumns, ZipRow
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex, parse_index
-from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_entries
+from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_columns
 from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
 from transforms.block_range import BlockRange
+from transforms.bounded_cache import BoundedCache
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store, read_as_is, versioned
@@ -46,6 +48,9 @@ _Result = TypeVar("_Result")
 # Parsing costs more than reading. Equal bytes are an equal index, so nothing can be stale.
 _parsed_index = lru_cache(maxsize=4)(parse_index)
 _parsed_shard = lru_cache(maxsize=8)(Shard.parse)
+# Two tables of 75,000 segments, each segment a ZIP.
+_COLUMNS_BYTES = 64 * 2**20
+_columns = BoundedCache[tuple[str, CsvColumns]](_COLUMNS_BYTES)
 _ATTEMPTS = 100
 _LONGEST_PAUSE_SECONDS = 0.2
 _READERS = 16
@@ -112,43 +117,47 @@ class Archive:
                 if entry.table == table and entry.blocks.overlaps(blocks):
                     yield entry
 
-    def entries_inside(
+    def csvs_inside(
         self,
         table: str,
         blocks: BlockRange,
         unreadable: Callable[[BlockRange, IntegrityError], object],
-    ) -> Iterator[Entry]:
-        """Yield the published ZIPs of a table that hold no other blocks, by first block.
+    ) -> CsvColumns:
+        """The CSVs of a table's published ZIPs in all shards that a range begins or ends in.
 
-        Costs what the range costs: the index is not read, and of shards only what the table has.
-        Shards that are damaged are passed over; `unreadable` gets their blocks and the error.
+        Costs what the range costs: the index is not read, and of shards only what the table has,
+        once as long as they stay what they are. Shards that are damaged are passed over;
+        `unreadable` gets their blocks and the error.
         """
         numbers = range(blocks.first // SHARD_BLOCKS, blocks.last // SHARD_BLOCKS + 1)
-        read_shard = partial(self._table_entries, table, unreadable)
-        for entries in self._read_several(read_shard, numbers):
-            for entry in entries:
-                inside = entry.blocks
-                if blocks.first <= inside.first and inside.last <= blocks.last:
-                    yield entry
+        read_shard = partial(self._table_columns, table, unreadable)
+        return CsvColumns.joined(table, self._read_several(read_shard, numbers))
 
-    def _table_entries(
+    def _table_columns(
         self,
         table: str,
         unreadable: Callable[[BlockRange, IntegrityError], object],
         number: int,
-    ) -> tuple[Entry, ...]:
+    ) -> CsvColumns:
         path = shard_path(number)
-        data = self.read(path)
+        key, place = self.key(path), self.place(path)
+        version, columns = _columns.get((place, table)) or ("", CsvColumns(table))
+        if version and (info := self.store.head(key)) is not None and info.version == version:
+            return columns
+        data, version = versioned(self.store, key) or (None, "")
+        if data is None:
+            return CsvColumns(table)
         try:
-            place = self.place(path)
-            return () if data is None else table_entries(data, table, place, self.chain_id, number)
+            columns = table_columns(data, table, place, self.chain_id, number)
         except IntegrityError as error:
             unreadable(shard_blocks(number), error)
-            return ()
+            return CsvColumns(table)
+        _columns.put((place, table), (version, columns), columns.memory)
+        return columns
 
     def _read_several(
-        self, read_shard: Callable[[int], tuple[Entry, ...]], numbers: Sequence[int]
-    ) -> Iterator[tuple[Entry, ...]]:
+        self, read_shard: Callable[[int], CsvColumns], numbers: Sequence[int]
+    ) -> Iterator[CsvColumns]:
         """Read shards in order; those of a distant store several at a time."""
         if self.store.path(self.key("index")) is not None or len(numbers) == 1:
             yield from map(read_shard, numbers)
@@ -156,7 +165,7 @@ class Archive:
         with ThreadPoolExecutor(_READERS) as pool:
             yield from pool.map(read_shard, numbers)
 
-    def source(self, entry: Entry, state: str | None = None) -> ByteSource:
+    def source(self, entry: Entry | ZipRow, state: str | None = None) -> ByteSource:
         """The bytes of a published ZIP; their version is their SHA-256, whatever the store.
 
         With `state`, the store's own version of the object, only that one is read.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from exporters.zips.container import Member
 from exporters.zips.runs import Run
 from transforms.block_range import BlockRange
 from transforms.segments.id_chain import IdRun
@@ -80,6 +81,16 @@ class Entry:
         """When its first and last block were made, where its CSVs say so: those of `blocks`."""
         times = [member.times for member in self.members if member.times is not None]
         return (times[0][0], times[-1][1]) if times else None
+
+    @property
+    def zip_members(self) -> tuple[Member, ...]:
+        """The members of the ZIP, as the index has their runs."""
+        members: list[Member] = []
+        for csv in self.members:
+            # Nearly no ZIP has another one, and where one ends takes a header to find.
+            start = members[-1].end if members else 0
+            members.append(Member(csv.name, start, *csv.runs, csv.rows))
+        return tuple(members)
 
     @property
     def is_bundle(self) -> bool:

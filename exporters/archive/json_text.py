@@ -7,15 +7,24 @@ precedes it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from exporters.archive.entries import Json
 from transforms.errors import IntegrityError, SegmentError
-from transforms.sealed import seal_text, unseal_text
+from transforms.sealed import check_seal, seal_text, unseal_text
 
 FORMAT = 1
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SegmentError)
+UNREADABLE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    SegmentError,
+)
 """What reading a JSON document that is none, or has other values, can raise."""
 
 LINE = ",\n"
@@ -56,8 +65,20 @@ def dumps(value: object) -> str:
 
 def proven_text(data: bytes, place: str) -> bytes:
     """The text of a document without its hash. Raises `IntegrityError` where that is wrong."""
-    try:
+    with _naming_remedy():
         return unseal_text(data, place)
+
+
+def check_document(data: bytes, place: str) -> None:
+    """Raise `IntegrityError` where a document does not hash to what it says at its end."""
+    with _naming_remedy():
+        check_seal(data, place)
+
+
+@contextmanager
+def _naming_remedy() -> Iterator[None]:
+    try:
+        yield
     except IntegrityError as error:
         raise IntegrityError(f"{error}: {_REMEDY}") from error
 

@@ -42,18 +42,20 @@ added within `format` 1; a reader ignores those it does not know.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
+from exporters.archive.csv_columns import CsvColumns, csv_columns
 from exporters.archive.entries import Entry, Json, columns_of, entry_json, entry_of, schemas_json
 from exporters.archive.entry_names import check_entry
 from exporters.archive.json_text import (
     FORMAT,
     UNREADABLE,
+    check_document,
     dumps,
     parsed,
-    proven_text,
     unreadable,
     written,
 )
@@ -62,6 +64,10 @@ from transforms.errors import IntegrityError
 from transforms.tables.registry import Column
 
 SHARD_BLOCKS = 20_000
+
+SchemaColumns = Mapping[str, tuple[Column, ...]]
+"""The columns of schemas, by fingerprint."""
+_Read = TypeVar("_Read")
 
 # How a shard of this release begins, where its columns begin, and where they end.
 _HEAD = f'{{\n"format":{FORMAT},\n'.encode()
@@ -129,35 +135,67 @@ def table_entries(
 ) -> tuple[Entry, ...]:
     """The entries of one table in a chain's shard, without parsing those of the others.
 
-    As `Shard.to_bytes` writes it, each entry and each list of columns is a line of its own; a shard
-    that somebody formatted otherwise is parsed as a whole. Raises `IntegrityError` where it is
-    damaged, is another shard, or an entry is not named by what it holds.
+    Raises `IntegrityError` where it is damaged, is another shard, or an entry is not named by what
+    it holds.
     """
-    text = proven_text(data, place)
-    start, end = text.find(_SCHEMAS), text.find(_ZIPS)
-    if not (text.startswith(_HEAD) and 0 < start < end):
-        shard = Shard.parse(data, place)
-        entries = tuple(entry for entry in shard.entries if entry.table == table)
-    else:
-        lines = _lines_from(text, f'\n{{"table":{dumps(table)},'.encode(), end)
-        try:
-            columns = _columns(text[start + len(_SCHEMAS) : end])
-            items = json.loads(b"[%s]" % b",".join(lines))
-            entries = tuple(entry_of(item, columns) for item in items)
-        except UNREADABLE as error:
-            raise unreadable(place, error) from error
+
+    def read(items: Iterable[Json], columns: SchemaColumns) -> tuple[Entry, ...]:
+        return tuple(entry_of(item, columns) for item in items)
+
+    entries = _of_table(data, table, place, read)
     _check(entries, chain_id, number, place)
     return entries
+
+
+def table_columns(data: bytes, table: str, place: str, chain_id: str, number: int) -> CsvColumns:
+    """The same entries as columns; see `table_entries`."""
+
+    def read(items: Iterable[Json], columns: SchemaColumns) -> CsvColumns:
+        return csv_columns(table, items, columns, place, chain_id)
+
+    csvs = _of_table(data, table, place, read)
+    for first, path in zip(csvs.zip_firsts, csvs.paths, strict=True):
+        _check_place(first, path, number, place)
+    return csvs
+
+
+def _of_table(
+    data: bytes, table: str, place: str, read: Callable[[Iterable[Json], SchemaColumns], _Read]
+) -> _Read:
+    """What becomes of the entries of one table in a shard, and of the columns of its schemas.
+
+    As `Shard.to_bytes` writes it, each entry and each list of columns is a line of its own; a shard
+    that somebody formatted otherwise is parsed as a whole.
+    """
+    check_document(data, place)
+    start, end = data.find(_SCHEMAS), data.find(_ZIPS)
+    if not (data.startswith(_HEAD) and 0 < start < end):
+
+        def read_table(document: Json) -> _Read:
+            items = (item for item in document["zips"] if item["table"] == table)
+            return read(items, columns_of(document["schemas"]))
+
+        return parsed(data, place, read_table)
+    lines = _lines_from(data, f'\n{{"table":{dumps(table)},'.encode(), end)
+    try:
+        items = json.loads(b"[%s]" % b",".join(lines))
+        return read(items, _columns(data[start + len(_SCHEMAS) : end]))
+    except UNREADABLE as error:
+        raise unreadable(place, error) from error
 
 
 def _check(entries: Iterable[Entry], chain_id: str, number: int, place: str) -> None:
     for entry in entries:
         check_entry(entry, chain_id, place)
-        if shard_number(entry.blocks) != number:
-            raise IntegrityError(
-                f"{place}: {entry.path} does not belong into this shard: strata publish makes it "
-                "again"
-            )
+        _check_place(entry.blocks.first, entry.path, number, place)
+
+
+def _check_place(first: int, path: str, number: int, place: str) -> None:
+    """Raise `IntegrityError` where a ZIP that begins at a block is in another shard's document."""
+    if first // SHARD_BLOCKS != number:
+        raise IntegrityError(
+            f"{place}: {path} does not belong into this shard: strata publish makes it again"
+        )
 
 
 def _lines_from(data: bytes, begin: bytes, at: int) -> Iterator[bytes]:
@@ -169,7 +207,7 @@ def _lines_from(data: bytes, begin: bytes, at: int) -> Iterator[bytes]:
 
 
 @lru_cache(maxsize=64)
-def _columns(schemas: bytes) -> Mapping[str, tuple[Column, ...]]:
+def _columns(schemas: bytes) -> SchemaColumns:
     """The columns by fingerprint: neighbouring shards have the same, written alike."""
     return columns_of(json.loads(b"{%s}" % schemas))
 

@@ -7,6 +7,7 @@ the bytes are the same.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -27,46 +28,63 @@ class DamagedCopyError(IntegrityError):
         self.blocks = blocks
 
 
-class Copy:
-    """One ZIP with parts over `blocks`, as bytes that are proven before the first of them is read.
+class Copy(ABC):
+    """One ZIP with parts, as bytes that are proven before the first of them is read.
 
     Where it turns out to be damaged, or went meanwhile, the same bytes are taken from elsewhere.
     """
 
-    def __init__(
-        self,
-        name: str,
-        size: int,
-        sha256: str,
-        blocks: BlockRange,
-        prove: Callable[[], ByteSource],
-        find_equal: FindEqual,
-    ) -> None:
-        """`prove` gives the bytes in the very state in which they were proven, or raises."""
-        self.name = name
-        self.size = size
-        self.version = sha256
-        self.blocks = blocks
-        self._prove = prove
+    __slots__ = ("_find_equal", "_source")
+
+    def __init__(self, find_equal: FindEqual) -> None:
         self._find_equal = find_equal
         self._source: ByteSource | None = None
 
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Its address."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Its length in bytes."""
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """The SHA-256 that is recorded of it."""
+
+    @property
+    @abstractmethod
+    def blocks(self) -> BlockRange:
+        """The blocks of its parts."""
+
+    @abstractmethod
     def prove(self) -> None:
         """Prove it now, unless that was done. Raises `DamagedCopyError`."""
-        self._source = self._source or self._prove()
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether its bytes are known to be sound."""
+        return self._source is not None
+
+    def take(self, source: ByteSource) -> None:
+        """Read these bytes: they were proven in this very state."""
+        self._source = source
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset`.
 
         Raises `IntegrityError` where neither this copy nor an equal one is sound.
         """
-        return self._proven(lambda source: source.read(offset, length))
+        return self._with_source(lambda source: source.read(offset, length))
 
     def descriptor(self) -> int | None:
         """A descriptor of the proven file, as `ByteSource` has it."""
-        return self._proven(lambda source: source.descriptor())
+        return self._with_source(lambda source: source.descriptor())
 
-    def _proven(self, work: Callable[[ByteSource], _Result]) -> _Result:
+    def _with_source(self, work: Callable[[ByteSource], _Result]) -> _Result:
         try:
             self.prove()
             assert self._source is not None

@@ -2,51 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 
-from transforms.block_range import BlockRange
-
-_What = TypeVar("_What")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate(Generic[_What]):
-    """Something that holds `blocks`, and what taking it costs (in whole numbers above 0)."""
-
-    blocks: BlockRange
-    cost: int
-    what: _What
+from transforms.block_range import BlockRange, BlockRanges
 
 
 def cheapest_cover(
-    blocks: BlockRange, candidates: Iterable[Candidate[_What]]
-) -> tuple[_What, ...] | None:
-    """The candidates that join into exactly `blocks` at the least cost, ascending; None: none do.
+    blocks: BlockRange, candidates: BlockRanges, costs: Sequence[int]
+) -> list[int] | None:
+    """The numbers of candidates that join into exactly `blocks` at the least cost, ascending.
 
-    Candidates that hold other blocks are left out; where two choices cost the same, the wider
-    candidate comes first.
+    Costs are whole numbers above 0. Candidates that hold other blocks are left out; where two
+    choices cost the same, the wider candidate comes first, and of equal ones the first is taken.
+    None where no choice joins.
     """
-    # What it costs from a block to the end, and the candidate that comes first.
-    best: dict[int, tuple[int, Candidate[_What] | None]] = {blocks.last + 1: (0, None)}
-    for candidate in sorted(candidates, key=_place, reverse=True):
-        run = candidate.blocks
-        after = best.get(run.last + 1)
-        if after is None or run.first < blocks.first:
+    # What it costs from a block to the end, the candidate that comes first, and where that ends.
+    best = {blocks.last + 1: (0, -1, -1)}
+    ordered = sorted(
+        zip(candidates.firsts, candidates.lasts, count(0, -1), costs, strict=False), reverse=True
+    )
+    for first, last, number, cost in ordered:
+        after = best.get(last + 1)
+        if after is None or first < blocks.first:
             continue
-        cost = after[0] + candidate.cost
-        if run.first not in best or cost < best[run.first][0]:
-            best[run.first] = (cost, candidate)
-    return tuple(_followed(best, blocks.first)) if blocks.first in best else None
+        total = after[0] + cost
+        before = best.get(first)
+        if before is None or total < before[0]:
+            best[first] = (total, -number, last)
+    return [*_followed(best, blocks)] if blocks.first in best else None
 
 
-def _place(candidate: Candidate[_What]) -> tuple[int, int]:
-    return (candidate.blocks.first, candidate.blocks.last)
-
-
-def _followed(best: dict[int, tuple[int, Candidate[_What] | None]], block: int) -> Iterator[_What]:
-    candidate = best[block][1]
-    while candidate is not None:
-        yield candidate.what
-        candidate = best[candidate.blocks.last + 1][1]
+def _followed(best: Mapping[int, tuple[int, int, int]], blocks: BlockRange) -> Iterator[int]:
+    block = blocks.first
+    while block <= blocks.last:
+        _, number, last = best[block]
+        yield number
+        block = last + 1

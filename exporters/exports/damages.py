@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -11,7 +11,6 @@ from exporters.exports.copies import DamagedCopyError
 from transforms.block_range import BlockRange
 
 _Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 Warn = Callable[[str], object]
 
@@ -42,29 +41,30 @@ class Damages:
         """What is damaged of some blocks, in words."""
         return (damage for run, damage in self._damages.values() if run.overlaps(blocks))
 
-    def on_each(
-        self, work: Callable[[_Item], _Result], items: Sequence[_Item], check: Callable[[], object]
-    ) -> list[_Result | None]:
-        """Work on copies, several at a time; one that is damaged is noted and gives None.
+    def are_sound(
+        self,
+        prove: Callable[[Sequence[_Item]], Iterable[DamagedCopyError]],
+        items: Sequence[_Item],
+        check: Callable[[], object],
+    ) -> bool:
+        """Prove copies, several at a time; whether none is damaged. Those that are, are noted.
 
         `check` is called now and then, and raises where nobody waits any more.
         """
 
-        def tried(some: Sequence[_Item]) -> list[_Result | None]:
+        def damages(some: Sequence[_Item]) -> Iterable[DamagedCopyError]:
             check()
-            return [self._tried(work, item) for item in some]
+            return prove(some)
 
-        if len(items) <= 1:
-            return tried(items)
         # Many at once cost a thread less than one by one, but few must not wait for each other.
         size = max(1, min(_CHUNK, len(items) // _READERS))
         chunks = [items[at : at + size] for at in range(0, len(items), size)]
-        with ThreadPoolExecutor(_READERS) as pool:
-            return [result for results in pool.map(tried, chunks) for result in results]
-
-    def _tried(self, work: Callable[[_Item], _Result], item: _Item) -> _Result | None:
-        try:
-            return work(item)
-        except DamagedCopyError as damage:
+        if len(chunks) <= 1:
+            outcomes = [*map(damages, chunks)]
+        else:
+            with ThreadPoolExecutor(_READERS) as pool:
+                outcomes = [*pool.map(damages, chunks)]
+        wrong = [damage for outcome in outcomes for damage in outcome]
+        for damage in wrong:
             self.note(damage.place, damage.blocks, str(damage))
-            return None
+        return not wrong

@@ -8,33 +8,34 @@ is named in a warning and another is taken; only where none is sound is that an 
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, repeat
 
 from exporters.archive.archive import Archive
-from exporters.archive.entries import Entry
+from exporters.archive.csv_columns import CsvColumns
 from exporters.exports.collector import collector_paused
 from exporters.exports.copies import Copy, DamagedCopyError
-from exporters.exports.cover import Candidate, cheapest_cover
+from exporters.exports.cover import cheapest_cover
 from exporters.exports.damages import Damages
 from exporters.exports.outage import SECONDS, Outage
-from exporters.exports.plan import ExportPlan, HeldSegment, Span, plan_export
-from exporters.exports.published_zips import published_copy, published_parts
+from exporters.exports.plan import ExportPlan, HeldColumns, Span, plan_columns
+from exporters.exports.published_zips import PublishedCopy, PublishedCsvs, ZipProver
 from exporters.exports.rendered import RenderedParts
 from exporters.exports.splice import layout_spans
 from exporters.exports.staged_zips import staged_part
 from exporters.zip_names import NameStyle, zip_name
 from exporters.zips.layout import Layout
-from exporters.zips.parts import PartRef
+from exporters.zips.parts import PartColumns, PartRef
 from exporters.zips.sources import ByteSource, LocalSource
 from exporters.zips.staging import PartStage
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, BlockRanges
 from transforms.errors import IntegrityError, RangeError
 from transforms.files import file_version
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema
 from transforms.verifying.proofs import Proofs
+from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.questions.holdings import Holdings
 
@@ -67,11 +68,10 @@ class PartSearch:
 
     places: PartPlaces
     holdings: Holdings
-    receipts: Sequence[Receipt]
+    receipts: ReceiptColumns
     damages: Damages
     check: Callable[[], object]
     progress: Callable[[int], object]
-    _published: dict[str, tuple[PartRef, ...]] = field(default_factory=dict)
     _made_room: bool = False
 
     def lay_out(self, plan: ExportPlan, style: NameStyle, prove_bytes: int | None) -> Layout:
@@ -80,30 +80,31 @@ class PartSearch:
         Those of the first `prove_bytes` bytes (None: all) are proven now, the others before their
         first byte is read. Raises `IntegrityError` where a part is sound nowhere.
         """
-        entries = self._entries(plan)
+        published = self._published(plan)
         while True:
-            parts_by_span = [self._parts(span, entries) for span in plan.spans]
-            if self._are_sound([p for parts in parts_by_span for p in parts], prove_bytes):
+            parts_by_span = [self._parts(span, published) for span in plan.spans]
+            sources = (source for parts in parts_by_span for source in parts.sources)
+            if self._are_sound(published.prover, sources, prove_bytes):
                 break
         with collector_paused():
             return layout_spans(plan, parts_by_span, style)
 
-    def _entries(self, plan: ExportPlan) -> Sequence[Entry]:
-        """The published ZIPs inside a range; none where the archive is away for now."""
+    def _published(self, plan: ExportPlan) -> PublishedCsvs:
+        """The published CSVs beside a range; none where the archive is away for now."""
         archive, outage = self.places.archive, self.places.outage
-        if outage.lasts:
-            return ()
-        try:
-            with collector_paused():
-                return list(archive.entries_inside(plan.table, plan.blocks, self._note_shard))
-        except ConnectionError as error:
-            outage.begin()
-            _log.warning(
-                "no published ZIPs are used for %d s, rows come from the warehouse: %s",
-                SECONDS,
-                error,
-            )
-            return ()
+        prover = ZipProver(archive, self.places.proofs)
+        columns = CsvColumns(plan.table)
+        if not outage.lasts:
+            try:
+                columns = archive.csvs_inside(plan.table, plan.blocks, self._note_shard)
+            except ConnectionError as error:
+                outage.begin()
+                _log.warning(
+                    "no published ZIPs are used for %d s, rows come from the warehouse: %s",
+                    SECONDS,
+                    error,
+                )
+        return PublishedCsvs(columns, plan.blocks, prover, self.find_equal)
 
     def find_equal(self, copy: Copy, reason: Exception) -> ByteSource:
         """The bytes of a copy that cannot be read, put together anew from other copies.
@@ -126,74 +127,69 @@ class PartSearch:
         )
 
     def _plan(self, blocks: BlockRange) -> ExportPlan:
-        table = self.receipts[0].table
-        segments = (HeldSegment(r.segment, {table: r.schema}) for r in self._within(blocks))
-        return plan_export(segments, table, blocks)
+        within = self.receipts.over(blocks)
+        return plan_columns(held_columns(within), within.schemas[0].table, blocks)
 
-    def _within(self, blocks: BlockRange) -> Sequence[Receipt]:
-        start = bisect_left(self.receipts, blocks.first, key=lambda r: r.blocks.first)
-        stop = bisect_right(self.receipts, blocks.last, key=lambda r: r.blocks.first)
-        return self.receipts[start:stop]
-
-    def _parts(self, span: Span, entries: Sequence[Entry]) -> Sequence[PartRef]:
+    def _parts(self, span: Span, published: PublishedCsvs) -> PartColumns:
+        """The parts of a span: where no published CSV has a segment, a local one."""
         self.check()
-        with collector_paused():
-            chosen = self._choose(span, entries)
-            for entry, _ in chosen:
-                if entry is not None and entry.path not in self._published:
-                    copy = published_copy(
-                        self.places.archive, entry, self.places.proofs, self.find_equal
-                    )
-                    self._published[entry.path] = published_parts(entry, copy)
-        return [
-            self._published[entry.path][number] if entry else self._local(span.segments[number])
-            for entry, number in chosen
+        rows = self._fitting(span, published)
+        count, parts = len(rows), PartColumns()
+        for is_local, numbers in groupby(_chosen(span, published, rows), lambda n: n >= count):
+            if is_local:
+                segments = (span.segments[number - count] for number in numbers)
+                parts.extend(PartColumns.of(map(self._local, segments)))
+            else:
+                with collector_paused():
+                    parts.extend(published.parts([rows[number] for number in numbers]))
+        return parts
+
+    def _fitting(self, span: Span, published: PublishedCsvs) -> list[int]:
+        """The rows of the CSVs inside a span that have its columns, in ZIPs that may be taken."""
+        csvs, inside, whole = published.columns, span.blocks, published.blocks
+        fits = _SameColumns(span.schema)
+        ends = zip(
+            csvs.firsts, csvs.lasts, csvs.zip_firsts, csvs.zip_lasts, csvs.schemas, strict=True
+        )
+        rows = [
+            row
+            for row, (first, last, zip_first, zip_last, schema) in enumerate(ends)
+            if inside.first <= first
+            and last <= inside.last
+            and whole.first <= zip_first
+            and zip_last <= whole.last
+            and fits(schema)
         ]
+        if self.damages:
+            place = self.places.archive.place
+            rows = [row for row in rows if place(csvs.paths[row]) not in self.damages]
+        return rows
 
-    def _choose(self, span: Span, entries: Sequence[Entry]) -> Sequence[tuple[Entry | None, int]]:
-        """The fewest published CSVs that hold a span, as entry and number of the CSV in it.
-
-        A segment that none of them holds comes without an entry, as its number in the span.
-        """
-        inside, fits = span.blocks, _SameColumns(span.schema)
-        published: Iterator[Candidate[tuple[Entry | None, int]]] = (
-            Candidate(csv.blocks, 1, (entry, number))
-            for entry in entries
-            if not self.damages or self.places.archive.place(entry.path) not in self.damages
-            for number, csv in enumerate(entry.members)
-            if inside.first <= csv.blocks.first
-            and csv.blocks.last <= inside.last
-            and fits(csv.schema)
-        )
-        local: Iterator[Candidate[tuple[Entry | None, int]]] = (
-            Candidate(blocks, _LOCAL_COST, (None, number))
-            for number, blocks in enumerate(span.segments)
-        )
-        choice = cheapest_cover(inside, [*published, *local])
-        assert choice is not None
-        return choice
-
-    def _are_sound(self, parts: Sequence[PartRef], prove_bytes: int | None) -> bool:
-        """Prove the copies of parts from the first on; whether all of these are sound."""
-        copies = {id(part.source): part.source for part in parts}
-        candidates: list[Copy] = []
+    def _are_sound(
+        self, prover: ZipProver, sources: Iterable[ByteSource], prove_bytes: int | None
+    ) -> bool:
+        """Prove the published copies among sources from the first on; whether these are sound."""
+        copies: dict[int, PublishedCopy] = {}
         budget = float("inf") if prove_bytes is None else prove_bytes
-        for copy in copies.values():
-            budget -= copy.size + _OPENING_BYTES
-            if budget < 0 and candidates:
+        for source in sources:
+            if id(source) in copies:
+                continue
+            budget -= source.size + _OPENING_BYTES
+            if budget < 0 and copies:
                 break
-            if isinstance(copy, Copy):
-                candidates.append(copy)
-        return None not in self.damages.on_each(self._proven, candidates, self.check)
+            if isinstance(source, PublishedCopy):
+                copies[id(source)] = source
 
-    def _proven(self, copy: Copy) -> bool:
-        copy.prove()
-        self.progress(copy.size)
-        return True
+        def prove(some: Sequence[PublishedCopy]) -> list[DamagedCopyError]:
+            damages = prover.prove(some)
+            self.progress(sum(copy.size for copy in some if copy.is_proven))
+            return damages
+
+        return self.damages.are_sound(prove, [*copies.values()], self.check)
 
     def _local(self, blocks: BlockRange) -> PartRef:
         """The part of a segment that waits to be published, else rendered from its data file."""
-        (receipt,) = self._within(blocks)
+        (receipt,) = self.receipts.over(blocks)
         stage = self.places.stage
         path = stage.path(receipt.segment.chain_id, receipt.table, blocks)
         if str(path) not in self.damages:
@@ -231,6 +227,28 @@ class PartSearch:
     def _note_shard(self, blocks: BlockRange, error: IntegrityError) -> None:
         """A shard of the index cannot be read: its ZIPs are passed over."""
         self.damages.note(str(error), blocks, str(error))
+
+
+def _chosen(span: Span, published: PublishedCsvs, rows: Sequence[int]) -> list[int]:
+    """The fewest published CSVs of these rows that hold a span, by their number among the rows.
+
+    A segment that none of them holds comes as its number in the span, counted on from theirs.
+    """
+    csvs, segments = published.columns, span.segments
+    candidates = BlockRanges(
+        [*(csvs.firsts[row] for row in rows), *segments.firsts],
+        [*(csvs.lasts[row] for row in rows), *segments.lasts],
+    )
+    costs = [*repeat(1, len(rows)), *repeat(_LOCAL_COST, len(segments))]
+    choice = cheapest_cover(span.blocks, candidates, costs)
+    assert choice is not None
+    return choice
+
+
+def held_columns(receipts: ReceiptColumns) -> HeldColumns:
+    """The segments of receipts, as an export is planned from them."""
+    blocks = BlockRanges(receipts.first, receipts.last)
+    return HeldColumns(receipts.chain_id, blocks, receipts.versions, receipts.schemas)
 
 
 class _SameColumns:

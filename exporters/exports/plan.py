@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, BlockRanges, contiguous_runs
 from transforms.errors import RangeError
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
@@ -35,13 +35,51 @@ class HeldSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldColumns:
+    """Held segments of a chain as columns, ascending; `schemas` has None where the table lacks."""
+
+    chain_id: str
+    blocks: BlockRanges
+    versions: Sequence[int]
+    schemas: Sequence[TableSchema | None]
+
+    @classmethod
+    def of(cls, held_segments: Iterable[HeldSegment], table: str) -> HeldColumns:
+        """The columns of segments in any order."""
+        segments = sorted(held_segments, key=lambda segment: segment.blocks)
+        names = [segment.name for segment in segments]
+        return cls(
+            names[0].chain_id if names else "",
+            BlockRanges.of([name.blocks for name in names]),
+            [name.version for name in names],
+            [segment.schemas.get(table) for segment in segments],
+        )
+
+    def over(self, blocks: BlockRange) -> HeldColumns:
+        """The segments that hold any of these blocks."""
+        firsts, lasts = self.blocks.firsts, self.blocks.lasts
+        # An archive that contradicts itself has some that overlap: their ends need not ascend.
+        rows = [
+            row
+            for row, (first, last) in enumerate(zip(firsts, lasts, strict=True))
+            if first <= blocks.last and last >= blocks.first
+        ]
+        return HeldColumns(
+            self.chain_id,
+            BlockRanges([firsts[row] for row in rows], [lasts[row] for row in rows]),
+            [self.versions[row] for row in rows],
+            [self.schemas[row] for row in rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """Consecutive segments over which the table's columns stay the same: one CSV."""
 
     schema: TableSchema
     version: int
     """The schema version of the first segment; it names the CSV."""
-    segments: tuple[BlockRange, ...]
+    segments: BlockRanges
 
     @property
     def blocks(self) -> BlockRange:
@@ -84,38 +122,44 @@ def plan_export(held_segments: Iterable[HeldSegment], table: str, blocks: BlockR
     message names the nearest boundaries. Raises `NotHeldError` where segments are missing: the
     message names the blocks.
     """
+    return plan_columns(HeldColumns.of(held_segments, table), table, blocks)
+
+
+def plan_columns(held: HeldColumns, table: str, blocks: BlockRange) -> ExportPlan:
+    """Plan the export from segments as columns; see `plan_export`."""
     check_table(table)
-    segments = sorted(held_segments, key=lambda segment: segment.blocks)
-    _check_aligned([segment.blocks for segment in segments], blocks)
-    _check_held(segments, table, blocks)
-    chosen = [segment for segment in segments if segment.blocks.overlaps(blocks)]
-    return ExportPlan(chosen[0].name.chain_id, table, blocks, tuple(_spans(chosen, table)))
+    _check_aligned(held.blocks, blocks)
+    inside = held.over(blocks)
+    _check_held(held.blocks, inside, table, blocks)
+    return ExportPlan(held.chain_id, table, blocks, tuple(_spans(inside)))
 
 
-def _spans(segments: Sequence[HeldSegment], table: str) -> Iterator[Span]:
-    run: list[HeldSegment] = []
-    for segment in segments:
+def _spans(held: HeldColumns) -> Iterator[Span]:
+    start = 0
+    schemas = held.schemas
+    for row in range(1, len(schemas) + 1):
         # Equal columns are equal fingerprints, without hashing 75,000 schemas for every request.
-        if run and run[-1].schemas[table].columns != segment.schemas[table].columns:
-            yield _span(run, table)
-            run = []
-        run.append(segment)
-    yield _span(run, table)
+        if row < len(schemas) and _have_equal_columns(schemas[row - 1], schemas[row]):
+            continue
+        schema = schemas[start]
+        assert schema is not None
+        yield Span(schema, held.versions[start], held.blocks[start:row])
+        start = row
 
 
-def _span(run: Sequence[HeldSegment], table: str) -> Span:
-    blocks = tuple(segment.blocks for segment in run)
-    return Span(run[0].schemas[table], run[0].name.version, blocks)
+def _have_equal_columns(schema: TableSchema | None, following: TableSchema | None) -> bool:
+    return schema is following or (schema and schema.columns) == (following and following.columns)
 
 
-def _check_aligned(segments: Sequence[BlockRange], blocks: BlockRange) -> None:
+def _check_aligned(segments: BlockRanges, blocks: BlockRange) -> None:
     """Refuse an end that lies inside a held segment; one in no segment at all is not held."""
     wrong = []
-    if any(segment.first < blocks.first <= segment.last for segment in segments):
-        near = _nearest([segment.first for segment in segments], blocks.first)
+    ends = [*zip(segments.firsts, segments.lasts, strict=True)]
+    if any(first < blocks.first <= last for first, last in ends):
+        near = _nearest(segments.firsts, blocks.first)
         wrong.append(f"block {blocks.first} is not the first block of a segment; {near}")
-    if any(segment.first <= blocks.last < segment.last for segment in segments):
-        near = _nearest([segment.last for segment in segments], blocks.last)
+    if any(first <= blocks.last < last for first, last in ends):
+        near = _nearest(segments.lasts, blocks.last)
         wrong.append(f"block {blocks.last} is not the last block of a segment; {near}")
     if wrong:
         raise InvalidExportError(". ".join(wrong))
@@ -128,19 +172,30 @@ def _nearest(boundaries: Sequence[int], block: int) -> str:
     return f"the nearest {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
 
 
-def _check_held(segments: Sequence[HeldSegment], table: str, blocks: BlockRange) -> None:
+def _check_held(held: BlockRanges, inside: HeldColumns, table: str, blocks: BlockRange) -> None:
     """Refuse a range with blocks that no segment holds, or with a segment that lacks the table."""
-    inside = [segment for segment in segments if segment.blocks.overlaps(blocks)]
-    missing = list(missing_blocks([segment.blocks for segment in inside], blocks))
-    if missing:
-        runs = list(contiguous_runs(segment.blocks for segment in segments))
+    segments = inside.blocks
+    if not _are_whole(segments, blocks) and (missing := [*missing_blocks(segments, blocks)]):
         raise NotHeldError(
             f"{table} over blocks {blocks}: no segment holds {_listed(missing)}; "
-            f"the archive holds {_listed(runs) or 'nothing yet'}"
+            f"the archive holds {_listed([*contiguous_runs(held)]) or 'nothing yet'}"
         )
-    lacking = [segment.blocks for segment in inside if table not in segment.schemas]
+    lacking = (
+        [run for run, schema in zip(segments, inside.schemas, strict=True) if schema is None]
+        if None in inside.schemas
+        else []
+    )
     if lacking:
         raise NotHeldError(f"{table} is not among the tables of segment {_listed(lacking)}")
+
+
+def _are_whole(segments: BlockRanges, blocks: BlockRange) -> bool:
+    """Whether segments are exactly a range: what is missing takes an object of each."""
+    return (
+        bool(segments)
+        and segments.are_joined
+        and ((segments.firsts[0], segments.lasts[-1]) == (blocks.first, blocks.last))
+    )
 
 
 def missing_blocks(present: Iterable[BlockRange], blocks: BlockRange) -> Iterator[BlockRange]:

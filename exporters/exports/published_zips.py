@@ -3,97 +3,202 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from exporters.archive.archive import Archive
+from exporters.archive.csv_columns import CsvColumns, ZipRow
 from exporters.archive.entries import Entry
 from exporters.exports.copies import Copy, DamagedCopyError, FindEqual
-from exporters.zips.container import Member
-from exporters.zips.parts import PartRef
-from exporters.zips.reader import read_members
-from exporters.zips.sources import ByteSource, CheckedSource, MemorySource, block_crcs
+from exporters.zips.container import Member, directory
+from exporters.zips.parts import PartColumns, PartRef
+from exporters.zips.sources import (
+    ByteSource,
+    CheckedSource,
+    LocalSource,
+    block_crcs,
+    read_exactly,
+)
+from transforms.block_range import BlockRange
 from transforms.stores.store import CHUNK_BYTES
 from transforms.verifying.proofs import Proof, Proofs
 
 _CRC_DIGITS = 8
 
 
+class PublishedCopy(Copy):
+    """A published ZIP; nothing of it is read before it is proven."""
+
+    __slots__ = ("_prover", "zip")
+
+    def __init__(self, prover: ZipProver, what: Entry | ZipRow, find_equal: FindEqual) -> None:
+        super().__init__(find_equal)
+        self._prover = prover
+        self.zip = what
+
+    @property
+    def name(self) -> str:
+        """Its address."""
+        return self._prover.archive.place(self.zip.path)
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        return self.zip.bytes
+
+    @property
+    def version(self) -> str:
+        """The SHA-256 that the index has."""
+        return self.zip.sha256
+
+    @property
+    def blocks(self) -> BlockRange:
+        """Its blocks."""
+        return self.zip.blocks
+
+    def prove(self) -> None:
+        """See `Copy.prove`."""
+        if not self.is_proven:
+            for damage in self._prover.prove([self]):
+                raise damage
+
+
+@dataclass(frozen=True, slots=True)
+class ZipProver:
+    """Proves copies in an archive; `proofs` are of those that need not be read again."""
+
+    archive: Archive
+    proofs: Proofs
+
+    def prove(self, copies: Iterable[PublishedCopy]) -> list[DamagedCopyError]:
+        """Prove copies, unless that was done; returns what is wrong with those that are damaged.
+
+        Their proofs are looked up, and kept, at once: one by one takes longer than the rest.
+        """
+        damages: list[DamagedCopyError] = []
+        present: list[tuple[PublishedCopy, Proof]] = []
+        for copy in copies:
+            try:
+                if not copy.is_proven:
+                    present.append((copy, self._state(copy)))
+            except DamagedCopyError as damage:
+                damages.append(damage)
+        proofs = self.proofs.find_each([state for _, state in present])
+        fresh: list[Proof] = []
+        try:
+            for (copy, state), proof in zip(present, proofs, strict=True):
+                try:
+                    copy.take(self._source(copy, state, proof, fresh))
+                except DamagedCopyError as damage:
+                    damages.append(damage)
+        finally:
+            self.proofs.keep_each(fresh)
+        return damages
+
+    def _state(self, copy: PublishedCopy) -> Proof:
+        """What a proof of a ZIP says that is there as it is now."""
+        info = self.archive.store.head(self.archive.key(copy.zip.path))
+        if info is None:
+            raise _damage(copy, "is not there, but the index names it")
+        if info.size != copy.size:
+            raise _damage(copy, f"has {info.size} bytes, the index says {copy.size}")
+        return Proof(copy.name, info.version, copy.version)
+
+    def _source(
+        self, copy: PublishedCopy, state: Proof, proof: Proof | None, fresh: list[Proof]
+    ) -> ByteSource:
+        """The bytes of a ZIP in the state that was proven, or is now."""
+        source = self.archive.source(copy.zip, state.state)
+        if proof is None:
+            digest = _checked_crcs(source, copy)
+            proof = Proof(state.place, state.state, state.recorded, digest)
+            fresh.append(proof)
+        if isinstance(source, LocalSource):
+            return source
+        digits = proof.digest
+        crcs = (digits[at : at + _CRC_DIGITS] for at in range(0, len(digits), _CRC_DIGITS))
+        return CheckedSource(source, tuple(int(crc, 16) for crc in crcs))
+
+
 def published_copy(archive: Archive, entry: Entry, proofs: Proofs, find_equal: FindEqual) -> Copy:
-    """A published ZIP; nothing of it is read yet."""
-    prove = partial(_prove_published, archive, entry, proofs)
-    name = archive.place(entry.path)
-    return Copy(name, entry.bytes, entry.sha256, entry.blocks, prove, find_equal)
+    """The copy that an entry describes."""
+    return PublishedCopy(ZipProver(archive, proofs), entry, find_equal)
 
 
 def published_parts(entry: Entry, copy: Copy) -> tuple[PartRef, ...]:
     """The parts of a published ZIP, by what the index says of them."""
     return tuple(
         PartRef(copy, member, csv.version, csv.blocks)
-        for member, csv in zip(members_of(entry), entry.members, strict=True)
+        for member, csv in zip(entry.zip_members, entry.members, strict=True)
     )
 
 
-def members_of(entry: Entry) -> Iterator[Member]:
-    """The members of an entry, as the index has their runs."""
-    offset = 0
-    for csv in entry.members:
-        member = Member(csv.name, offset, *csv.runs, csv.rows)
-        yield member
-        if len(entry.members) > 1:  # nearly no ZIP has more, and the end takes a header to find
-            offset = member.end
+@dataclass(slots=True)
+class PublishedCsvs:
+    """The published CSVs beside the blocks of an export, and their ZIPs as copies, each once."""
 
+    columns: CsvColumns
+    blocks: BlockRange
+    prover: ZipProver
+    find_equal: FindEqual
+    _copies: dict[int, PublishedCopy] = field(default_factory=dict)
 
-def _prove_published(archive: Archive, entry: Entry, proofs: Proofs) -> ByteSource:
-    place = archive.place(entry.path)
-    info = archive.store.head(archive.key(entry.path))
-    if info is None:
-        raise DamagedCopyError(
-            place, entry.blocks, f"is not there, but the index names it: {_remedy(entry)}"
+    def parts(self, rows: Sequence[int]) -> PartColumns:
+        """The parts that CSVs are, by their rows."""
+        csvs = self.columns
+        columns = (
+            csvs.offsets,
+            csvs.header_deflated,
+            csvs.header_plain,
+            csvs.header_crcs,
+            csvs.body_deflated,
+            csvs.body_plain,
+            csvs.body_crcs,
+            csvs.rows,
         )
-    if info.size != entry.bytes:
-        raise DamagedCopyError(
-            place,
-            entry.blocks,
-            f"has {info.size} bytes, the index says {entry.bytes}: {_remedy(entry)}",
-        )
-    source = archive.source(entry, info.version)
-    proof = proofs.find(place, info.version, entry.sha256)
-    if proof is None:
-        proof = Proof(place, info.version, entry.sha256, _checked_crcs(source, entry))
-        proofs.keep(proof)
-    if archive.store.path(archive.key(entry.path)) is not None:
-        return source
-    crcs = (proof.digest[at : at + _CRC_DIGITS] for at in range(0, len(proof.digest), _CRC_DIGITS))
-    return CheckedSource(source, tuple(int(crc, 16) for crc in crcs))
+        chosen = ([column[row] for row in rows] for column in columns)
+        return PartColumns([self._copy(row) for row in rows], *chosen)
+
+    def _copy(self, row: int) -> PublishedCopy:
+        first = row - self.columns.numbers[row]
+        if first not in self._copies:
+            what = ZipRow(self.columns, first)
+            self._copies[first] = PublishedCopy(self.prover, what, self.find_equal)
+        return self._copies[first]
 
 
-def _checked_crcs(source: ByteSource, entry: Entry) -> str:
+def _checked_crcs(source: ByteSource, copy: PublishedCopy) -> str:
     """The CRC-32 of each block, in hex, of a ZIP that is what the index says."""
     digest = hashlib.sha256()
     data, crcs = b"", ""
     for offset in range(0, source.size, CHUNK_BYTES):
-        data = source.read(offset, CHUNK_BYTES)
+        data = source.read(offset, min(CHUNK_BYTES, source.size - offset))
         digest.update(data)
         crcs += "".join(f"{crc:0{_CRC_DIGITS}x}" for crc in block_crcs(data))
-    if digest.hexdigest() != entry.sha256:
-        raise DamagedCopyError(
-            source.name,
-            entry.blocks,
-            f"hashes to {digest.hexdigest()}, the index says {entry.sha256}: {_remedy(entry)}",
-        )
-    whole = MemorySource(source.name, data) if source.size <= CHUNK_BYTES else source
-    if tuple(members_of(entry)) != read_members(whole):
-        raise DamagedCopyError(
-            source.name,
-            entry.blocks,
-            f"has other runs than the index says: {_remedy(entry)}",
-        )
+    if digest.hexdigest() != copy.version:
+        raise _damage(copy, f"hashes to {digest.hexdigest()}, the index says {copy.version}")
+    if not _has_directory(source, copy.zip.zip_members, data):
+        raise _damage(copy, "has other runs than the index says")
     return crcs
 
 
-def _remedy(entry: Entry) -> str:
-    return (
-        f"put it there again with `strata publish --replace REASON --table {entry.table} "
-        f"--blocks {entry.blocks}`"
+def _has_directory(source: ByteSource, members: Sequence[Member], tail: bytes) -> bool:
+    """Whether a ZIP, of which these are the last bytes, has the directory of these members.
+
+    It follows from them to the byte, so there is nothing to parse.
+    """
+    expected = directory(members)
+    start = members[-1].end
+    if start + len(expected) != source.size:
+        return False
+    if len(tail) < len(expected):
+        tail = read_exactly(source, start, len(expected))
+    return tail.endswith(expected)
+
+
+def _damage(copy: PublishedCopy, what: str) -> DamagedCopyError:
+    remedy = (
+        f"put it there again with `strata publish --replace REASON --table {copy.zip.table} "
+        f"--blocks {copy.blocks}`"
     )
+    return DamagedCopyError(copy.name, copy.blocks, f"{what}: {remedy}")

@@ -6,22 +6,28 @@ them give the same bytes with the same guarantees.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.exports.collector import collector_paused
 from exporters.exports.damages import Damages, Warn
 from exporters.exports.outage import Outage
-from exporters.exports.part_search import PartPlaces, PartSearch
-from exporters.exports.plan import ExportPlan, HeldSegment, check_table, export_range, plan_export
+from exporters.exports.part_search import PartPlaces, PartSearch, held_columns
+from exporters.exports.plan import (
+    ExportPlan,
+    HeldSegment,
+    check_table,
+    export_range,
+    plan_columns,
+    plan_export,
+)
 from exporters.exports.rendered import RENDERED_BYTES, RenderedParts, render_part
 from exporters.exports.splice import layout_spans
 from exporters.zip_names import NameStyle
 from exporters.zips.layout import Layout
-from exporters.zips.parts import PartRef
+from exporters.zips.parts import PartColumns, PartRef
 from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange
 from transforms.errors import RangeError
@@ -29,7 +35,7 @@ from transforms.memory import RENDERING_LIMIT
 from transforms.stores.store import Store
 from transforms.verifying.proofs import Proofs
 from transforms.warehouse.load.rendering import check_null
-from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
 from transforms.warehouse.questions.holdings import Holdings
 
 
@@ -93,8 +99,7 @@ class RangeExporter:
         Raises `InvalidExportError` and `NotHeldError` (both `RangeError`) where the range is not
         aligned or not held (decisions 4 and 6), `IntegrityError` where a part is sound nowhere.
         """
-        with collector_paused():
-            plan, receipts = _planned(holdings, table, first, last)
+        plan, receipts = _planned(holdings, table, first, last)
         places = self._places(plan.chain_id)
         search = PartSearch(places, holdings, receipts, Damages(warn), check, progress)
         return RangeExport(plan, search.lay_out(plan, style or self.style, prove_bytes))
@@ -121,7 +126,10 @@ class RangeExporter:
         for receipt in receipts:
             data = holdings.rows(table, receipt.blocks)
             render_part(stage, data, receipt, self.cache / "scratch", self.memory_limit, null=null)
-        parts = ([_staged(stage, plan, blocks) for blocks in s.segments] for s in plan.spans)
+        parts = (
+            PartColumns.of(_staged(stage, plan, blocks) for blocks in span.segments)
+            for span in plan.spans
+        )
         return RangeExport(plan, layout_spans(plan, parts, stage.style))
 
     def _places(self, chain_id: str) -> PartPlaces:
@@ -136,22 +144,18 @@ class RangeExporter:
 
 def _planned(
     holdings: Holdings, table: str, first: int, last: int
-) -> tuple[ExportPlan, Sequence[Receipt]]:
-    """The plan of an export, and the receipts of its segments, ascending."""
+) -> tuple[ExportPlan, ReceiptColumns]:
+    """The plan of an export, and the receipts of its segments."""
     check_table(table)
     blocks = export_range(first, last)
     receipts = holdings.receipts(table, blocks)
     try:
-        return plan_export(_held(receipts), table, blocks), receipts
+        return plan_columns(held_columns(receipts), table, blocks), receipts
     except RangeError:
         # All segments, which may be very many, are needed only to say what would be right.
         schemas = {receipt.blocks: {table: receipt.schema} for receipt in receipts}
         segments = (HeldSegment(name, schemas.get(name.blocks, {})) for name in holdings.segments())
         return plan_export(segments, table, blocks), receipts
-
-
-def _held(receipts: Iterable[Receipt]) -> Iterator[HeldSegment]:
-    return (HeldSegment(receipt.segment, {receipt.table: receipt.schema}) for receipt in receipts)
 
 
 def _staged(stage: PartStage, plan: ExportPlan, blocks: BlockRange) -> PartRef:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from isal import isal_zlib
 
-from exporters.exports.cover import Candidate, cheapest_cover
+from exporters.exports.cover import cheapest_cover
 from exporters.exports.plan import ExportPlan, NotHeldError, missing_blocks
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.container import Member, directory, local_header
 from exporters.zips.layout import Layout, LayoutMember, Slice
-from exporters.zips.parts import PartRef
-from exporters.zips.runs import STREAM_END, Run
-from transforms.block_range import BlockRange
+from exporters.zips.parts import PartColumns, PartRef
+from exporters.zips.runs import STREAM_END
+from transforms.block_range import BlockRange, BlockRanges
 from transforms.errors import IntegrityError
 
 
@@ -29,7 +29,7 @@ class CsvParts:
     name: str
     version: int
     blocks: BlockRange
-    parts: Sequence[PartRef]
+    parts: PartColumns
 
 
 def cover(blocks: BlockRange, available: Iterable[PartRef]) -> tuple[PartRef, ...]:
@@ -40,10 +40,11 @@ def cover(blocks: BlockRange, available: Iterable[PartRef]) -> tuple[PartRef, ..
     inside = [
         p for p in available if blocks.first <= p.blocks.first and p.blocks.last <= blocks.last
     ]
-    choice = cheapest_cover(blocks, (Candidate(part.blocks, 1, part) for part in inside))
+    candidates = [part.blocks for part in inside]
+    choice = cheapest_cover(blocks, BlockRanges.of(candidates), [1] * len(inside))
     if choice is None:
-        raise NotHeldError(_no_cover(blocks, [part.blocks for part in inside]))
-    return choice
+        raise NotHeldError(_no_cover(blocks, candidates))
+    return tuple(inside[number] for number in choice)
 
 
 def layout_export(
@@ -62,12 +63,12 @@ def layout_export(
                 f"{chosen[0].source.name} does not have the columns that segment "
                 f"{span.segments[0]} has now: make it again"
             )
-        parts_by_span.append(chosen)
+        parts_by_span.append(PartColumns.of(chosen))
     return layout_spans(plan, parts_by_span, style)
 
 
 def layout_spans(
-    plan: ExportPlan, parts: Iterable[Sequence[PartRef]], style: NameStyle = NameStyle.SPEC
+    plan: ExportPlan, parts: Iterable[PartColumns], style: NameStyle = NameStyle.SPEC
 ) -> Layout:
     """Lay out the ZIP of a plan from the parts of each of its spans, which join into it."""
     csvs = [
@@ -91,19 +92,13 @@ def layout_zip(name: str, spans: Sequence[CsvParts]) -> Layout:
     members: list[Member] = []
     for span in spans:
         _check_headers(span)
-        member = _joined(span, members[-1].end if members else 0)
-        bodies = (part.body for part in span.parts[1:] if part.member.body.deflated)
-        chunks += (local_header(member), span.parts[0].runs, *bodies, STREAM_END)
+        start = members[-1].end if members else 0
+        member = Member(span.name, start, span.parts.header, span.parts.body, sum(span.parts.rows))
+        chunks += (local_header(member), *span.parts.slices(), STREAM_END)
         members.append(member)
     chunks.append(directory(members))
     described = (_described(span, member) for span, member in zip(spans, members, strict=True))
     return Layout(name, tuple(described), tuple(chunks))
-
-
-def _joined(span: CsvParts, offset: int) -> Member:
-    body = sum((part.member.body for part in span.parts), start=Run())
-    rows = sum(part.member.rows for part in span.parts)
-    return Member(span.name, offset, span.parts[0].member.header, body, rows)
 
 
 def _described(span: CsvParts, member: Member) -> LayoutMember:
@@ -113,14 +108,15 @@ def _described(span: CsvParts, member: Member) -> LayoutMember:
 
 
 def _check_headers(span: CsvParts) -> None:
-    first = span.parts[0]
-    expected = (first.member.header.plain, first.member.header.crc32)
-    for part in span.parts:
-        if (part.member.header.plain, part.member.header.crc32) != expected:
-            raise IntegrityError(
-                f"{span.name} cannot be spliced: {part.source.name} has other columns than "
-                f"{first.source.name}"
-            )
+    parts = span.parts
+    headers = [*zip(parts.header_plain, parts.header_crcs, strict=True)]
+    if headers.count(headers[0]) == len(headers):
+        return
+    other = next(row for row, header in enumerate(headers) if header != headers[0])
+    raise IntegrityError(
+        f"{span.name} cannot be spliced: {parts.sources[other].name} has other columns than "
+        f"{parts.sources[0].name}"
+    )
 
 
 def _no_cover(blocks: BlockRange, present: list[BlockRange]) -> str:

@@ -10,12 +10,48 @@ from exporters.zips.inflate import read_csv
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import LocalSource
 from exporters.zips.staging import PartStage
+from transforms.block_range import BlockRange
 from transforms.files import file_version
 from transforms.stores.store import content_sha256
 from transforms.verifying.proofs import Proof, Proofs
 from transforms.warehouse.manifests.receipts import Receipt
 
 _REMEDY = "delete it: it is rendered from the warehouse again"
+
+
+class StagedCopy(Copy):
+    """A local ZIP that was proven when it was found."""
+
+    __slots__ = ("_blocks", "_proven")
+
+    def __init__(self, proven: LocalSource, blocks: BlockRange, find_equal: FindEqual) -> None:
+        super().__init__(find_equal)
+        self.take(proven)
+        self._proven = proven
+        self._blocks = blocks
+
+    @property
+    def name(self) -> str:
+        """Its path."""
+        return self._proven.name
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        return self._proven.size
+
+    @property
+    def version(self) -> str:
+        """Its SHA-256."""
+        return self._proven.version
+
+    @property
+    def blocks(self) -> BlockRange:
+        """The blocks of its part."""
+        return self._blocks
+
+    def prove(self) -> None:
+        """Nothing is left to prove."""
 
 
 def staged_part(
@@ -45,9 +81,7 @@ def staged_part(
         _check_text(part, receipt)
         proofs.keep(proof)
     proven = replace(source, version=proof.digest)
-    blocks = receipt.blocks
-    copy = Copy(str(path), source.size, proof.digest, blocks, lambda: proven, find_equal)
-    return replace(part, source=copy)
+    return replace(part, source=StagedCopy(proven, receipt.blocks, find_equal))
 
 
 def _check_text(part: PartRef, receipt: Receipt) -> None:

@@ -22,6 +22,7 @@ from exporters.fetching.progress import JOBS, Progress, no_progress
 from exporters.fetching.range_plan import MemberChoice, RangePlan, choose, plan_range
 from exporters.fetching.zip_downloads import Downloads
 from exporters.zips.layout import Layout
+from exporters.zips.parts import PartColumns
 from transforms.errors import IntegrityError
 from transforms.files import file_version, new_file
 from transforms.stores.store import content_sha256
@@ -182,7 +183,7 @@ class _RangeFetcher:
 
     def _layout(self, chosen: Sequence[Sequence[MemberChoice]]) -> Layout:
         parts = (
-            [published_parts(e.entry, self._copy(e.entry))[e.number] for e in span]
+            PartColumns.of(published_parts(e.entry, self._copy(e.entry))[e.number] for e in span)
             for span in chosen
         )
         return layout_spans(self.plan.export, parts, self.plan.style)

@@ -11,7 +11,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.shards import shard_path, table_entries
-from exporters.exports.cover import Candidate, cheapest_cover
+from exporters.exports.cover import cheapest_cover
 from exporters.exports.plan import (
     ExportPlan,
     HeldSegment,
@@ -22,7 +22,7 @@ from exporters.exports.plan import (
     plan_export,
 )
 from exporters.zip_names import NameStyle, zip_name
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange, BlockRanges, contiguous_runs
 from transforms.errors import IntegrityError
 from transforms.segments.segment_name import SegmentName
 
@@ -80,21 +80,21 @@ def choose(
     costs = {e.path: 1 if is_there(e) else e.bytes + _OPENING_BYTES for e in usable}
     choices: list[list[MemberChoice]] = []
     for span in plan.export.spans:
-        chosen = cheapest_cover(span.blocks, _candidates(span, usable, costs))
+        fitting = [*_fitting(span, usable)]
+        candidates = BlockRanges.of([csv.entry.members[csv.number].blocks for csv in fitting])
+        chosen = cheapest_cover(span.blocks, candidates, [costs[csv.entry.path] for csv in fitting])
         if chosen is None:
             return None
-        choices.append(list(chosen))
+        choices.append([fitting[number] for number in chosen])
     return choices
 
 
-def _candidates(
-    span: Span, entries: Iterable[Entry], costs: dict[str, int]
-) -> Iterator[Candidate[MemberChoice]]:
+def _fitting(span: Span, entries: Iterable[Entry]) -> Iterator[MemberChoice]:
     for entry in entries:
         for number, csv in enumerate(entry.members):
             fits = _is_inside(csv.blocks, span.blocks)
             if fits and csv.schema.columns == span.schema.columns:
-                yield Candidate(csv.blocks, costs[entry.path], MemberChoice(entry, number))
+                yield MemberChoice(entry, number)
 
 
 def _is_inside(inner: BlockRange, outer: BlockRange) -> bool:

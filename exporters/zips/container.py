@@ -39,6 +39,8 @@ END64_SIGNATURE = b"PK\x06\x06"
 LOCATOR = struct.Struct("<4sIQI")
 _LOCATOR_SIGNATURE = b"PK\x06\x07"
 _LOCAL_SIGNATURE = b"PK\x03\x04"
+_LOCAL_BYTES = 30
+_LOCAL_WIDE = struct.Struct("<HHQQ")
 _SHARED = struct.Struct("<HHHHHIII")
 
 MAX16, MAX32 = 0xFFFF, 0xFFFFFFFF  # these very values mean: look in the ZIP64 record
@@ -70,7 +72,7 @@ class Member:
     @cached_property
     def data_offset(self) -> int:
         """Where the header run starts, in bytes."""
-        return self.offset + len(local_header(self))
+        return self.offset + local_header_size(self.name, self.whole.deflated, self.whole.plain)
 
     @property
     def end(self) -> int:
@@ -78,13 +80,24 @@ class Member:
         return self.data_offset + self.whole.deflated
 
 
+def local_header_size(name: str, deflated: int, plain: int) -> int:
+    """How many bytes stand before the data of a member with that name and these lengths."""
+    extra = _LOCAL_WIDE.size if _is_wide(deflated, plain) else 0
+    return _LOCAL_BYTES + len(name.encode()) + extra
+
+
+def _is_wide(deflated: int, plain: int) -> bool:
+    """Whether a local header needs ZIP64 form: unlike a directory record, of both sizes or none."""
+    return deflated >= MAX32 or plain >= MAX32
+
+
 def local_header(member: Member) -> bytes:
     """The record that stands before the member's data."""
     name, whole = member.name.encode(), member.whole
     sizes, extra = (whole.deflated, whole.plain), b""
-    wide = max(sizes) >= MAX32
-    if wide:  # unlike a directory record, this one gives both sizes in ZIP64 form or neither
-        extra = struct.pack("<HHQQ", _ZIP64_ID, 16, whole.plain, whole.deflated)
+    wide = _is_wide(*sizes)
+    if wide:
+        extra = _LOCAL_WIDE.pack(_ZIP64_ID, 16, whole.plain, whole.deflated)
         sizes = (MAX32, MAX32)
     shared = _shared(member, _ZIP64 if wide else _PLAIN_ZIP, *sizes)
     lengths = struct.pack("<HH", len(name), len(extra))

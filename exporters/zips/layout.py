@@ -78,6 +78,11 @@ class Layout:
     def _starts(self) -> tuple[int, ...]:
         return tuple(accumulate(map(len, self.chunks), initial=0))
 
+    def sum_up(self) -> Layout:
+        """Compute size and tag now, which of 75,000 parts takes 0.2 s; returns the layout."""
+        _ = self.size, self.etag
+        return self
+
     @property
     def size(self) -> int:
         """The ZIP's length in bytes."""

@@ -41,6 +41,15 @@ class Run:
     plain: int = 0
     crc32: int = 0
 
+    @classmethod
+    def joined(cls, deflated: Iterable[int], plain: Iterable[int], crcs: Iterable[int]) -> Run:
+        """Many runs, one after the other, by their lengths and CRC-32s."""
+        lengths = [*plain]
+        crc = 0
+        for following, length in zip(crcs, lengths, strict=True):
+            crc = isal_zlib.crc32_combine(crc, following, length)
+        return cls(sum(deflated), sum(lengths), crc)
+
     def __add__(self, following: Run) -> Run:
         """These runs and then `following`."""
         return Run(

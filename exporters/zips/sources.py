@@ -177,27 +177,6 @@ def block_crcs(data: bytes) -> tuple[int, ...]:
     return tuple(crc32(view[at : at + BLOCK_BYTES]) for at in range(0, len(data), BLOCK_BYTES))
 
 
-@dataclass(frozen=True, slots=True)
-class MemorySource:
-    """Bytes that were read from `name` already."""
-
-    name: str
-    data: bytes
-    version: str = ""
-
-    @property
-    def size(self) -> int:
-        """Its length in bytes."""
-        return len(self.data)
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return up to `length` bytes from `offset`."""
-        return self.data[offset : offset + length]
-
-    def descriptor(self) -> None:
-        """None: these bytes are in no file."""
-
-
 def read_exactly(source: ByteSource, offset: int, length: int) -> bytes:
     """Return `length` bytes from `offset`; raises `IntegrityError` where the source is shorter."""
     data = source.read(offset, length) if length else b""

@@ -20,7 +20,7 @@ from pathlib import Path
 from exporters.exports.splice import CsvParts, cover, layout_zip
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
-from exporters.zips.parts import read_parts
+from exporters.zips.parts import PartColumns, read_parts
 from exporters.zips.runs import LEVELS, deflate
 from exporters.zips.sources import LocalSource
 from transforms.block_range import BlockRange
@@ -90,7 +90,9 @@ def splice(paths: list[Path], out: Path) -> tuple[int, int]:
     """Export the whole range: read the directories, lay out, write. Returns CSV and ZIP bytes."""
     parts = [part for path in paths for part in read_parts(LocalSource.open(path))]
     blocks = BlockRange(1, len(paths) * 1000)
-    span = CsvParts(csv_name("bench", "orders", 1, blocks), 1, blocks, cover(blocks, parts))
+    span = CsvParts(
+        csv_name("bench", "orders", 1, blocks), 1, blocks, PartColumns.of(cover(blocks, parts))
+    )
     layout = layout_zip(zip_name("bench", "orders", blocks), [span])
     layout.write(out, durable=False)
     return layout.members[0].csv_bytes, layout.size

@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
 from exporters.exports.splice import CsvParts, layout_zip
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
-from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.parts import PartColumns, PartRef, read_parts
 from exporters.zips.sources import LocalSource
 from transforms.block_range import BlockRange
 
 CHAIN = "testnet-001"
 TABLE = "orders"
 HEADER = b"id,size\n"
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """Bytes that a test makes up, as a source called `name`."""
+
+    name: str
+    data: bytes
+    version: str = ""
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        return len(self.data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset`."""
+        return self.data[offset : offset + length]
+
+    def descriptor(self) -> None:
+        """None: these bytes are in no file."""
 
 
 def blocks_of(number: int) -> BlockRange:
@@ -54,7 +76,7 @@ def csv_of(parts: Sequence[PartRef]) -> CsvParts:
     """The CSV that the parts, ascending, make together."""
     blocks = BlockRange(parts[0].blocks.first, parts[-1].blocks.last)
     version = parts[0].version
-    return CsvParts(csv_name(CHAIN, TABLE, version, blocks), version, blocks, parts)
+    return CsvParts(csv_name(CHAIN, TABLE, version, blocks), version, blocks, PartColumns.of(parts))
 
 
 def splice(path: Path, *csvs: Sequence[PartRef]) -> Path:

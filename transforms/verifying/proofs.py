@@ -13,8 +13,10 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from transforms.errors import BusyError
 from transforms.scratch import exclusive
@@ -32,6 +34,12 @@ _TABLE = """
         primary key (purpose, place)
     ) without rowid
 """
+
+_FIND = """
+    select place, state, recorded, digest from proofs
+    where purpose = ? and time > ? and place in
+"""
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +73,38 @@ class Proofs:
 
     def find(self, place: str, state: str, recorded: str) -> Proof | None:
         """The proof of a place in this very state against this recorded hash, if there is one."""
-        query = "select state, recorded, digest from proofs where (purpose, place) = (?, ?)"
+        (proof,) = self.find_each([Proof(place, state, recorded)])
+        return proof
+
+    def find_each(self, asked: Sequence[Proof]) -> list[Proof | None]:
+        """The proofs of places, each in its very state against its recorded hash, or None."""
         oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
-        rows = self._run(f"{query} and time > ?", self._purpose, place, oldest)
-        return Proof(place, *rows[0]) if rows and rows[0][:2] == (state, recorded) else None
+        sql = f"{_FIND} ({', '.join('?' * len(asked))})"
+        values = (self._purpose, oldest, *(proof.place for proof in asked))
+        rows = self._run(lambda con: con.execute(sql, values).fetchall())
+        proofs = {(row[0], row[1], row[2]): Proof(*row) for row in rows}
+        return [proofs.get((proof.place, proof.state, proof.recorded)) for proof in asked]
 
     def keep(self, proof: Proof) -> None:
         """Remember a proof in the place of an earlier one; an empty state identifies nothing."""
-        if proof.state:
-            about = (proof.place, proof.state, proof.recorded, proof.digest)
+        self.keep_each([proof])
+
+    def keep_each(self, proofs: Iterable[Proof]) -> None:
+        """Remember proofs at once; see `keep`."""
+        now = time.time()
+        rows = [
+            (self._purpose, proof.place, proof.state, proof.recorded, proof.digest, now)
+            for proof in proofs
+            if proof.state
+        ]
+        if rows:
             insert = "insert or replace into proofs values (?, ?, ?, ?, ?, ?)"
-            self._run(insert, self._purpose, *about, time.time())
+            self._run(lambda con: con.executemany(insert, rows))
 
     def clear(self) -> None:
         """Forget everything of this purpose."""
-        self._run("delete from proofs where purpose = ?", self._purpose)
+        delete = "delete from proofs where purpose = ?"
+        self._run(lambda con: con.execute(delete, (self._purpose,)))
 
     def close(self) -> None:
         """Close the file; it is opened again when somebody asks."""
@@ -91,16 +116,16 @@ class Proofs:
     def __del__(self) -> None:
         self.close()
 
-    def _run(self, statement: str, *values: str | float) -> list[tuple[str, ...]]:
-        """Ask the file, or from the first time on that it fails memory."""
+    def _run(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Work with the file, or from the first time on that it fails with memory."""
         with self._lock:
             try:
                 with self._opened() as con:
-                    return con.execute(statement, values).fetchall()
+                    return work(con)
             except sqlite3.Error:
                 self._con = _connect(None)
                 with self._con as con:
-                    return con.execute(statement, values).fetchall()
+                    return work(con)
 
     def _opened(self) -> sqlite3.Connection:
         if self._con is None:

@@ -88,10 +88,9 @@ def test_a_published_zip_reads_with_its_hash_as_its_version(archive: Archive) ->
 
 
 def test_the_archive_serves_as_parts_of_any_range(archive: Archive) -> None:
-    entries = archive.entries_inside(
-        "orders", BlockRange(1, 20), lambda *_: pytest.fail("unreadable")
-    )
-    parts = cover(BlockRange(1, 20), (p for e in entries for p in read_parts(archive.source(e))))
+    csvs = archive.csvs_inside("orders", BlockRange(1, 20), lambda *_: pytest.fail("unreadable"))
+    zips = map(csvs.zip_of, range(len(csvs)))
+    parts = cover(BlockRange(1, 20), (p for z in zips for p in read_parts(archive.source(z))))
     assert [str(part.blocks) for part in parts] == ["1-13", "14-20"]
 
 

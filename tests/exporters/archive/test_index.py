@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from exporters.archive.entries import Csv, Entry
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
 from exporters.archive.json_text import written
-from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_number, shard_path
+from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_number, shard_path, table_columns
 from exporters.archive.sums import completeness
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.runs import Run
@@ -301,9 +301,12 @@ def test_a_flipped_bit_anywhere_in_a_document_is_refused() -> None:
 def test_an_entry_whose_names_contradict_what_it_holds_is_refused(
     change: Callable[[Entry], Entry], problem: str
 ) -> None:
-    shard = Shard(CHAIN, 0, (change(entry("orders", (1, 1000))),))
+    changed = change(entry("orders", (1, 1000)))
+    data = Shard(CHAIN, 0, (changed,)).to_bytes()
     with pytest.raises(IntegrityError, match=problem):
-        Shard.parse(shard.to_bytes(), "here")
+        Shard.parse(data, "here")
+    with pytest.raises(IntegrityError, match=problem):
+        table_columns(data, changed.table, "here", CHAIN, 0)
 
 
 def _with_csv(entry: Entry, **changes: Any) -> Entry:

@@ -160,7 +160,7 @@ def test_from_a_bucket_come_the_same_bytes_and_each_object_is_proven_once(
 
     server.door.requests.clear()
     in_bucket.export()
-    assert reads(".zip") == 0
+    assert reads(".zip") == reads("/index/000000000.json") == 0
     assert not in_bucket.warnings
 
 
@@ -326,6 +326,20 @@ def test_an_index_that_cannot_be_read_is_no_reason_to_give_nothing(
     assert "index/000000000.json is no whole document" in warning
 
 
+def test_an_index_that_changed_is_read_again(asked: Asked, sound: bytes) -> None:
+    assert asked.bytes() == sound
+    (path,) = (asked.site.root / "archive" / CHAIN / "index").glob("*.json")
+    whole = path.read_bytes()
+    path.write_text("no JSON")
+    assert asked.bytes() == sound
+    assert len(asked.warnings) == 1
+    path.write_bytes(whole)
+    asked.site.publish([THIRD])
+    shutil.rmtree(asked.site.warehouse.cache / "data" / "orders")
+    assert asked.bytes() == sound
+    assert len(asked.warnings) == 1
+
+
 def _change_index(site: Site, change: Callable[[str], str]) -> None:
     (path,) = (site.root / "archive" / CHAIN / "index").glob("*.json")
     path.write_bytes(resealed(change(path.read_text()).encode()))
@@ -372,6 +386,15 @@ def test_a_proof_counts_only_for_the_same_state_and_hash(tmp_path: Path) -> None
     assert proofs.find("a place", "another state", "a recorded hash") is None
     assert proofs.find("a place", "a state", "another hash") is None
     assert proofs.find("another place", "a state", "a recorded hash") is None
+    beside = replace(proof, place="place beside")
+    proofs.keep_each([beside, replace(proof, place="unidentified", state="")])
+    asked = [replace(proof, place=p) for p in ("unidentified", "place beside", "a place")]
+    assert proofs.find_each([*asked, replace(beside, recorded="another hash")]) == [
+        None,
+        beside,
+        proof,
+        None,
+    ]
     proofs.keep(replace(proof, state="a later state"))
     assert proofs.find("a place", "a state", "a recorded hash") is None
     proofs.close()

@@ -12,8 +12,16 @@ from exporters.zips.container import Member
 from exporters.zips.inflate import read_csv
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.runs import STREAM_END, Run
-from exporters.zips.sources import LocalSource, MemorySource
-from tests.exporters.part_kit import HEADER, blocks_of, make_part, make_parts, noise, splice
+from exporters.zips.sources import LocalSource
+from tests.exporters.part_kit import (
+    HEADER,
+    MemorySource,
+    blocks_of,
+    make_part,
+    make_parts,
+    noise,
+    splice,
+)
 from transforms.errors import IntegrityError
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporters.zips.sources import BLOCK_BYTES, CheckedSource, MemorySource, block_crcs
+from exporters.zips.sources import BLOCK_BYTES, CheckedSource, block_crcs
+from tests.exporters.part_kit import MemorySource
 from transforms.errors import IntegrityError
 
 _DATA = bytes(range(256)) * (BLOCK_BYTES // 256 * 3) + b"the last block is short"

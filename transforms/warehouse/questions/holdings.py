@@ -1,38 +1,40 @@
 """What a warehouse holds of one table, read only as far as an export asks (spec 4.1).
 
 A history has 75,000 segments and an export takes a few: neither the list of all segments nor the
-receipts of all volumes are read for it.
+receipts of all volumes are read for it. What a volume holds never changes, so it is read once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from transforms.block_range import BlockRange
+from transforms.bounded_cache import BoundedCache
 from transforms.duck import file_connection, quote_files
+from transforms.objects import StoredFile
 from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.manifest import receipts_source
-from transforms.warehouse.manifests.receipts import Receipt, parse_columns
+from transforms.warehouse.manifests.receipt_columns import COLUMNS, ReceiptColumns
+from transforms.warehouse.manifests.shapes import Volume
 
-_RECEIPTS = (
-    "select chain_id, schema_version, first_block, last_block, columns, rows, bytes, sha256 "
-    "from {} where table_name = $1 and last_block >= $2 and first_block <= $3 order by first_block"
-)
-_parsed_columns = lru_cache(maxsize=256)(parse_columns)
+Ask = Callable[[str, Sequence[StoredFile], list[Any]], Sequence[Sequence[Any]]]
+"""Gives the rows of a statement that reads these manifests, for its values."""
+
+# Three tables of 75,000 segments.
+_CACHE_BYTES = 20 * 2**20
+_cache = BoundedCache[ReceiptColumns](_CACHE_BYTES)
+# As many bring the memory of one statement to some MiB.
+_MANIFESTS_AT_ONCE = 100
 
 
 class Holdings(Protocol):
     """One generation of a warehouse, as exports ask for it."""
 
-    def receipts(self, table: str, blocks: BlockRange) -> Sequence[Receipt]:
-        """The receipts of a table in the segments that hold any of these blocks, ascending.
-
-        They leave out which cells keep their text.
-        """
+    def receipts(self, table: str, blocks: BlockRange) -> ReceiptColumns:
+        """The receipts of a table in the segments that hold any of these blocks."""
         ...
 
     def segments(self) -> Sequence[SegmentName]:
@@ -53,17 +55,16 @@ class CatalogHoldings:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    def receipts(self, table: str, blocks: BlockRange) -> list[Receipt]:
+    def receipts(self, table: str, blocks: BlockRange) -> ReceiptColumns:
         """See `Holdings.receipts`."""
-        manifests = [volume.file for volume in self._catalog.volumes_over(blocks)]
-        if not manifests:
-            return []
+        return catalog_receipts(self._catalog, table, blocks, self._rows)
+
+    def _rows(
+        self, sql: str, manifests: Sequence[StoredFile], values: list[Any]
+    ) -> Sequence[Sequence[Any]]:
         self._catalog.files.bring(manifests)
-        paths = [self._catalog.files.path(manifest) for manifest in manifests]
-        source = receipts_source(quote_files(paths))
-        with file_connection(len(paths)) as con:
-            result = con.execute(receipts_sql(source), [table, blocks.first, blocks.last])
-            return table_receipts(table, result.fetchall())
+        with file_connection(len(manifests)) as con:
+            return con.execute(sql, values).fetchall()
 
     def segments(self) -> list[SegmentName]:
         """See `Holdings.segments`."""
@@ -74,15 +75,27 @@ class CatalogHoldings:
         return self._catalog.data_path(blocks, table)
 
 
-def receipts_sql(source: str) -> str:
-    """SQL over receipts for `table_receipts`: `$1` is the table, `$2` and `$3` are the blocks."""
-    return _RECEIPTS.format(source)
+def catalog_receipts(catalog: Catalog, table: str, blocks: BlockRange, ask: Ask) -> ReceiptColumns:
+    """The receipts of a table over some blocks; manifests that were never read are asked for."""
+    volumes = [*catalog.volumes_over(blocks)]
+    keys = [(catalog.files.path(volume.file), table) for volume in volumes]
+    receipts = [_cache.get(key) for key in keys]
+    unread = [number for number, columns in enumerate(receipts) if columns is None]
+    for at in range(0, len(unread), _MANIFESTS_AT_ONCE):
+        some = unread[at : at + _MANIFESTS_AT_ONCE]
+        columns_of_some = _read(catalog, table, [volumes[number] for number in some], ask)
+        for number, columns in zip(some, columns_of_some, strict=True):
+            _cache.put(keys[number], columns, columns.memory)
+            receipts[number] = columns
+    return ReceiptColumns.joined(filter(None, receipts)).over(blocks)
 
 
-def table_receipts(table: str, rows: Iterable[Sequence[Any]]) -> list[Receipt]:
-    """Receipts from the rows of `receipts_sql`; equal columns are one schema."""
-    return [Receipt(_name(row), _parsed_columns(table, row[4]), *row[5:8]) for row in rows]
-
-
-def _name(row: Sequence[Any]) -> SegmentName:
-    return SegmentName(row[0], row[1], BlockRange(row[2], row[3]))
+def _read(
+    catalog: Catalog, table: str, volumes: Sequence[Volume], ask: Ask
+) -> Iterator[ReceiptColumns]:
+    """The receipts of a table in each of some volumes, which ascend."""
+    manifests = [volume.file for volume in volumes]
+    source = receipts_source(quote_files([catalog.files.path(file) for file in manifests]))
+    sql = f"select {COLUMNS} from {source} where table_name = $1 order by first_block"  # noqa: S608
+    together = ReceiptColumns.of(table, ask(sql, manifests, [table]))
+    return (together.over(volume.blocks) for volume in volumes)
