@@ -90,6 +90,14 @@ class DeltaLog:
             self._expected = self._known() or self._read()
         return self._expected
 
+    def recent(self) -> TableVersion | None:
+        """The version that the log had within the last hour, as far as this machine knows.
+
+        Nothing is asked. Commits of others may have followed.
+        """
+        entry = self._cache.read(self._table) if self._cache else None
+        return entry.version if entry is not None and entry.is_recent else None
+
     def listed(self, infos: Iterable[ObjectInfo]) -> TableVersion | None:
         """The newest version, where a listing of the table is at hand.
 
@@ -105,9 +113,13 @@ class DeltaLog:
 
     def _known(self) -> TableVersion | None:
         entry = self._cache.read(self._table) if self._cache else None
-        if entry is not None and self._state(entry.version.version) == entry.state:
-            return entry.version
-        return None
+        if self._cache is None or entry is None:
+            return None
+        if self._state(entry.version.version) != entry.state:
+            return None
+        if not entry.is_recent:
+            self._cache.write(self._table, entry.version, entry.state, entry.time)
+        return entry.version
 
     def _read(self) -> TableVersion | None:
         version = self.snapshot()

@@ -28,12 +28,18 @@ _WORKERS = 8
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 
 
-def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
+def publish_state(
+    lake: Lake, state: StateRows, scratch: Path, *, is_recent_enough: bool
+) -> LakeReport:
     """Put the newest copy of every current-state table there, unless a newer or an equal one is.
 
     Each replaces the one before in one version of its table. What cannot be added is in the report.
+    Dozens of tables do not change for days: with `is_recent_enough`, of those that this machine
+    left with the same rows within the last hour nothing is asked.
     """
     tables = [table for table in sorted(state.receipts) if is_state(table)]
+    if is_recent_enough:
+        tables = [table for table in tables if not _had_rows(lake, state, table)]
     with ThreadPoolExecutor(_WORKERS) as pool:
         reports = list(pool.map(partial(_published, lake, state, scratch), tables))
     report = LakeReport()
@@ -109,13 +115,27 @@ def _published(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeR
     return each_alone(table, partial(_put, lake, state, scratch, table))
 
 
+def _had_rows(lake: Lake, state: StateRows, table: str) -> bool:
+    """Whether a table had the rows of this state within the last hour; one by others: not."""
+    version = LakeTable(lake, table).recent()
+    return version is not None and not version.foreign and _has_rows(version, state, table)
+
+
+def _has_rows(version: Version, state: StateRows, table: str) -> bool:
+    """Whether a table has the rows of this state, which may be those of an earlier segment still.
+
+    So it is where it has newer rows. Raises `IntegrityError` where others wrote to it.
+    """
+    is_newer = any(file.blocks.last >= state.blocks.last for file in version.parsed)
+    csvs = [file.name.csv for file in version.parsed]
+    return is_newer or csvs == [state.receipts[table].sha256]
+
+
 def _put(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
     lake_table, receipt = LakeTable(lake, table), state.receipts[table]
     for version in versions(lake_table, is_read=False):
-        if version and any(file.blocks.last >= state.blocks.last for file in version.parsed):
+        if version is not None and _has_rows(version, state, table):
             return LakeReport()
-        if version and [file.name.csv for file in version.parsed] == [receipt.sha256]:
-            return LakeReport()  # its rows are those of an earlier segment still
         with scratch_folder(scratch) as folder:
             parquet = state.write(table, folder, version.spelling if version else {})
             new = _new_file(state, receipt, parquet)

@@ -181,6 +181,11 @@ class LakeTable:
         snapshot = self._log.expected()
         return Version(self._lake, self._table, snapshot) if snapshot else None
 
+    def recent(self) -> Version | None:
+        """The version of the last hour, if this machine knows one; see `DeltaLog.recent`."""
+        snapshot = self._log.recent()
+        return Version(self._lake, self._table, snapshot) if snapshot else None
+
     def listed(self, infos: Iterable[ObjectInfo]) -> Version | None:
         """The newest version, where a listing of the table is at hand; see `DeltaLog.listed`."""
         snapshot = self._log.listed(infos)

@@ -21,14 +21,25 @@ from transforms.sealed import seal, unseal
 # A log forgets commits after a week, and whoever tidies it up may be killed between two of them:
 # of a version that is younger than this, what came after it is there.
 _USABLE_SECONDS = 84 * 3600
+_RECENT_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class CachedVersion:
-    """A version of a table; `state` is the store's own version of the file of its commit."""
+    """A version of a table; `state` is the store's own version of the file of its commit.
+
+    `time` is when it was the newest, `asked` when the store last had that file, in Unix seconds.
+    """
 
     version: TableVersion
     state: str
+    time: float
+    asked: float
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether the store was asked within the last hour."""
+        return 0 <= time.time() - self.asked < _RECENT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +63,23 @@ class VersionCache:
                 return None
             described = frozenset(row["statistics_of"])
             version = TableVersion(row["version"], files, row["columns"], described)
-            return CachedVersion(version, row["state"])
+            return CachedVersion(version, row["state"], row["time"], row["asked"])
         return None
 
-    def write(self, table: str, version: TableVersion, state: str) -> None:
-        """Keep a version. A loss of power may lose it: then the log is read again."""
+    def write(
+        self, table: str, version: TableVersion, state: str, since: float | None = None
+    ) -> None:
+        """Keep a version, which is the newest now, or was at `since` (Unix seconds).
+
+        A loss of power may lose it: then the log is read again.
+        """
+        now = time.time()
         row = asdict(version) | {
             "files": [[file.name, file.bytes, file.rows] for file in version.files],
             "statistics_of": sorted(version.statistics_of),
             "state": state,
-            "time": time.time(),
+            "time": now if since is None else since,
+            "asked": now,
         }
         with new_file(self._path(table), durable=False) as file:
             file.write(seal(row))

@@ -55,7 +55,7 @@ def publish_to_lake(site: Site, segments: Sequence[BlockRange]) -> LakeReport:
     if published:
         with lake_rows(site.warehouse, published) as rows:
             report = report.and_(LakePublisher(lake, rows, published, site.scratch()).publish())
-    report = report.and_(_publish_state(site, lake))
+    report = report.and_(_publish_state(site, lake, is_recent_enough=True))
     report = report.and_(_merged(site, lake))
     name_lake(site, lake)
     return report
@@ -81,9 +81,11 @@ def _unpublished(
     return problems
 
 
-def _publish_state(site: Site, lake: Lake) -> LakeReport:
+def _publish_state(site: Site, lake: Lake, *, is_recent_enough: bool) -> LakeReport:
     with state_rows(site.warehouse) as state:
-        return publish_state(lake, state, site.scratch()) if state else LakeReport()
+        if state is None:
+            return LakeReport()
+        return publish_state(lake, state, site.scratch(), is_recent_enough=is_recent_enough)
 
 
 def _merged(site: Site, lake: Lake) -> LakeReport:
@@ -306,8 +308,7 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
         batch_report = publish_to_lake(site, batch.segments)
         advance(batch_report.bytes)
         report = report.and_(batch_report)
-    if not missing:  # of current state there may lack something all the same
-        report = report.and_(_publish_state(site, lake))
+    report = report.and_(_publish_state(site, lake, is_recent_enough=False))
     if site.settings.public_url and sound_index(lake.archive).has_lake:
         name_lake(site, lake, is_proven=True)
     return report.and_(sweep(site))
