@@ -153,13 +153,18 @@ def is_begun(store: Store) -> bool:
     return root is None or root.parent.exists()
 
 
-def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocument]:
-    """The documents that follow from these shards, in the order in which they are written."""
+def documents(
+    archive: Archive, numbers: Iterable[int], unchanged: Iterable[int] = ()
+) -> Iterator[ArchiveDocument]:
+    """The documents that follow from these shards, in the order in which they are written.
+
+    Of `unchanged` shards those of them alone are left out, and the index has them as they were.
+    """
     shards = sorted(set(numbers))
     for number in shards:
         yield from _of_shard(archive, number)
     yield ArchiveDocument(archive.key(INDEX), _JSON, lambda old: _index(archive, shards, old))
-    for group in sorted(set(map(group_number, shards))):
+    for group in sorted(set(map(group_number, (*shards, *unchanged)))):
         yield _group(archive, group)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
     yield ArchiveDocument(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -33,6 +33,7 @@ _NEITHER = Remedy(
 def document_findings(
     archive: Archive,
     numbers: Sequence[int],
+    unchanged: Collection[int],
     counts: Counts,
     remedy: Remedy,
     *,
@@ -40,11 +41,12 @@ def document_findings(
 ) -> Iterator[Finding]:
     """Compute what follows from these shards, which are sound, and compare it with what is there.
 
-    `with_store` includes the list of all chains, and their page.
+    Those of `unchanged` shards were compared by an earlier check. `with_store` includes the list of
+    all chains, and their page.
     """
     right = RightStore(archive.store)
     yield from _revisions(archive, counts, remedy)
-    for document in documents(Archive(right, archive.chain_id), numbers):
+    for document in documents(Archive(right, archive.chain_id), numbers, unchanged):
         if document.key not in (CHAINS, HOME) or with_store:
             yield from _document(archive, right, document, counts, remedy)
 

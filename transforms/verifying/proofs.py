@@ -4,6 +4,7 @@ Splicing copies bytes and would not notice that one has flipped, so each ZIP is 
 against its recorded hash. That is not done again while its file is the same (size, time, inode; in
 a bucket the ETag), whichever command, run or server asks. A check goes on where it was interrupted
 by what it has proven; when it comes to its end it forgets that, and it reads everything next time.
+A quick check remembers what a sound one read (`transforms.verifying.sound_parts`).
 The record is a small SQLite database; it may be deleted at any time, and then everything is read
 once more.
 """
@@ -13,11 +14,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from transforms.errors import BusyError
 from transforms.scratch import exclusive
+
+_Result = TypeVar("_Result")
 
 _WAIT_SECONDS = 10.0
 _EXPIRES_SECONDS = 30 * 24 * 3600.0
@@ -41,13 +46,15 @@ class Proof:
     `place` is its address, `state` the version that the file system or the store gave it (empty:
     none), `recorded` the hash that it was held against (of a ZIP, or of the CSV in it), `digest`
     what its own bytes hash to, where somebody wants to know it: a SHA-256, or of each block of an
-    object the CRC-32 (`exporters.zips.sources.CheckedSource`).
+    object the CRC-32 (`exporters.zips.sources.CheckedSource`). `time` is when it was kept, in Unix
+    seconds; 0 where nobody asked.
     """
 
     place: str
     state: str
     recorded: str
     digest: str = ""
+    time: float = field(default=0.0, compare=False)
 
 
 class Proofs:
@@ -66,16 +73,23 @@ class Proofs:
     def find(self, place: str, state: str, recorded: str) -> Proof | None:
         """The proof of a place in this very state against this recorded hash, if there is one."""
         query = "select state, recorded, digest from proofs where (purpose, place) = (?, ?)"
-        oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
-        rows = self._run(f"{query} and time > ?", self._purpose, place, oldest)
+        rows = self._run(f"{query} and time > ?", self._purpose, place, self._oldest())
         return Proof(place, *rows[0]) if rows and rows[0][:2] == (state, recorded) else None
 
-    def keep(self, proof: Proof) -> None:
-        """Remember a proof in the place of an earlier one; an empty state identifies nothing."""
-        if proof.state:
-            about = (proof.place, proof.state, proof.recorded, proof.digest)
-            insert = "insert or replace into proofs values (?, ?, ?, ?, ?, ?)"
-            self._run(insert, self._purpose, *about, time.time())
+    def by_place(self) -> Mapping[str, Proof]:
+        """All proofs of this purpose, by place."""
+        query = "select place, state, recorded, digest, time from proofs where purpose = ?"
+        rows = self._run(f"{query} and time > ?", self._purpose, self._oldest())
+        return {row[0]: Proof(*row) for row in rows}
+
+    def keep(self, *proofs: Proof) -> None:
+        """Remember proofs in the place of earlier ones; an empty state identifies nothing."""
+        now = time.time()
+        self._write(
+            (self._purpose, proof.place, proof.state, proof.recorded, proof.digest, now)
+            for proof in proofs
+            if proof.state
+        )
 
     def clear(self) -> None:
         """Forget everything of this purpose."""
@@ -91,16 +105,27 @@ class Proofs:
     def __del__(self) -> None:
         self.close()
 
-    def _run(self, statement: str, *values: str | float) -> list[tuple[str, ...]]:
+    def _oldest(self) -> float:
+        """From when on proofs count, in Unix seconds."""
+        return time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
+
+    def _run(self, statement: str, *values: str | float) -> list[tuple[Any, ...]]:
+        return self._asked(lambda con: con.execute(statement, values).fetchall())
+
+    def _write(self, rows: Iterable[tuple[str | float, ...]]) -> None:
+        insert, values = "insert or replace into proofs values (?, ?, ?, ?, ?, ?)", list(rows)
+        self._asked(lambda con: con.executemany(insert, values))
+
+    def _asked(self, ask: Callable[[sqlite3.Connection], _Result]) -> _Result:
         """Ask the file, or from the first time on that it fails memory."""
         with self._lock:
             try:
                 with self._opened() as con:
-                    return con.execute(statement, values).fetchall()
+                    return ask(con)
             except sqlite3.Error:
                 self._con = _connect(None)
                 with self._con as con:
-                    return con.execute(statement, values).fetchall()
+                    return ask(con)
 
     def _opened(self) -> sqlite3.Connection:
         if self._con is None:

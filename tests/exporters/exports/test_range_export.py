@@ -401,6 +401,7 @@ def test_what_a_check_has_proven_counts_for_a_month(tmp_path: Path) -> None:
     con.close()
     assert check.find("a place", "a state", "a recorded hash") is None
     assert export.find("a place", "a state", "a recorded hash") == proof
+    assert (check.by_place(), export.by_place()) == ({}, {"a place": proof})
 
 
 @pytest.mark.parametrize("content", [b"no database at all", b"SQLite format 3\0 but cut"])
