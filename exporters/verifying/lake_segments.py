@@ -56,7 +56,7 @@ class SegmentsCheck:
     def findings(self, shares: Shares) -> Iterator[Finding]:
         """Compare; what is found in only one of them may be under way and is kept, see `rest`."""
         coverage = {table: union(blocks) for table, blocks in shares.items()}
-        lines = self._unchanged()
+        lines = self._lines() if self.receipts is None else {}
         for number in self._numbers(shares.get(RECEIPTS, ())):
             if self.verification.is_over():
                 return
@@ -68,16 +68,16 @@ class SegmentsCheck:
                 if self.receipts is not None:
                     yield from self._compare(number, zips, self.receipts, coverage)
 
-    def _unchanged(self) -> Mapping[int, str]:
-        """What the index says of shards that this check relies on: that is as it was, too."""
-        place, unchanged = self.archive.place, self.verification.sound.unchanged
-        if not unchanged:
+    def _lines(self) -> Mapping[int, str]:
+        """What the index says of shards of which it says what is right."""
+        place, indexed = self.archive.place, self.verification.indexed
+        if not indexed:
             return {}
         try:
             lines = self.archive.index().lines
         except (IntegrityError, OSError):
             return {}
-        return {n: line for n, line in lines.items() if place(shard_path(n)) in unchanged}
+        return {n: line for n, line in lines.items() if place(shard_path(n)) in indexed}
 
     def _numbers(self, receipts: Iterable[BlockRange]) -> list[int]:
         """The shards of what is published, and those that the lake's segments would be in."""
