@@ -19,7 +19,7 @@ from exporters.archive.shards import Shard, shard_blocks, shard_path
 from exporters.verifying.expected import Expected, Named, NothingExpected
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.unchanged_shards import ShardFacts, UnchangedShards
-from exporters.verifying.verify_documents import document_findings, document_keys
+from exporters.verifying.verify_documents import document_findings, document_keys, shard_findings
 from exporters.verifying.verify_zips import ZipsCheck
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConfigError, IntegrityError
@@ -180,6 +180,9 @@ class ArchiveCheck:
             self._shards.add(number, entries)
         self._cross_off(number, entries, is_sound=is_sound)
         yield from zips.findings(entries, receipts, pool)
+        if is_named and is_sound:
+            # Now, as the shard was just read: to read one takes as long as all else with it.
+            yield from shard_findings(self.archive, number, self.verification.counts, self._remedy)
 
     def _entries(self, number: int) -> tuple[list[Entry], list[Finding]]:
         """The entries of a shard in scope; where it cannot be read none, and what is wrong."""
