@@ -150,10 +150,15 @@ def prove_everything(
     count = 0
     with (
         retried_if_transient(context.retry_number),
-        proven_before(site, config.scope) as proven,
+        proven_before(site, config.scope) as (proven, sound),
     ):
         check = Verification(
-            config.scope, config.quick, seconds, proven, settle_seconds=_SETTLE_SECONDS
+            config.scope,
+            config.quick,
+            seconds,
+            proven,
+            settle_seconds=_SETTLE_SECONDS,
+            sound=sound,
         )
         for finding in verify_site(site, check):
             count += 1

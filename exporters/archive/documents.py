@@ -157,9 +157,26 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocum
     """The documents that follow from these shards, in the order in which they are written."""
     shards = sorted(set(numbers))
     for number in shards:
-        yield from _of_shard(archive, number)
+        yield from shard_documents(archive, number)
+    yield from chain_documents(archive, shards)
+
+
+def shard_documents(archive: Archive, number: int) -> Iterator[ArchiveDocument]:
+    """The documents that follow from one shard alone."""
+    hashes, page = hashes_path(number), shard_path(number).replace(".json", ".html")
+    yield ArchiveDocument(archive.key(hashes), _TEXT, lambda _: archive.shard(number).hashes())
+    yield ArchiveDocument(archive.key(page), _HTML, lambda _: shard_page(archive.shard(number)))
+
+
+def chain_documents(
+    archive: Archive, shards: Collection[int], unchanged: Collection[int] = ()
+) -> Iterator[ArchiveDocument]:
+    """The documents that follow from these shards together, and from the others.
+
+    Of `unchanged` shards the index has what it had, and the pages that list them are among these.
+    """
     yield ArchiveDocument(archive.key(INDEX), _JSON, lambda old: _index(archive, shards, old))
-    for group in sorted(set(map(group_number, shards))):
+    for group in sorted(set(map(group_number, (*shards, *unchanged)))):
         yield _group(archive, group)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
     yield ArchiveDocument(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
@@ -174,12 +191,6 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocum
             yield _signature(archive, archive.signer, name)
     yield ArchiveDocument(CHAINS, _JSON, lambda old: _chains(archive, old))
     yield ArchiveDocument(HOME, _HTML, lambda _: _home_page(archive.store))
-
-
-def _of_shard(archive: Archive, number: int) -> Iterator[ArchiveDocument]:
-    hashes, page = hashes_path(number), shard_path(number).replace(".json", ".html")
-    yield ArchiveDocument(archive.key(hashes), _TEXT, lambda _: archive.shard(number).hashes())
-    yield ArchiveDocument(archive.key(page), _HTML, lambda _: shard_page(archive.shard(number)))
 
 
 def _signature(archive: Archive, signer: Signer, name: str) -> ArchiveDocument:

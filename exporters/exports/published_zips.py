@@ -92,7 +92,7 @@ class ZipProver:
                 except DamagedCopyError as damage:
                     damages.append(damage)
         finally:
-            self.proofs.keep_each(fresh)
+            self.proofs.keep(*fresh)
         return damages
 
     def _state(self, copy: PublishedCopy) -> Proof:

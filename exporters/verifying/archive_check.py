@@ -7,18 +7,19 @@ should be there is what the warehouse holds, what the index names and what the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import stored_shards
+from exporters.archive.documents import INDEX, stored_shards
 from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard, shard_blocks, shard_path
 from exporters.verifying.expected import Expected, Named, NothingExpected
 from exporters.verifying.listing import StoreListing
-from exporters.verifying.verify_documents import document_findings, document_keys
+from exporters.verifying.unchanged_shards import ShardFacts, UnchangedShards
+from exporters.verifying.verify_documents import document_findings, document_keys, shard_findings
 from exporters.verifying.verify_zips import ZipsCheck
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConfigError, IntegrityError
@@ -55,8 +56,12 @@ class ArchiveCheck:
     expected: Expected = field(default_factory=NothingExpected)
     can_publish: bool = True
     with_store: bool = True
+    _shards: UnchangedShards = field(init=False)
     _unpublished: dict[str, set[BlockRange]] = field(default_factory=dict)
     _not_loaded: set[BlockRange] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._shards = UnchangedShards(self.archive, self.verification, self.listing, self.expected)
 
     @property
     def _remedy(self) -> Remedy:
@@ -76,23 +81,35 @@ class ArchiveCheck:
             self._count(),
         )
         sound: list[int] = []
+        unchanged: set[int] = set()
         with ThreadPoolExecutor(_WORKERS) as pool:
             for number in filter(self._is_wanted, numbers):
                 if self.verification.is_over():
                     return
                 is_named = number in stored or number in indexed
+                if number in stored and (facts := self._shards.find(number)) is not None:
+                    unchanged.add(number)
+                    yield from self._sampled(number, facts, zips, pool)
+                    continue
                 yield from self._shard(number, sound, zips, pool, is_named=is_named)
         yield from self._segments(Problem.NOT_PUBLISHED)
         yield from self._segments(Problem.NOT_LOADED)
-        yield from document_findings(
-            self.archive,
-            sound,
-            self.verification.counts,
-            self._remedy,
-            with_store=self.with_store,
-        )
+        yield from self._documents(sound, unchanged)
         if self.listing is not None:
+            self.listing.cross_off_shards(self.archive.chain_id, unchanged)
             self.listing.cross_off(document_keys(self.archive, numbers))
+
+    def _documents(self, sound: Sequence[int], unchanged: Collection[int]) -> Iterator[Finding]:
+        """What is wrong with the documents that follow from sound shards."""
+        counts, is_indexed = self.verification.counts, True
+        for finding in document_findings(
+            self.archive, sound, unchanged, counts, self._remedy, with_store=self.with_store
+        ):
+            is_indexed = is_indexed and finding.place != self.archive.place(INDEX)
+            yield finding
+        if is_indexed:
+            numbers = (*sound, *unchanged)
+            self.verification.indexed |= {self.archive.place(shard_path(n)) for n in numbers}
 
     def _indexed(self) -> set[int]:
         """The shards that the index names; none where it is damaged, which is found later."""
@@ -123,6 +140,27 @@ class ArchiveCheck:
         blocks = self.verification.scope.blocks
         return blocks is None or shard_blocks(number).first <= blocks.last
 
+    def _sampled(
+        self, number: int, facts: ShardFacts, zips: ZipsCheck, pool: ThreadPoolExecutor
+    ) -> Iterator[Finding]:
+        """Count a shard that is as it was, and read the ZIPs of it that are chosen."""
+        counts, entries = self.verification.counts, list[Entry]()
+        kinds = [Kind.DOCUMENTS, Kind.HASH_FILES, Kind.PAGES]
+        size = zips.sample_size(facts)
+        if size:
+            kinds.remove(Kind.DOCUMENTS)
+            entries, findings = self._entries(number)
+            yield from findings
+        for kind in kinds:
+            counts.expect(kind, is_chosen=bool(facts.documents))
+            counts.read(kind, 1 if facts.documents else 0)
+        chosen = self.verification.sample(entries, min(size, len(entries)))
+        receipts: dict[Named, Receipt] = {}
+        for entry in chosen:
+            if not entry.is_bundle:
+                receipts |= self.expected.receipts(entry.blocks)
+        yield from zips.sampled(facts, chosen, receipts, pool)
+
     def _shard(
         self,
         number: int,
@@ -132,29 +170,36 @@ class ArchiveCheck:
         *,
         is_named: bool,
     ) -> Iterator[Finding]:
-        counts = self.verification.counts
-        receipts = dict(self.expected.receipts(number))
-        path, place = shard_path(number), self.archive.place(shard_path(number))
-        entries: Sequence[Entry] = ()
-        if is_named:
-            counts.expect(Kind.DOCUMENTS)
-            try:
-                data = self.archive.read(path)
-                counts.read(Kind.DOCUMENTS, 0 if data is None else 1)
-                if data is None:
-                    what = "the index names it, and it is not there"
-                    yield Finding(Problem.BAD_INDEX, place, what, self._remedy)
-                else:
-                    entries = self._in_scope(self.archive.parse_shard(number, data))
-                    sound.append(number)
-            except IntegrityError as error:
-                yield Finding(Problem.BAD_INDEX, place, str(error), self._remedy)
-            except OSError as error:
-                yield Finding(Problem.UNREADABLE, place, unreadable(error, place), self._remedy)
-        is_sound = number in sound or not is_named
-        self._compare(receipts, entries, is_sound=is_sound)
+        receipts = dict(self.expected.receipts(shard_blocks(number)))
+        entries, findings = self._entries(number) if is_named else ([], [])
+        yield from findings
+        if is_named and not findings:
+            sound.append(number)
+        is_sound = not findings
+        if self._compare(receipts, entries, is_sound=is_sound) and is_named and is_sound:
+            self._shards.add(number, entries)
         self._cross_off(number, entries, is_sound=is_sound)
         yield from zips.findings(entries, receipts, pool)
+        if is_named and is_sound:
+            # Now, as the shard was just read: to read one takes as long as all else with it.
+            yield from shard_findings(self.archive, number, self.verification.counts, self._remedy)
+
+    def _entries(self, number: int) -> tuple[list[Entry], list[Finding]]:
+        """The entries of a shard in scope; where it cannot be read none, and what is wrong."""
+        counts, place = self.verification.counts, self.archive.place(shard_path(number))
+        counts.expect(Kind.DOCUMENTS)
+        try:
+            data = self.archive.read(shard_path(number))
+            counts.read(Kind.DOCUMENTS, 0 if data is None else 1)
+            if data is None:
+                what = "the index names it, and it is not there"
+                return [], [Finding(Problem.BAD_INDEX, place, what, self._remedy)]
+            return self._in_scope(self.archive.parse_shard(number, data)), []
+        except IntegrityError as error:
+            return [], [Finding(Problem.BAD_INDEX, place, str(error), self._remedy)]
+        except OSError as error:
+            what = unreadable(error, place)
+            return [], [Finding(Problem.UNREADABLE, place, what, self._remedy)]
 
     def _in_scope(self, shard: Shard) -> list[Entry]:
         scope = self.verification.scope
@@ -162,19 +207,23 @@ class ArchiveCheck:
 
     def _compare(
         self, receipts: Mapping[Named, Receipt], entries: Sequence[Entry], *, is_sound: bool
-    ) -> None:
-        """Count what should be read, and note what is only in one of archive and warehouse."""
+    ) -> bool:
+        """Count what should be read, and note what is only in one of archive and warehouse.
+
+        Returns whether that is nothing, also of what is not due yet.
+        """
         counts, is_whole = self.verification.counts, not self.verification.is_quick
         singles = {(entry.table, entry.blocks) for entry in entries if not entry.is_bundle}
-        lacking = [key for key in receipts if key not in singles and self.expected.is_due(key[1])]
+        absent = [key for key in receipts if key not in singles]
+        lacking = [key for key in absent if self.expected.is_due(key[1])]
         counts.expect(Kind.ZIPS, len(lacking), is_chosen=is_whole)
         counts.expect(Kind.CSVS, len(lacking), is_chosen=is_whole)
         if is_sound:
             for table, blocks in lacking:
                 self._unpublished.setdefault(table, set()).add(blocks)
-        for _, blocks in singles:
-            if not self.expected.is_loaded(blocks):
-                self._not_loaded.add(blocks)
+        strange = {blocks for _, blocks in singles if not self.expected.is_loaded(blocks)}
+        self._not_loaded |= strange
+        return not (absent or strange)
 
     def _cross_off(self, number: int, entries: Sequence[Entry], *, is_sound: bool) -> None:
         if self.listing is None:

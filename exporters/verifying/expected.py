@@ -24,8 +24,12 @@ class Expected(Protocol):
         """The shards in which there should be something."""
         ...
 
-    def receipts(self, number: int) -> Mapping[Named, Receipt]:
-        """What should be in a shard."""
+    def receipts(self, blocks: BlockRange) -> Mapping[Named, Receipt]:
+        """What should be there of segments that begin in these blocks."""
+        ...
+
+    def origin(self, number: int) -> str:
+        """Text that says which files of the warehouse tell what should be in a shard."""
         ...
 
     def is_loaded(self, blocks: BlockRange) -> bool:
@@ -52,17 +56,21 @@ class ExpectedOfHolding:
         """See `Expected.numbers`."""
         return self._numbers.keys()
 
-    def receipts(self, number: int) -> Mapping[Named, Receipt]:
+    def receipts(self, blocks: BlockRange) -> Mapping[Named, Receipt]:
         """See `Expected.receipts`."""
-        if number not in self._numbers:
+        if shard_number(blocks) not in self._numbers:
             return {}
         return {
             (receipt.table, receipt.blocks): receipt
-            for receipt in self._holding.receipts(shard_blocks(number))
+            for receipt in self._holding.receipts(blocks)
             if receipt.table in HISTORY_TABLES
             and self._scope.has_table(receipt.table)
             and receipt.blocks in self._segments
         }
+
+    def origin(self, number: int) -> str:
+        """See `Expected.origin`: manifests are named by their bytes."""
+        return " ".join(self._holding.manifests(shard_blocks(number)))
 
     def is_loaded(self, blocks: BlockRange) -> bool:
         """See `Expected.is_loaded`."""
@@ -80,9 +88,13 @@ class NothingExpected:
         """None."""
         return ()
 
-    def receipts(self, number: int) -> Mapping[Named, Receipt]:  # noqa: ARG002
+    def receipts(self, blocks: BlockRange) -> Mapping[Named, Receipt]:  # noqa: ARG002
         """None."""
         return {}
+
+    def origin(self, number: int) -> str:  # noqa: ARG002
+        """None."""
+        return ""
 
     def is_loaded(self, blocks: BlockRange) -> bool:  # noqa: ARG002
         """Nothing can be said: no segment is missed."""

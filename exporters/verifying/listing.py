@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import re
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from exporters.archive.shards import SHARD_BLOCKS
 from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.scratch import scratch_folder
 from transforms.stores.store import Store
 
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
 _AT_ONCE = 10_000
 _ZIP = re.compile(r"([^/]+)/[^/]+/[^/]+-(\d{1,19})-\d{1,19}\.zip(?:\.sha256)?")
-_TABLE = "create table objects (key text primary key, size, version, modified) without rowid"
+_OF_SHARD = re.compile(rf"(?:{_ZIP.pattern})|([^/]+)/index/(\d{{1,19}})\.(?:json|html|sha256)")
+_TABLE = (
+    "create table objects (key text primary key, size, version, modified, chain, shard) "
+    "without rowid"
+)
+
+
+@dataclass(slots=True)
+class ListedShard:
+    """The objects whose names belong to a shard: its documents, ZIPs and hash files."""
+
+    count: int = 0
+    _hash: _Hash = field(default_factory=hashlib.sha256)
+
+    def add(self, info: ObjectInfo) -> None:
+        """Take in an object, in the store's order."""
+        self.count += 1
+        self._hash.update(f"{info.key}\n{info.size} {info.version}\n".encode())
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 over all names, sizes and versions."""
+        return self._hash.hexdigest()
 
 
 class StoreListing:
@@ -34,6 +64,7 @@ class StoreListing:
         self._lock = threading.Lock()
         self.time = store.now()
         self._path = folder / "objects.sqlite"
+        self._shards: dict[tuple[str, int], ListedShard] = {}
         try:
             with self._locked():
                 self._con = sqlite3.connect(self._path, check_same_thread=False)
@@ -47,9 +78,18 @@ class StoreListing:
 
     def _fill(self, store: Store) -> None:
         infos = iter(store.list())
-        while rows := [(i.key, i.size, i.version, i.modified) for i in islice(infos, _AT_ONCE)]:
-            self._con.executemany("insert or replace into objects values (?, ?, ?, ?)", rows)
+        while rows := [self._row(info) for info in islice(infos, _AT_ONCE)]:
+            self._con.executemany("insert or replace into objects values (?, ?, ?, ?, ?, ?)", rows)
         self._con.commit()
+
+    def _row(self, info: ObjectInfo) -> tuple[str | float | None, ...]:
+        match = _OF_SHARD.fullmatch(info.key)
+        chain, number = None, None
+        if match is not None:
+            chain = match[1] or match[3]
+            number = int(match[2] or match[4]) // SHARD_BLOCKS
+            self._shards.setdefault((chain, number), ListedShard()).add(info)
+        return info.key, info.size, info.version, info.modified, chain, number
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -87,6 +127,18 @@ class StoreListing:
         """These are accounted for."""
         with self._locked():
             self._con.executemany("delete from objects where key = ?", [(key,) for key in keys])
+
+    def shard(self, chain_id: str, number: int) -> ListedShard:
+        """What was listed of a chain's shard."""
+        return self._shards.get((chain_id, number), ListedShard())
+
+    def cross_off_shards(self, chain_id: str, numbers: Iterable[int]) -> None:
+        """All that was listed of these shards of a chain is accounted for."""
+        with self._locked():
+            delete = (
+                "delete from objects where chain = ? and shard in (select value from json_each(?))"
+            )
+            self._con.execute(delete, [chain_id, json.dumps([*numbers])])
 
     def forgive(self, chain_id: str, blocks: BlockRange) -> None:
         """Cross off every ZIP of a chain that begins in these blocks, with its hash file."""

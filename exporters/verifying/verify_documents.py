@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
 from exporters.archive.archive import Archive, read_small
 from exporters.archive.archive_signatures import ENDING, SIGNATURES
 from exporters.archive.chain_list import CHAINS, chains
-from exporters.archive.documents import HOME, ArchiveDocument, documents
+from exporters.archive.documents import (
+    HOME,
+    ArchiveDocument,
+    chain_documents,
+    documents,
+    shard_documents,
+)
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, right_revisions
 from exporters.verifying.right_store import RightStore
@@ -30,21 +36,31 @@ _NEITHER = Remedy(
 )
 
 
+def shard_findings(
+    archive: Archive, number: int, counts: Counts, remedy: Remedy
+) -> Iterator[Finding]:
+    """Compute what follows from a sound shard alone, and compare it with what is there."""
+    for document in shard_documents(archive, number):
+        yield from _document(archive, None, document, counts, remedy)
+
+
 def document_findings(
     archive: Archive,
     numbers: Sequence[int],
+    unchanged: Collection[int],
     counts: Counts,
     remedy: Remedy,
     *,
     with_store: bool,
 ) -> Iterator[Finding]:
-    """Compute what follows from these shards, which are sound, and compare it with what is there.
+    """Compute what follows from these shards together, and compare it with what is there.
 
-    `with_store` includes the list of all chains, and their page.
+    They are sound; that `unchanged` ones follow was compared before. `with_store` includes the list
+    of all chains, and their page.
     """
     right = RightStore(archive.store)
     yield from _revisions(archive, counts, remedy)
-    for document in documents(Archive(right, archive.chain_id), numbers):
+    for document in chain_documents(Archive(right, archive.chain_id), numbers, unchanged):
         if document.key not in (CHAINS, HOME) or with_store:
             yield from _document(archive, right, document, counts, remedy)
 
@@ -58,7 +74,11 @@ def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _document(
-    archive: Archive, right: RightStore, document: ArchiveDocument, counts: Counts, remedy: Remedy
+    archive: Archive,
+    right: RightStore | None,
+    document: ArchiveDocument,
+    counts: Counts,
+    remedy: Remedy,
 ) -> Iterator[Finding]:
     place = archive.store.describe(document.key)
     kind = _KINDS[PurePosixPath(document.key).suffix[1:]]
@@ -78,7 +98,8 @@ def _document(
     counts.read(kind, 0 if stored is None else 1)
     damage = _damage(archive, document.key)
     expected = document.content(None if damage else stored)
-    right.correct(document.key, expected)
+    if right is not None:
+        right.correct(document.key, expected)
     if stored is not None and stored != expected:
         what = damage or "it does not follow from what is published"
         yield Finding(Problem.BAD_INDEX, place, what, remedy)

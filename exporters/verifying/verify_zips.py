@@ -13,6 +13,7 @@ from exporters.archive.entries import Entry
 from exporters.archive.hash_file import hash_line
 from exporters.verifying.expected import Named
 from exporters.verifying.listing import StoreListing
+from exporters.verifying.unchanged_shards import ShardFacts
 from exporters.verifying.verify_zip import ZipCheck, ZipReader
 from transforms.objects import ObjectInfo
 from transforms.verifying.counts import Kind
@@ -45,6 +46,36 @@ class ZipsCheck:
                 chosen.append(entry)
             else:
                 yield from self._present(entry)
+        yield from self._chosen(chosen, receipts, pool)
+
+    def sample_size(self, facts: ShardFacts) -> int:
+        """How many ZIPs a sample takes of a shard, of which nothing else is read."""
+        return sum(self.verification.chooses(self.total) for _ in range(facts.zips))
+
+    def sampled(
+        self,
+        facts: ShardFacts,
+        chosen: Sequence[Entry],
+        receipts: Mapping[Named, Receipt],
+        pool: ThreadPoolExecutor,
+    ) -> Iterator[Finding]:
+        """Yield what is wrong with the chosen ones of a shard's ZIPs; count the others."""
+        counts = self.verification.counts
+        for entry in chosen:
+            self._expect(entry, is_chosen=True)
+        others = facts.without(chosen)
+        for kind, number in (
+            (Kind.ZIPS, others.zips),
+            (Kind.HASH_FILES, others.zips),
+            (Kind.CSVS, others.csvs),
+            (Kind.BYTES, others.bytes),
+        ):
+            counts.expect(kind, number, is_chosen=False)
+        yield from self._chosen(chosen, receipts, pool)
+
+    def _chosen(
+        self, chosen: Sequence[Entry], receipts: Mapping[Named, Receipt], pool: ThreadPoolExecutor
+    ) -> Iterator[Finding]:
         sampled = self.verification.is_quick
         reader = ZipReader(self.archive, self.scratch, self.remedy, only_hashes=sampled)
 
@@ -68,13 +99,15 @@ class ZipsCheck:
         """Read a ZIP, unless the part of this check that was interrupted has proven it."""
         if self.verification.is_over():
             return None
+        if self.verification.is_quick:
+            return reader.check(entry, receipt)
         proven, key = self.verification.proven, self.archive.key(entry.path)
         place, state = self.archive.place(entry.path), _version(self._info(key))
         beside = _version(self._info(f"{key}.sha256"))
         # What it is held against: all that the index and the warehouse say of it.
         text = f"{entry!r} {receipt.sha256 if receipt else ''}"
         recorded = hashlib.sha256(text.encode()).hexdigest()
-        is_known = bool(state and beside) and not self.verification.is_quick
+        is_known = bool(state and beside)
         if is_known and proven.find(place, f"{state} {beside}", recorded):
             return ZipCheck(entry)
         check = reader.check(entry, receipt)

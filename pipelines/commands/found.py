@@ -92,6 +92,7 @@ def show_findings(
             },
             "checked": str(check.scope),
             "sample": check.is_quick,
+            "unchanged": {"shards": len(check.sound.unchanged), "of": check.sound.total},
             "finished": not check.was_stopped,
         }
     )

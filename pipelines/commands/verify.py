@@ -24,16 +24,16 @@ from transforms.verifying.verification import Scope, Verification
     "--blocks", metavar="FROM-TO", help="Only segments and ZIPs that hold any of these blocks."
 )
 @click.option(
-    "--quick", is_flag=True, help="All documents, but only the hashes of a random sample of files."
+    "--quick",
+    is_flag=True,
+    help="What is new since the last sound check, and the hashes of a random sample of files.",
 )
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),
     help="Stop after so long; the next call goes on from there.",
 )
-@click.option(
-    "--again", is_flag=True, help="Begin anew, whatever an interrupted call proved before."
-)
+@click.option("--again", is_flag=True, help="Begin anew, whatever an earlier call proved.")
 @click.option(
     "--key", metavar="PUB", help="The documents must be signed by this public key: a file, or RW..."
 )
@@ -69,11 +69,12 @@ def command(
     archive_alone = archive is not None and warehouse is None and not site.settings.has_warehouse
     if archive_alone:
         screen.message(f"There is no warehouse: {site.store.describe()} is verified by itself")
-    with screen.counts("verifying") as count, proven_before(site, scope) as proven:
+    with screen.counts("verifying") as count, proven_before(site, scope) as (proven, sound):
         if again:
             proven.clear()
+            sound.clear()
         seconds = None if minutes is None else minutes * 60
-        check = Verification(scope, quick, seconds, proven, count)
+        check = Verification(scope, quick, seconds, proven, count, sound=sound)
         for finding in verify_site(site, check, public_key, archive_alone=archive_alone):
             tally.add(finding)
     show_findings(screen, check, tally, {"warehouse": warehouse, "archive": archive})

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 
 from exporters.archive.documents import PUBLIC_SQL_READERS, refresh, sound_index
 from exporters.archive.lake_place import RECEIPTS
@@ -126,7 +127,8 @@ def lacking_segments(site: Site, tables: Sequence[str] = ()) -> list[BlockRange]
     """
     lake, catalog = site_lake(site), site.loaded_catalog()
     lacking = (_lacks(lake, table, catalog) for table in tables or _tables(catalog))
-    return sorted(frozenset(chain.from_iterable(lacking)))
+    # Comparing two ranges calls Python: of 75,000 that takes a quarter of a second.
+    return sorted(frozenset(chain.from_iterable(lacking)), key=attrgetter("first", "last"))
 
 
 def _tables(catalog: Catalog) -> list[str]:

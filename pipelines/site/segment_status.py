@@ -22,6 +22,7 @@ from transforms.errors import ConflictError, IntegrityError
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.survey import Survey
 
+# A key, as comparing two ranges calls Python: of 75,000 that takes a quarter of a second.
 _FIRST = attrgetter("first", "last")
 
 
@@ -87,7 +88,7 @@ class SiteStatus:
     @property
     def to_do(self) -> tuple[BlockRange, ...]:
         """What a run should take: to be loaded, or only to be published."""
-        return tuple(sorted({*self.unarchived, *self.not_in_lake}))
+        return tuple(sorted({*self.unarchived, *self.not_in_lake}, key=_FIRST))
 
     @property
     def unarchived(self) -> frozenset[BlockRange]:

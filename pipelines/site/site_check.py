@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from exporters.archive.chain_list import chains
 from exporters.archive.documents import INDEX
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
+from exporters.archive.shards import shard_blocks
 from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
 from exporters.verifying.expected import Expected, ExpectedOfHolding, NothingExpected
@@ -28,6 +31,7 @@ from transforms.lake.state_rows import loaded_state
 from transforms.verifying.counts import Count, Counts, Kind
 from transforms.verifying.findings import PUBLISH, RESTORE, Finding, Problem, Remedy
 from transforms.verifying.proofs import Proofs
+from transforms.verifying.sound_parts import SoundParts
 from transforms.verifying.verification import Scope, Verification
 from transforms.warehouse.checks.warehouse_check import WarehouseCheck
 from transforms.warehouse.manifests.holding import Holding
@@ -38,17 +42,26 @@ _FIRST_TIME = Remedy(PUBLISH.commands, "only if this is the place that is meant,
 
 
 @contextmanager
-def proven_before(site: Site, scope: Scope) -> Iterator[Proofs]:
-    """What an interrupted check of the same site and scope has proven, on this machine."""
-    about = f"{site.warehouse.describe()}\n{site.store.describe()}\n{scope}"
-    purpose = f"verify {hashlib.sha256(about.encode()).hexdigest()[:16]}"
+def proven_before(site: Site, scope: Scope) -> Iterator[tuple[Proofs, SoundParts]]:
+    """What this machine knows of the same site: two records.
+
+    The first has what an interrupted check of the same scope has proven, the second what checks of
+    everything found sound.
+    """
+    with (
+        closing(_proofs(site, "verify", str(scope))) as proven,
+        # Another release may write other documents.
+        closing(_proofs(site, "sound", version("strata"))) as sound,
+    ):
+        yield proven, SoundParts(sound)
+
+
+def _proofs(site: Site, purpose: str, about: str) -> Proofs:
+    places = f"{site.warehouse.describe()}\n{site.store.describe()}\n{about}"
     cache = site.warehouse.cache
     # A place that is not there is not made by looking at it.
-    proven = Proofs(cache / "proofs.sqlite" if cache.is_dir() else None, purpose)
-    try:
-        yield proven
-    finally:
-        proven.close()
+    path = cache / "proofs.sqlite" if cache.is_dir() else None
+    return Proofs(path, f"{purpose} {hashlib.sha256(places.encode()).hexdigest()[:16]}")
 
 
 def verify_site(
@@ -63,7 +76,7 @@ def verify_site(
     With `public_key`, each chain's documents must be signed by it; with `archive_alone`, there is
     no warehouse to look at.
     Memory stays bounded. Nothing is changed but what `verification` keeps of what was proven, which
-    is forgotten at the end. Errors of the machine pass through.
+    is forgotten at the end, and of what is sound. Errors of the machine pass through.
     """
     check = verification or Verification()
     count = 0
@@ -71,10 +84,15 @@ def verify_site(
     for finding in chain(findings, _unsigned(site, check, public_key)):
         count += 1
         yield finding
-    if not count and not check.was_stopped:
-        yield from _unread(site, check, Kind.ZIPS, Kind.VOLUMES)
-    if not check.was_stopped:
-        check.proven.clear()
+    if check.was_stopped:
+        return
+    if not count:
+        for finding in _unread(site, check, Kind.ZIPS, Kind.VOLUMES):
+            count += 1
+            yield finding
+    if not count:
+        check.sound.keep()
+    check.proven.clear()
 
 
 def _findings(site: Site, check: Verification, *, archive_alone: bool) -> Iterator[Finding]:
@@ -251,7 +269,7 @@ def _chains(site: Site, own: str, listing: StoreListing | None) -> list[str]:
 def _expect(expected: Expected, check: Verification) -> None:
     """Count what there should be in an archive that is not there."""
     for number in expected.numbers():
-        zips = len(expected.receipts(number))
+        zips = len(expected.receipts(shard_blocks(number)))
         check.counts.expect(Kind.ZIPS, zips)
         check.counts.expect(Kind.CSVS, zips)
 
@@ -298,13 +316,23 @@ def summary(check: Verification, findings: int) -> str:
         kinds = (Kind.ZIPS, Kind.VOLUMES, Kind.LAKE_FILES)
         counts = [(kind, check.counts[kind]) for kind in kinds if check.counts[kind].expected]
         looked = ", ".join(f"{count.read:,} of {count.expected:,} {kind}" for kind, count in counts)
-        documents = "chosen at random, and at all documents"
+        documents = f"chosen at random, and at all documents{_unchanged(check)}"
         return f"Looked at the hashes of {looked}, {documents}: {_counted(findings)}."
     if check.was_stopped:
         return f"Stopped before the end: {_counted(findings)} so far. The next call goes on."
     if findings:
         return f"{_counted(findings)[0].upper()}{_counted(findings)[1:]}."
     return _matching(check)
+
+
+def _unchanged(check: Verification) -> str:
+    """What a quick check relied on, as part of a sentence; empty if on nothing."""
+    sound = check.sound
+    if not sound.unchanged:
+        return ""
+    since = datetime.fromtimestamp(sound.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    count = f"{len(sound.unchanged):,} of {sound.total:,} shards"
+    return f"; {count} and their ZIPs are listed as in the check of {since}"
 
 
 def _matching(check: Verification) -> str:

@@ -4,6 +4,7 @@ Splicing copies bytes and would not notice that one has flipped, so each ZIP is 
 against its recorded hash. That is not done again while its file is the same (size, time, inode; in
 a bucket the ETag), whichever command, run or server asks. A check goes on where it was interrupted
 by what it has proven; when it comes to its end it forgets that, and it reads everything next time.
+A quick check remembers what a sound one read (`transforms.verifying.sound_parts`).
 The record is a small SQLite database; it may be deleted at any time, and then everything is read
 once more.
 """
@@ -13,13 +14,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from transforms.errors import BusyError
 from transforms.scratch import exclusive
+
+_Result = TypeVar("_Result")
 
 _WAIT_SECONDS = 10.0
 _EXPIRES_SECONDS = 30 * 24 * 3600.0
@@ -36,10 +39,8 @@ _TABLE = """
 """
 
 _FIND = """
-    select place, state, recorded, digest from proofs
-    where purpose = ? and time > ? and place in
+    select place, state, recorded, digest, time from proofs where purpose = ? and time > ?
 """
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,15 @@ class Proof:
     `place` is its address, `state` the version that the file system or the store gave it (empty:
     none), `recorded` the hash that it was held against (of a ZIP, or of the CSV in it), `digest`
     what its own bytes hash to, where somebody wants to know it: a SHA-256, or of each block of an
-    object the CRC-32 (`exporters.zips.sources.CheckedSource`).
+    object the CRC-32 (`exporters.zips.sources.CheckedSource`). `time` is when it was kept, in Unix
+    seconds; 0 where nobody asked.
     """
 
     place: str
     state: str
     recorded: str
     digest: str = ""
+    time: float = field(default=0.0, compare=False)
 
 
 class Proofs:
@@ -78,19 +81,17 @@ class Proofs:
 
     def find_each(self, asked: Sequence[Proof]) -> list[Proof | None]:
         """The proofs of places, each in its very state against its recorded hash, or None."""
-        oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
-        sql = f"{_FIND} ({', '.join('?' * len(asked))})"
-        values = (self._purpose, oldest, *(proof.place for proof in asked))
-        rows = self._run(lambda con: con.execute(sql, values).fetchall())
-        proofs = {(row[0], row[1], row[2]): Proof(*row) for row in rows}
+        sql = f"{_FIND} and place in ({', '.join('?' * len(asked))})"
+        rows = self._rows(sql, *(proof.place for proof in asked))
+        proofs = {(row.place, row.state, row.recorded): row for row in rows}
         return [proofs.get((proof.place, proof.state, proof.recorded)) for proof in asked]
 
-    def keep(self, proof: Proof) -> None:
-        """Remember a proof in the place of an earlier one; an empty state identifies nothing."""
-        self.keep_each([proof])
+    def by_place(self) -> Mapping[str, Proof]:
+        """All proofs of this purpose, by place."""
+        return {proof.place: proof for proof in self._rows(_FIND)}
 
-    def keep_each(self, proofs: Iterable[Proof]) -> None:
-        """Remember proofs at once; see `keep`."""
+    def keep(self, *proofs: Proof) -> None:
+        """Remember proofs in the place of earlier ones; an empty state identifies nothing."""
         now = time.time()
         rows = [
             (self._purpose, proof.place, proof.state, proof.recorded, proof.digest, now)
@@ -115,6 +116,13 @@ class Proofs:
 
     def __del__(self) -> None:
         self.close()
+
+    def _rows(self, query: str, *places: str) -> list[Proof]:
+        """The proofs that a query finds of this purpose, of those that have not expired."""
+        oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
+        values = (self._purpose, oldest, *places)
+        rows = self._run(lambda con: con.execute(query, values).fetchall())
+        return [Proof(*row) for row in rows]
 
     def _run(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
         """Work with the file, or from the first time on that it fails with memory."""

@@ -6,11 +6,14 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from transforms.block_range import BlockRange
 from transforms.verifying.counts import Counts, Kind
 from transforms.verifying.proofs import Proofs
+from transforms.verifying.sound_parts import SoundParts
+
+_Item = TypeVar("_Item")
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many of it were, and how many there are."""
@@ -67,7 +70,8 @@ class Verification:
     """A check under way.
 
     `is_quick` hashes a random sample of ZIPs, volumes and files of the lake, no more. It ends early
-    after `seconds`. `proven` is what an interrupted part of the same check has proven.
+    after `seconds`. `proven` is what an interrupted part of the same check has proven, `sound` what
+    earlier checks found sound: only a quick check relies on it.
     """
 
     scope: Scope = field(default_factory=Scope)
@@ -78,6 +82,9 @@ class Verification:
     counts: Counts = field(default_factory=Counts)
     settle_seconds: float = 0.0
     was_stopped: bool = False
+    sound: SoundParts = field(default_factory=SoundParts)
+    indexed: set[str] = field(default_factory=set)
+    """The places of the shards of which `index.json` says what is right."""
     rendered: dict[str, str] = field(default_factory=dict)
     """Of data files that rendered right, by SHA-256: the `receipts_digest` of all of their CSVs."""
     _begun: float = field(default_factory=time.monotonic)
@@ -99,6 +106,10 @@ class Verification:
     def chooses(self, total: int) -> bool:
         """Whether the next one of `total` ZIPs is to be read: each, or some of them."""
         return not self.is_quick or self._random.random() * total < QUICK_ZIPS
+
+    def sample(self, items: Sequence[_Item], number: int) -> list[_Item]:
+        """So many of some things, chosen at random."""
+        return self._random.sample(items, number)
 
     def chooses_file(self, total: int) -> bool:
         """The same of `total` files of the lake."""

@@ -387,7 +387,7 @@ def test_a_proof_counts_only_for_the_same_state_and_hash(tmp_path: Path) -> None
     assert proofs.find("a place", "a state", "another hash") is None
     assert proofs.find("another place", "a state", "a recorded hash") is None
     beside = replace(proof, place="place beside")
-    proofs.keep_each([beside, replace(proof, place="unidentified", state="")])
+    proofs.keep(*[beside, replace(proof, place="unidentified", state="")])
     asked = [replace(proof, place=p) for p in ("unidentified", "place beside", "a place")]
     assert proofs.find_each([*asked, replace(beside, recorded="another hash")]) == [
         None,
@@ -424,6 +424,7 @@ def test_what_a_check_has_proven_counts_for_a_month(tmp_path: Path) -> None:
     con.close()
     assert check.find("a place", "a state", "a recorded hash") is None
     assert export.find("a place", "a state", "a recorded hash") == proof
+    assert (check.by_place(), export.by_place()) == ({}, {"a place": proof})
 
 
 @pytest.mark.parametrize("content", [b"no database at all", b"SQLite format 3\0 but cut"])

@@ -141,12 +141,13 @@ class WarehouseCheck:
         chosen = verification.sampled(volumes)
         for volume in volumes:
             self._expect(volume, is_chosen=volume.key in chosen)
+        yield from self._present([volume for volume in volumes if volume.key not in chosen])
         for volume in volumes:
             if verification.is_over():
                 return
             if volume.key not in chosen:
-                yield from self._present(volume)
-            elif volume.kind == "history":
+                continue
+            if volume.kind == "history":
                 yield from self._run(volume)
             elif log := log_beside(self._backing.files.path(volume.file)):
                 yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
@@ -182,9 +183,10 @@ class WarehouseCheck:
         scope = self._verification.scope
         return {blocks for blocks in self.holding.of_volume(volume) if scope.reaches(blocks)}
 
-    def _present(self, volume: Volume) -> Iterator[Finding]:
-        """The files of a volume that a sample leaves out are there, at least, with all bytes."""
-        for file, problem in absent_files(self._backing.store, volume.row_files).items():
+    def _present(self, volumes: Sequence[Volume]) -> Iterator[Finding]:
+        """The files of volumes that a sample leaves out are there, at least, with all bytes."""
+        files = (file for volume in volumes for file in volume.row_files)
+        for file, problem in absent_files(self._backing.store, files).items():
             place = self._backing.store.describe(file.key)
             if problem == MISSING:
                 yield Finding(Problem.MISSING, place, NOT_THERE, REPAIR_AND_LOAD)

@@ -49,6 +49,10 @@ class Holding:
         """The ids of the segments, ascending."""
         return (read_ids(path) for _, path in sorted(self._manifests.values(), key=itemgetter(0)))
 
+    def manifests(self, blocks: BlockRange) -> list[str]:
+        """The keys of the manifests of volumes that have any of these blocks, ascending."""
+        return sorted(key for key, (own, _) in self._manifests.items() if own.overlaps(blocks))
+
     def receipts(self, blocks: BlockRange) -> Iterator[Receipt]:
         """The receipts of segments that begin in these blocks, ascending by block, then table."""
         paths = [path for span, path in self._manifests.values() if span.overlaps(blocks)]

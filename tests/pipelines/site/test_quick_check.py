@@ -1,0 +1,327 @@
+"""A quick check after a sound one: it reads what is new, and finds whatever it found without."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from exporters.archive.archive import Archive
+from exporters.archive.documents import refresh
+from exporters.archive.shards import Shard, shard_path
+from pipelines.site.site import Site
+from tests.archive_kit import resealed
+from tests.cases import each_of
+from tests.pipelines.kit import load, make_segment, site_settings
+from tests.pipelines.place_kit import Place, flip, placed
+from tests.segments_kit import KIT_CHAIN, table_rows
+from transforms.stores.folder_store import FolderStore
+
+NUMBERS = (0, 1, 2000, 4000)
+"""Segments of ten blocks: they lie in the first three shards."""
+SAMPLES = ("QUICK_ZIPS", "QUICK_VOLUMES", "QUICK_LAKE_FILES")
+OLD = 3 * 7 * 24 * 3600
+
+
+def rows_of(number: int) -> dict[str, object]:
+    """An order of a segment, so that its table is in the lake."""
+    first = number * 10 + 1
+    return {"orders": table_rows("orders", {"id": f"\\x{first:064x}"}, first=first)}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Segments of three shards, published with the lake, and a ZIP that was replaced."""
+    folder = tmp_path_factory.mktemp("model")
+    settings = replace(site_settings(folder), lake=True, bundle=2)
+    with pytest.MonkeyPatch.context() as patch:
+        place = placed(settings, patch)
+        for number in NUMBERS:
+            make_segment(settings, number, tables=rows_of(number))
+            load(Site(settings))
+            place.run("publish")
+        flip(place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip", 20)
+        place.run(*shlex.split("publish --replace damaged --table orders --blocks 1-10"))
+        assert place.verify()[1]["findings"] == []
+    return folder
+
+
+def copied(model: Path, folder: Path, patch: pytest.MonkeyPatch) -> Place:
+    """A copy of the model of which no check has a record, and of which samples take nothing."""
+    shutil.copytree(model, folder)
+    for path in folder.glob("warehouse/proofs.*"):
+        path.unlink()
+    for name in SAMPLES:
+        patch.setattr(f"transforms.verifying.verification.{name}", 0)
+    settings = replace(site_settings(folder), lake=True, bundle=2)
+    return placed(settings, patch)
+
+
+@pytest.fixture
+def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A copy for one test."""
+    return copied(model, tmp_path / "copy", monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def checked(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A copy that a quick check called sound, for tests that leave it as it was."""
+    with pytest.MonkeyPatch.context() as patch:
+        place = copied(model, tmp_path_factory.mktemp("checked") / "copy", patch)
+        assert unchanged(place) == 0
+        assert unchanged(place) == 3
+        yield place
+
+
+def unchanged(place: Place) -> int:
+    """The shards that a quick check relies on, where nothing is wrong."""
+    code, said = place.verify("--quick")
+    assert (code, said["findings"]) == (0, [])
+    assert said["unchanged"]["of"] == 3
+    return int(said["unchanged"]["shards"])
+
+
+def findings(place: Place) -> set[tuple[str, str, str]]:
+    """What a quick check finds."""
+    rows = place.verify("--quick")[1]["findings"]
+    return {(row["problem"], row["where"], row["what"]) for row in rows}
+
+
+# --- what is new ---------------------------------------------------------------------------------
+
+
+def test_a_second_quick_check_reads_what_was_published_since(place: Place) -> None:
+    assert [unchanged(place) for _ in range(2)] == [0, 3]
+    make_segment(place.settings, 4001, tables=rows_of(4001))
+    load(place.site)
+    place.run("publish")
+    assert [unchanged(place) for _ in range(2)] == [2, 3]
+
+
+def test_it_says_what_it_relied_on_and_counts_all_that_there_is(checked: Place) -> None:
+    first = checked.json("verify", "--quick", "--again")[1]["read"]
+    out = checked.run("verify", "--quick")[1]
+    assert "; 3 of 3 shards and their ZIPs are listed as in the check of 20" in out
+    second = checked.verify("--quick")[1]["read"]
+    assert second == first
+
+
+def test_a_full_check_leaves_a_record_and_relies_on_none(place: Place) -> None:
+    assert place.verify()[0] == 0
+    assert unchanged(place) == 3
+    code, said = place.verify()
+    assert (code, said["unchanged"]["shards"]) == (0, 0)
+    assert all(count["read"] == count["expected"] for count in said["read"].values())
+
+
+def test_a_check_of_a_part_or_one_that_finds_something_leaves_no_record(place: Place) -> None:
+    path = place.chain / "index.html"
+    data = path.read_bytes()
+    flip(path)
+    assert findings(place)
+    path.write_bytes(data)
+    assert place.verify("--quick", "--table", "orders")[0] == 0
+    assert place.verify("--quick", "--blocks", "1-20")[0] == 0
+    assert unchanged(place) == 0
+
+
+@each_of("content", [None, b"", b"no database at all", b"SQLite format 3\0 but cut"])
+def test_without_a_sound_record_everything_is_read(checked: Place, content: bytes | None) -> None:
+    for path in checked.warehouse.glob("proofs.sqlite*"):
+        path.unlink()
+    if content is not None:
+        (checked.warehouse / "proofs.sqlite").write_bytes(content)
+    assert [unchanged(checked) for _ in range(2)] == [0, 3]
+
+
+def test_the_record_of_another_archive_is_not_relied_on(place: Place, tmp_path: Path) -> None:
+    assert unchanged(place) == 0
+    place.archive.rename(tmp_path / "other")
+    shutil.copytree(tmp_path / "other", place.archive)  # the same place, other files
+    assert unchanged(place) == 0
+    place.archive.rename(tmp_path / "third")
+    assert place.verify("--quick")[0] == 5
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+
+def _changed(path: Path, change: Callable[[bytes], bytes]) -> None:
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(change(data))
+
+
+def _silently(path: Path) -> None:
+    """Flip a bit as a disk does: nothing else of the file changes."""
+    stats, data = path.stat(), bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+    os.utime(path, ns=(stats.st_atime_ns, stats.st_mtime_ns))
+
+
+def _stranger(place: Place, path: str) -> None:
+    strange = place.chain / path
+    strange.write_bytes(b"strange")
+    os.utime(strange, (strange.stat().st_mtime - OLD,) * 2)
+
+
+def _lying_shard(place: Place, *, is_index_right: bool) -> None:
+    """Leave a ZIP out of a shard, of which the index may know."""
+    path = place.chain / shard_path(1)
+    shard = Shard.parse(path.read_bytes(), str(path))
+    _changed(path, lambda _: replace(shard, entries=shard.entries[1:]).to_bytes())
+    if is_index_right:
+        refresh(Archive(FolderStore(place.archive), KIT_CHAIN), [1])
+
+
+def _lying_index(place: Place) -> None:
+    """Let the index have other rows of a shard, without a seam."""
+
+    def change(data: bytes) -> bytes:
+        lines = data.decode().splitlines(keepends=True)
+        (line,) = (line for line in lines if line.startswith(f'{{"path":"{shard_path(1)}"'))
+        return resealed(data.replace(line.encode(), line.replace('"rows":1', '"rows":9').encode()))
+
+    _changed(place.chain / "index.json", change)
+
+
+def _older_lake(place: Place) -> None:
+    """Take the newest commit of a table of the lake away, of the log and of its checkpoints."""
+    log = place.lake / "orders" / "_delta_log"
+    sorted(log.glob("*.json"))[-1].unlink()
+
+
+ZIP = f"orders/{KIT_CHAIN}-orders-20001-20010.zip"
+NAMED: dict[str, str] = {
+    "a ZIP": f"archive/{KIT_CHAIN}/{ZIP}",
+    "a bundle": f"archive/{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-1-20.zip",
+    "a hash file": f"archive/{KIT_CHAIN}/{ZIP}.sha256",
+    "a shard": f"archive/{KIT_CHAIN}/index/000020000.json",
+    "a shard's hashes": f"archive/{KIT_CHAIN}/index/000020000.sha256",
+    "a shard's page": f"archive/{KIT_CHAIN}/index/000020000.html",
+    "a page of shards": f"archive/{KIT_CHAIN}/index/blocks-*.html",
+    "the index": f"archive/{KIT_CHAIN}/index.json",
+    "the chain's page": f"archive/{KIT_CHAIN}/index.html",
+    "the newest": f"archive/{KIT_CHAIN}/latest.json",
+    "the hashes": f"archive/{KIT_CHAIN}/SHA256SUMS",
+    "the revisions": f"archive/{KIT_CHAIN}/revisions.json",
+    "the chains": "archive/chains.json",
+    "a log of the lake": f"archive/{KIT_CHAIN}/lake/orders/_delta_log/*.json",
+    "a file of the lake": f"archive/{KIT_CHAIN}/lake/orders/*.parquet",
+    "receipts of the lake": f"archive/{KIT_CHAIN}/lake/receipts/*.parquet",
+    "a data file": "warehouse/data/orders/*.parquet",
+    "a manifest": "warehouse/manifests/*",
+    "a state": "warehouse/state/*",
+    "a document": "warehouse/log/*.json",
+}
+DOCUMENTS = {
+    *("a shard", "a shard's hashes", "a shard's page", "a page of shards", "the index"),
+    *("the chain's page", "the newest", "the hashes", "the revisions", "the chains"),
+    *("a log of the lake", "a manifest", "a document"),
+}
+STRANGERS = (
+    f"orders/{KIT_CHAIN}-orders-20011-20020.zip",
+    f"orders/{KIT_CHAIN}-orders-20001-20010.zip.sha256.zip",
+    *("orders/notes", "index/000060000.json", "index/000020000.txt", "notes", "../notes"),
+    "lake/orders/notes",
+)
+
+
+def damages() -> Iterator[tuple[str, Callable[[Place], object]]]:
+    """Each damage that a quick check finds without a sample: what it is, and how it is done."""
+
+    def on(name: str, change: Callable[[Path], object]) -> Callable[[Place], object]:
+        return lambda place: change(sorted(place.archive.parent.glob(NAMED[name]))[-1])
+
+    for name in NAMED:
+        yield f"{name} is gone", on(name, Path.unlink)
+        if name not in DOCUMENTS:
+            longer = partial(_changed, change=lambda data: data + b"\n")
+            yield f"{name} is longer", on(name, longer)
+    for name in sorted(DOCUMENTS):
+        yield f"{name} is altered", on(name, flip)
+        yield f"{name} has a flipped bit", on(name, _silently)
+    for path in STRANGERS:
+        yield f"{path} is strange", partial(_stranger, path=path)
+    yield "a shard lies", lambda place: _lying_shard(place, is_index_right=False)
+    yield "a shard lies and the index too", lambda place: _lying_shard(place, is_index_right=True)
+    yield "the index lies", _lying_index
+    yield "the lake is older", _older_lake
+
+
+@contextmanager
+def undone(place: Place, backup: Path) -> Iterator[None]:
+    """Let a site be damaged, and give it back the very files that it had."""
+    root = place.archive.parent
+    folders = ["archive", *(f"warehouse/{name}" for name in ("log", "manifests", "data", "state"))]
+    for folder in folders:
+        shutil.copytree(root / folder, backup / folder, copy_function=os.link)
+    try:
+        yield
+    finally:
+        for folder in folders:
+            shutil.rmtree(root / folder)
+            shutil.copytree(backup / folder, root / folder, copy_function=os.link)
+        shutil.rmtree(backup)
+
+
+@each_of("name, damage", damages())
+def test_a_damage_is_found_after_a_sound_check_as_without_its_record(
+    checked: Place, name: str, damage: Callable[[Place], object], tmp_path: Path
+) -> None:
+    assert unchanged(checked) == 3
+    with undone(checked, tmp_path / "backup"):
+        silent = name.endswith("a flipped bit")
+        damage(checked)
+        after = findings(checked)
+        shutil.copytree(checked.warehouse, tmp_path / "kept")
+        for path in checked.warehouse.glob("proofs.sqlite*"):
+            path.unlink()
+        without = findings(checked)
+        for path in (tmp_path / "kept").glob("proofs.sqlite*"):
+            shutil.copy2(path, checked.warehouse)
+        shutil.rmtree(tmp_path / "kept")
+        if silent:  # the backup is the very file
+            damage(checked)
+    assert after == without != set(), name
+
+
+def test_a_warehouse_that_lost_a_volume_is_found(place: Place) -> None:
+    assert unchanged(place) == 0
+    log = place.site.warehouse.backing.log
+    (*others, volume) = log.begin().history()
+    log.commit(lambda newest: newest.with_volumes([*newest.states(), *others]))
+    what = f"blocks {volume.blocks} are published, and the warehouse does not hold them"
+    assert what in {row[2] for row in findings(place)}
+
+
+def test_a_sample_is_taken_of_all_zips_whatever_is_unchanged(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert unchanged(place) == 0
+    _silently(place.chain / ZIP)
+    assert unchanged(place) == 3  # no ZIP is read
+    monkeypatch.setattr("transforms.verifying.verification.QUICK_ZIPS", 1_000_000)
+    code, said = place.verify("--quick")
+    assert code == 5
+    zips = said["read"]["zips"]
+    assert zips["read"] == zips["expected"] == len([*place.chain.glob("*/*.zip")])
+    assert {row["where"] for row in said["findings"]} == {str(place.chain / ZIP)}
+
+
+def test_what_is_too_young_to_be_strange_is_not_forgotten(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place.chain / STRANGERS[0]
+    path.write_bytes(b"of a publisher at work")
+    assert [unchanged(place) for _ in range(2)] == [0, 2]
+    monkeypatch.setattr("exporters.verifying.strangers.YOUNG_SECONDS", -1.0)
+    assert str(path) in {row[1] for row in findings(place)}
