@@ -35,8 +35,8 @@ from api.http.middleware.request_log import RequestLog
 from api.http.middleware.tokens import Tokens
 from api.http.operations import health, metrics_page, ready, status
 from api.http.protocol import CONNECTIONS
-from api.http.routes import OPERATIONS
 from api.http.streams import ProvisionStream
+from api.operations import CALLS, EXPORT, STREAM
 from api.rpc.server import rpc_running
 from api.service import Service
 
@@ -79,15 +79,17 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
 
 def _routes(service: Service) -> Iterator[BaseRoute]:
     feed = ProvisionStream(service.feed, service.slots)
-    stream = Limited("liquidity_provision_stream", feed, service.calls, envelope)
-    yield Route("/api/v2/stream/liquidity-provisions", stream)
-    yield WebSocketRoute("/api/v2/stream/liquidity-provisions", stream)
+    stream = Limited(STREAM.name, feed, service.calls, envelope)
+    yield Route(STREAM.path, stream)
+    yield WebSocketRoute(STREAM.path, stream)
     for path, endpoint in _endpoints(service):
         yield Route(path, endpoint)
 
 
 def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
-    for operation in OPERATIONS:
+    for operation in CALLS:
+        if not operation.path:
+            continue
         call = CallEndpoint(operation, service.calls)
         yield operation.path, call
         # A path that ends where its parameter should begin asks for the empty text.
@@ -95,7 +97,7 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
             yield operation.path[: operation.path.rindex("{")], call
     sender = FileSender(service.reading)
     download = Download(service.downloads, service.exports, sender, service.slots)
-    yield "/api/v2/networkhistory/export", Limited("export", download, service.calls, envelope)
+    yield EXPORT.path, Limited(EXPORT.name, download, service.calls, envelope)
     page = Limited(
         "page", ArchivePages(service.snapshots, service.store, service.files), service.calls
     )

@@ -53,12 +53,12 @@ def encoded(headers: Iterable[tuple[str, str]]) -> RawHeaders:
 
 def failure(error: ApiError, headers: RawHeaders = ()) -> Answer:
     """An error as its table says."""
-    return Answer(error.status, error_json(error).encode(), JSON, (*headers, *_advice(error)))
+    return Answer(error.status, error_json(error), JSON, (*headers, *_advice(error)))
 
 
 def envelope(error: ApiError, headers: RawHeaders = ()) -> Answer:
     """An error of a stream or a download before its first byte: the object stands under `error`."""
-    body = f'{{"error":{error_json(error)}}}'.encode()
+    body = b'{"error":%b}' % error_json(error)
     return Answer(error.status, body, JSON, (*headers, *_advice(error)))
 
 
@@ -68,7 +68,7 @@ def refusal(
     """An error of HTTP itself; `status` where the code's own does not fit."""
     error = ApiError(message)
     error.code = code
-    return Answer(status or HTTP_STATUS[code], error_json(error).encode(), JSON, headers)
+    return Answer(status or HTTP_STATUS[code], error_json(error), JSON, headers)
 
 
 def not_found() -> Answer:

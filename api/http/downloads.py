@@ -17,8 +17,8 @@ from api.http.answers import envelope, failure, method_not_allowed
 from api.http.connection import client_key, departure
 from api.http.digests import Digests, is_wanted
 from api.http.file_answers import FileContent, FileSender
-from api.http.query_strings import parse_query
-from api.http.request_parameters import read_export
+from api.http.parameters import parse_query, read_request
+from api.operations import EXPORT
 from api.queries.export_request import ExportQuery
 from exporters.zips.layout import Layout
 from transforms.errors import IntegrityError
@@ -38,12 +38,12 @@ class Download:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; an error before the first byte has its own status."""
-        scope["operation"] = "export"
+        scope["operation"] = EXPORT.name
         if scope["method"] not in ("GET", "HEAD"):
             await method_not_allowed()(scope, receive, send)
             return
         try:
-            request = read_export(parse_query(scope["query_string"]))
+            request = read_request(EXPORT, parse_query(scope["query_string"]))
             with self._slots.taken(client_key(scope)):
                 query = self._exports.of(request)
                 layout, _ = await self._runner.run(query, self._runner.seconds, departure(receive))

@@ -16,8 +16,8 @@ from api.core.api_errors import ApiError, MalformedParameterError
 from api.core.slots import Slots
 from api.http.answers import JSON, envelope, failure, method_not_allowed
 from api.http.connection import client_key, departure, room_of
-from api.http.query_strings import parse_query
-from api.http.request_parameters import read_observed_provisions
+from api.http.parameters import parse_query, read_request
+from api.operations import STREAM
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import LIQUIDITY_PROVISION
 from api.queries.pagination import Record
@@ -45,7 +45,7 @@ class ProvisionStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader."""
-        scope["operation"] = "liquidity_provision_stream"
+        scope["operation"] = STREAM.name
         if scope["type"] == "websocket":
             await self._over_websocket(scope, receive, send)
         elif scope["method"] == "GET":
@@ -123,15 +123,15 @@ class ProvisionStream:
 
 
 def _request(scope: Scope) -> ObserveLiquidityProvisions:
-    return read_observed_provisions(parse_query(scope["query_string"]))
+    return read_request(STREAM, parse_query(scope["query_string"]))
 
 
 def _json(record: Record) -> bytes:
-    return record_json(LIQUIDITY_PROVISION, record).encode()
+    return record_json(LIQUIDITY_PROVISION, record)
 
 
 def _error_line(error: ApiError) -> bytes:
-    return f'{{"error":{error_json(error)}}}\n'.encode()
+    return b'{"error":%b}\n' % error_json(error)
 
 
 def _body(line: bytes) -> Message:

@@ -122,14 +122,11 @@ class Page:
     has_previous: bool = False
 
     @property
-    def start_cursor(self) -> str:
-        """The first row's cursor; empty where there is none."""
-        return self.cursors[0] if self.cursors else ""
-
-    @property
-    def end_cursor(self) -> str:
-        """The last row's cursor; empty where there is none."""
-        return self.cursors[-1] if self.cursors else ""
+    def record(self) -> Record:
+        """The record of its connection (spec 2.1): edges and page info; without rows no cursors."""
+        ends = (self.cursors[0], self.cursors[-1]) if self.cursors else ("", "")
+        edges = [*zip(self.records, self.cursors, strict=True)]
+        return edges, (self.has_next, self.has_previous, *ends)
 
 
 def cut(

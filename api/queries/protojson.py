@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -17,7 +16,7 @@ import orjson
 from api.core.api_errors import ApiError
 from api.core.descriptors import Message, ScalarType
 from api.queries.dictionaries import Converter, Kinds, converter
-from api.queries.pagination import Page, Record
+from api.queries.pagination import Record
 
 # What HTML and JavaScript would misread; the gateway escapes it too. All of it stands in strings.
 _ESCAPES = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "<>&"}
@@ -25,32 +24,12 @@ _WIDE_ESCAPES = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\u20
 _ERROR_DETAIL = "type.googleapis.com/vega.ErrorDetail"
 
 
-def record_json(message: Message, record: Record) -> str:
+def record_json(message: Message, record: Record) -> bytes:
     """A record as a JSON object."""
-    return _json(_converter(message)([record])[0]).decode()
+    return _json(_converter(message)([record])[0])
 
 
-def records_json(message: Message, records: Sequence[Record]) -> str:
-    """Records as a JSON array."""
-    return _json(_converter(message)(records)).decode()
-
-
-def page_json(key: str, message: Message, page: Page) -> bytes:
-    """A page under its response key, as a whole answer (spec 2.1)."""
-    nodes = _converter(message)(page.records)
-    edges = [
-        {"node": node, "cursor": cursor} for node, cursor in zip(nodes, page.cursors, strict=True)
-    ]
-    info = {
-        "hasNextPage": page.has_next,
-        "hasPreviousPage": page.has_previous,
-        "startCursor": page.start_cursor,
-        "endCursor": page.end_cursor,
-    }
-    return _json({key: {"edges": edges, "pageInfo": info}})
-
-
-def error_json(error: ApiError) -> str:
+def error_json(error: ApiError) -> bytes:
     """An error's body (spec 7.1); in a stream it stands under `error`."""
     details: list[dict[str, Any]] = []
     if error.detail is not None:
@@ -64,7 +43,7 @@ def error_json(error: ApiError) -> str:
             }
         )
     body = {"code": int(error.code), "message": error.message, "details": details}
-    return _json(body).decode()
+    return _json(body)
 
 
 def _json(value: object) -> bytes:

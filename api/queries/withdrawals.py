@@ -48,7 +48,7 @@ def _party(text: str) -> str:
 
 
 def _period(request: ListWithdrawals) -> Period:
-    start, end = request.start, request.end
+    start, end = request.date_range.start_timestamp, request.date_range.end_timestamp
     if start is not None and end is not None and start > end:
         raise InvalidArgumentError(
             Reason.INVALID_DATE_RANGE, f"it starts at {start}, after its end at {end}"

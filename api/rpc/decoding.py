@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Wire
 
 from api.core.api_errors import MalformedParameterError
-from api.queries.pagination import Pagination
-from api.queries.requests import (
-    TABLES,
-    ExportNetworkHistory,
-    GetSpamStatistics,
-    GetWithdrawal,
-    ListLiquidityProvisions,
-    ListNodeSignatures,
-    ListOracleData,
-    ListOrderVersions,
-    ListSegments,
-    ListWithdrawals,
-    ObserveLiquidityProvisions,
-)
+from api.core.descriptors import message_class, method_messages
+from api.queries.operation import Group, Kind, Operation, Parameter, Parameters
+from api.queries.requests import TABLES
 
-TO_BLOCK = "x-to-block"
-"""The metadata that says up to which block segments are listed."""
+_Request = TypeVar("_Request")
+Metadata = Callable[[str], str]
+"""What a call brings besides its message, by name; nothing where it brings none."""
 
 _MOST_DIGITS = 18
-Given = Any
-"""A message of the wire: its fields are known to the `.proto` files only."""
 
 
-def parse(wire: type[Wire], data: bytes) -> Given:
+def parse(wire: type[Wire], data: bytes) -> Any:  # noqa: ANN401 - its fields are in the `.proto` files
     """The message that a client sent. Raises `MalformedParameterError`."""
     try:
         return wire.FromString(data)
@@ -40,82 +29,36 @@ def parse(wire: type[Wire], data: bytes) -> Given:
         raise MalformedParameterError(f"the request is no {name}") from None
 
 
-def order_versions(request: Given) -> ListOrderVersions:
-    """Read a request."""
-    return ListOrderVersions(request.order_id, _pagination(request))
+def read_request(operation: Operation[_Request], data: bytes, metadata: Metadata) -> _Request:
+    """The request that a client sent. Raises `MalformedParameterError`."""
+    wire = message_class(method_messages(operation.method)[0].name)
+    values = _values(parse(wire, data), operation.parameters)
+    for parameter in operation.parameters:
+        if isinstance(parameter, Parameter) and (text := metadata(parameter.metadata)):
+            values[parameter.name] = _read_metadata(parameter, text)
+    return operation.request_of(values)
 
 
-def withdrawals(request: Given) -> ListWithdrawals:
-    """Read a request."""
-    times = request.date_range
-    return ListWithdrawals(
-        request.party_id,
-        _optional(times, "start_timestamp"),
-        _optional(times, "end_timestamp"),
-        _pagination(request),
-    )
+def _values(message: Wire, parameters: Parameters) -> dict[str, Any]:
+    """What is set of the parameters that the message has."""
+    fields = message.DESCRIPTOR.fields_by_name
+    values: dict[str, Any] = {}
+    for parameter in parameters:
+        name = parameter.name
+        if name not in fields or (fields[name].has_presence and not message.HasField(name)):
+            continue
+        value = getattr(message, name)
+        if isinstance(parameter, Group):
+            value = _values(value, parameter.parameters)
+        elif parameter.kind is Kind.TABLE and not 0 <= value < len(TABLES):
+            raise MalformedParameterError(f'parsing field "{name}": "{value}" is not a valid value')
+        values[name] = value
+    return values
 
 
-def withdrawal(request: Given) -> GetWithdrawal:
-    """Read a request."""
-    return GetWithdrawal(request.id)
-
-
-def oracle_data(request: Given) -> ListOracleData:
-    """Read a request."""
-    return ListOracleData(request.oracle_spec_id, _pagination(request))
-
-
-def node_signatures(request: Given) -> ListNodeSignatures:
-    """Read a request."""
-    return ListNodeSignatures(request.id, _pagination(request))
-
-
-def liquidity_provisions(request: Given) -> ListLiquidityProvisions:
-    """Read a request."""
-    return ListLiquidityProvisions(
-        request.market_id, request.party_id, request.reference, request.live, _pagination(request)
-    )
-
-
-def observed_provisions(request: Given, *, snapshot: bool) -> ObserveLiquidityProvisions:
-    """Read a request."""
-    market, party = _optional(request, "market_id"), _optional(request, "party_id")
-    return ObserveLiquidityProvisions(market, party, snapshot)
-
-
-def spam_statistics(request: Given) -> GetSpamStatistics:
-    """Read a request."""
-    return GetSpamStatistics(request.party_id)
-
-
-def segments(to_block: str) -> ListSegments:
-    """Read what the metadata says. Raises `MalformedParameterError` for what is no block."""
-    if not to_block:
-        return ListSegments()
-    if not (to_block.isascii() and to_block.isdigit() and len(to_block) <= _MOST_DIGITS):
-        raise MalformedParameterError(f"{TO_BLOCK} is {to_block!r:.60}, not a block")
-    return ListSegments(int(to_block))
-
-
-def export(request: Given) -> ExportNetworkHistory:
-    """Read a request. Raises `MalformedParameterError` for a table that there is not."""
-    if not 0 <= request.table < len(TABLES):
-        message = f'parsing field "table": "{request.table}" is not a valid value'
-        raise MalformedParameterError(message)
-    return ExportNetworkHistory(request.from_block, request.to_block, request.table)
-
-
-def _pagination(request: Given) -> Pagination:
-    pagination = request.pagination
-    return Pagination(
-        _optional(pagination, "first"),
-        _optional(pagination, "after"),
-        _optional(pagination, "last"),
-        _optional(pagination, "before"),
-        _optional(pagination, "newest_first"),
-    )
-
-
-def _optional(message: Given, name: str) -> Any:  # noqa: ANN401 - of the field's type
-    return getattr(message, name) if message.HasField(name) else None
+def _read_metadata(parameter: Parameter, text: str) -> int | bool:
+    if parameter.kind is Kind.TRUTH:
+        return text != "false"
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise MalformedParameterError(f"{parameter.metadata} is {text!r:.60}, not a block")
+    return int(text)

@@ -15,8 +15,7 @@ from api.core.logs import log
 from api.core.metrics import Metrics
 from api.core.server_settings import ServeSettings
 from api.core.unread import Unread
-from api.rpc.call import Call, Context
-from api.rpc.callers import Callers
+from api.rpc.call import Call, Callers, Context
 
 _Asked = TypeVar("_Asked")
 _Result = TypeVar("_Result")

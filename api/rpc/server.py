@@ -11,14 +11,13 @@ from grpc.aio import Server
 
 from api.core.server_settings import ServeSettings
 from api.core.sockets import grpc_address
+from api.operations import CALLS, EXPORT, STREAM
+from api.rpc.calls import Calls
 from api.rpc.handlers import Handler, Handlers
 from api.rpc.health_service import NAME as HEALTH
 from api.rpc.health_service import HealthService
-from api.rpc.methods import METHODS
 from api.rpc.reflection import NAMES as REFLECTION
 from api.rpc.reflection import Reflection
-from api.rpc.stream_calls import EXPORT, OBSERVE, Streams
-from api.rpc.unary_calls import answering
 from api.service import Service
 from transforms.errors import ConfigError
 
@@ -79,14 +78,13 @@ class Methods(grpc.GenericRpcHandler):
         return self._by_path.get(path) or self._handlers.unknown(path)
 
     def _all(self, service: Service) -> Iterator[tuple[str, Handler]]:
-        handlers = self._handlers
-        for method in METHODS:
-            answer = answering(method, service.calls)
-            yield method.path, handlers.unary(method.name, method.path, answer)
-        streams = Streams(service)
-        yield EXPORT, handlers.streaming("export", EXPORT, streams.export)
-        name = "liquidity_provision_stream"
-        yield OBSERVE, handlers.streaming(name, OBSERVE, streams.observe)
+        handlers, calls = self._handlers, Calls(service)
+        for operation in CALLS:
+            path = f"/{operation.method}"
+            yield path, handlers.unary(operation.name, path, calls.unary(operation))
+        for operation, answer in ((EXPORT, calls.export), (STREAM, calls.observe)):
+            path = f"/{operation.method}"
+            yield path, handlers.streaming(operation.name, path, answer)
         health, check, watch = HealthService(service), f"/{HEALTH}/Check", f"/{HEALTH}/Watch"
         yield check, handlers.unary("health", check, health.check, public=True)
         yield watch, handlers.streaming("health_watch", watch, health.watch, public=True)

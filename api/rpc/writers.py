@@ -7,16 +7,15 @@ not set. What it refuses, which only hostile data holds, is then made to fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message as Wire
 
-from api.core.descriptors import Message, ScalarType
+from api.core.descriptors import Message, ScalarType, message_class
 from api.queries.dictionaries import Converter, Dictionary, converter
-from api.queries.pagination import Page, Record
+from api.queries.pagination import Record
 
 Arguments = Dictionary
 
@@ -29,31 +28,9 @@ _WHOLE = {
 """Bits of a type of numbers, and whether it has a sign."""
 
 
-def record_arguments(message: Message, record: Record) -> Arguments:
-    """A record as the arguments of its message."""
-    return _converter(message)([record])[0]
-
-
-def records_arguments(message: Message, records: Sequence[Record]) -> list[Arguments]:
-    """Records as the values of a repeated field."""
-    return _converter(message)(records)
-
-
-def page_arguments(message: Message, page: Page) -> Arguments:
-    """A page as the arguments of its connection (spec 2.1)."""
-    nodes = _converter(message)(page.records)
-    return {
-        "edges": [
-            {"node": node, "cursor": cursor}
-            for node, cursor in zip(nodes, page.cursors, strict=True)
-        ],
-        "page_info": {
-            "has_next_page": page.has_next,
-            "has_previous_page": page.has_previous,
-            "start_cursor": page.start_cursor,
-            "end_cursor": page.end_cursor,
-        },
-    }
+def write_record(message: Message, record: Record) -> bytes:
+    """A record as a message."""
+    return encoded(message_class(message.name), _converter(message)([record])[0])
 
 
 def encoded(wire: type[Wire], arguments: Arguments) -> bytes:
