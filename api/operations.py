@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from api.core.descriptors import CORE, TRADING_DATA
-from api.core.query_runner import next_headers
 from api.core.snapshots import Reading
+from api.core.workers import next_headers
 from api.queries.liquidity import list_liquidity_provisions
 from api.queries.network import (
     bootstrap_peers,
@@ -93,7 +93,7 @@ EXPORT: Operation[ExportNetworkHistory] = Operation(
     f"{TRADING_DATA}/ExportNetworkHistory",
     "Download one table over a range of blocks",
     ExportNetworkHistory,
-    None,  # see `api.http.downloads` and `api.rpc.stream_calls`
+    None,  # see `api.http.downloads` and `api.rpc.calls`
     (
         Parameter("from_block", Kind.INT64, "First block of a segment.", field="first"),
         Parameter("to_block", Kind.INT64, "Last block of a segment, inclusive.", field="last"),
@@ -119,7 +119,7 @@ STREAM: Operation[ObserveLiquidityProvisions] = Operation(
     "Stream liquidity provisions: those present, then each that changes, a JSON object a "
     "line; a WebSocket on the same path gets a message for each",
     ObserveLiquidityProvisions,
-    None,  # see `api.http.streams` and `api.rpc.stream_calls`
+    None,  # see `api.http.streams` and `api.rpc.calls`
     (
         _MARKET,
         _PARTY,

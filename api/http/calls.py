@@ -1,7 +1,7 @@
 """Calls with one answer in JSON: the operations that are neither streams nor downloads.
 
 What takes time is done in worker threads, as an answer may have megabytes: its JSON, indented or
-not, and what compresses it (`api.http.middleware.compression`).
+not, and what compresses it (`api.http.compression`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,22 @@ from starlette.datastructures import Headers as HeaderFields
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
-from api.core.query_runner import Headers, QueryRunner, block_headers
+from api.core.clients import Room
 from api.core.snapshots import Block, Reading
-from api.core.unread import Room
-from api.core.workers import Cancellation
-from api.http.answers import Answer, RawHeaders, encoded, failure, method_not_allowed
-from api.http.connection import client_key, departure, room_of
+from api.core.workers import Cancellation, Headers, QueryRunner, block_headers
+from api.http.answers import (
+    Answer,
+    RawHeaders,
+    client_key,
+    departure,
+    encoded,
+    failure,
+    method_not_allowed,
+    room_of,
+)
 from api.http.parameters import parse_query, read_request
+from api.queries.messages import record_json
 from api.queries.operation import Operation
-from api.queries.protojson import record_json
 
 _Request = TypeVar("_Request")
 # The network's gateway sends both types with an error, and its clients may look for either.

@@ -11,8 +11,8 @@ from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
 from api.core.descriptors import Message, method_messages
-from api.core.query_runner import Headers
 from api.core.snapshots import Reading
+from api.core.workers import Headers
 from api.queries.pagination import Page, Record
 
 _Request = TypeVar("_Request")

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from hashlib import md5
 from operator import itemgetter
 
-from api.core.indexes import answered_around
-from api.core.relations import HeldTable
+from api.core.relations import HeldTable, answered_around
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import Values
-from api.queries.listings import QueryListing, Relation
-from api.queries.pagination import Listing, Row
+from api.queries.pagination import Listing, QueryListing, Relation, Row
 from api.queries.span_listing import ListingSource, SpanListing, TimeSpan, spans_of
 from transforms.block_range import BlockRange
 from transforms.lookups.lookup_tables import (

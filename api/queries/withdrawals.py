@@ -6,8 +6,7 @@ from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
 from api.core.snapshots import Reading
-from api.queries.cursors import ID, TIME, CursorFormat
-from api.queries.ids import IdError, parse_id, parse_key
+from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, parse_key
 from api.queries.pagination import Page, Record, cut, page
 from api.queries.records import withdrawal
 from api.queries.requests import GetWithdrawal, ListWithdrawals

@@ -15,14 +15,11 @@ from urllib.parse import unquote
 from grpc import StatusCode
 from grpc.aio import AbortError, BaseError, ServicerContext
 
-from api.core.addresses import Addresses
 from api.core.api_errors import ApiError, Code
+from api.core.clients import Addresses, Room, Unread, network_key
 from api.core.descriptors import message_class
-from api.core.logs import access_log, request_id
-from api.core.metrics import Metrics
-from api.core.rate_limit import network_key
-from api.core.unread import Room, Unread
-from api.rpc.writers import encoded
+from api.core.telemetry import Metrics, access_log, request_id
+from api.rpc.wire import encoded
 
 Context: TypeAlias = "ServicerContext[Any, Any]"
 _RETRY = ("retry-after", "1")
@@ -114,7 +111,7 @@ class Call:
             await self._context.send_initial_metadata(tuple(self._headers))
 
     def take_room(self, message: bytes) -> None:
-        """Take room for a message. Raises what refuses it; see `api.core.unread`."""
+        """Take room for a message. Raises what refuses it; see `api.core.clients`."""
         self._room.take(len(message))
 
     async def send(self, message: bytes) -> None:

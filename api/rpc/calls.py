@@ -14,20 +14,17 @@ from typing import Any
 
 from api.core.api_errors import ApiError, Code
 from api.core.descriptors import message_class
-from api.core.file_blocks import Blocks
-from api.core.logs import log
-from api.core.query_runner import Headers, block_headers
 from api.core.snapshots import Reading
-from api.core.workers import Cancellation
+from api.core.telemetry import log
+from api.core.workers import Blocks, Cancellation, Headers, block_headers
 from api.operations import EXPORT, STREAM
 from api.queries.liquidity import ProvisionFilter
 from api.queries.operation import Operation
 from api.queries.pagination import Record
 from api.queries.requests import ExportNetworkHistory
 from api.rpc.call import Call
-from api.rpc.decoding import read_request
 from api.rpc.handlers import Unary
-from api.rpc.writers import encoded, write_record
+from api.rpc.wire import encoded, read_request, write_record
 from api.service import Service
 from transforms.errors import IntegrityError
 

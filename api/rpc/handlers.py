@@ -10,11 +10,9 @@ import grpc
 from grpc.aio import AbortError
 
 from api.core.api_errors import ApiError, Code, FailedError, Reason
-from api.core.keyring import NEEDED, Keyring, bearer_token
-from api.core.logs import log
-from api.core.metrics import Metrics
+from api.core.clients import NEEDED, Keyring, Unread, bearer_token
 from api.core.server_settings import ServeSettings
-from api.core.unread import Unread
+from api.core.telemetry import Metrics, log
 from api.rpc.call import Call, Callers, Context
 
 _Asked = TypeVar("_Asked")

@@ -14,10 +14,7 @@ from api.core.sockets import grpc_address
 from api.operations import CALLS, EXPORT, STREAM
 from api.rpc.calls import Calls
 from api.rpc.handlers import Handler, Handlers
-from api.rpc.health_service import NAME as HEALTH
-from api.rpc.health_service import HealthService
-from api.rpc.reflection import NAMES as REFLECTION
-from api.rpc.reflection import Reflection
+from api.rpc.standard_services import HEALTH, REFLECTION, HealthService, Reflection
 from api.service import Service
 from transforms.errors import ConfigError
 

@@ -18,8 +18,8 @@ from api.core.api_errors import ApiError
 from api.core.snapshots import Reading, Snapshots
 from api.http.parameters import QueryPairs, read_request
 from api.operations import CALLS
+from api.queries.messages import error_json, record_json
 from api.queries.operation import Operation
-from api.queries.protojson import error_json, record_json
 from tests.transforms.warehouse_kit import MemorySink
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore

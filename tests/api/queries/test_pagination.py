@@ -13,8 +13,18 @@ from hypothesis import strategies as st
 from api.core.api_errors import Code, InvalidArgumentError
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, NUMBER, TIME, CursorFormat
-from api.queries.listings import MemoryListing, QueryListing, Relation
-from api.queries.pagination import Listing, Page, Pagination, Row, Window, cut, page
+from api.queries.pagination import (
+    Listing,
+    MemoryListing,
+    Page,
+    Pagination,
+    QueryListing,
+    Relation,
+    Row,
+    Window,
+    cut,
+    page,
+)
 from tests.cases import each_of
 from transforms.sessions import SessionPool
 from transforms.stores.folder_store import FolderStore

@@ -30,18 +30,9 @@ from api.core.descriptors import (
     message,
     method_messages,
 )
-from api.queries.messages import (
-    INFO,
-    LIQUIDITY_PROVISION,
-    NODE_SIGNATURE,
-    ORACLE_DATA,
-    ORDER,
-    SPAM_RESPONSE,
-    WITHDRAWAL,
-)
+from api.queries.messages import error_json
+from api.queries.messages import record_json as written_json
 from api.queries.pagination import Page, Record
-from api.queries.protojson import error_json
-from api.queries.protojson import record_json as written_json
 from api.queries.records import (
     elements,
     liquidity_provision,
@@ -52,6 +43,15 @@ from api.queries.records import (
     plain_number,
     unsigned,
     withdrawal,
+)
+from tests.api.message_types import (
+    INFO,
+    LIQUIDITY_PROVISION,
+    NODE_SIGNATURE,
+    ORACLE_DATA,
+    ORDER,
+    SPAM_RESPONSE,
+    WITHDRAWAL,
 )
 from tests.cases import each_of
 

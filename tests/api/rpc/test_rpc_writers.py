@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from api.core.descriptors import Message, message, message_class
-from api.queries.messages import NODE_SIGNATURE, ORDER, WITHDRAWAL
 from api.queries.pagination import Page, Record
-from api.rpc.writers import write_record
+from api.rpc.wire import write_record
+from tests.api.message_types import NODE_SIGNATURE, ORDER, WITHDRAWAL
 from tests.cases import each_of
 
 _ORDER: dict[str, Any] = {
