@@ -17,7 +17,7 @@ from api.core.telemetry import Metrics, log
 from api.core.workers import QueryRunner, Workers
 from api.queries.export_request import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
-from api.queries.withdrawal_rows import prepare
+from api.queries.withdrawals import prepare
 from exporters.exports.range_export import RangeExporter
 from exporters.locations import Locations
 from transforms.stores.store_address import open_store

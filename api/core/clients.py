@@ -21,10 +21,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
-from api.core.api_errors import ApiError, Code, UnavailableError
+from api.core.api_errors import ApiError, Code, RefusedError, UnavailableError
 from api.core.telemetry import Metrics
 
 NEEDED = "a bearer token is needed: Authorization: Bearer <token>"
+_REFUSALS = {
+    429: (Code.RESOURCE_EXHAUSTED, "api request rate limit exceeded"),
+    403: (
+        Code.PERMISSION_DENIED,
+        "temporarily banned for continuing to request while rate limited",
+    ),
+}
 _BAN_SECONDS = 600.0
 # Beyond that many clients the one that was silent longest is forgotten.
 _CLIENTS = 50_000
@@ -101,27 +108,6 @@ class _Client:
     banned_until: float = 0.0
 
 
-class TooManyRequestsError(ApiError):
-    """The client's bucket is empty."""
-
-    code = Code.RESOURCE_EXHAUSTED
-
-    def __init__(self) -> None:
-        super().__init__("api request rate limit exceeded")
-
-
-class ShutOutError(ApiError):
-    """The client went on asking while it was refused."""
-
-    code = Code.PERMISSION_DENIED
-
-    def __init__(self) -> None:
-        super().__init__("temporarily banned for continuing to request while rate limited")
-
-
-_REFUSALS = {429: TooManyRequestsError, 403: ShutOutError}
-
-
 @dataclass(frozen=True, slots=True)
 class Admission:
     """Whether a request may pass (200), came too early (429) or is shut out (403)."""
@@ -133,7 +119,7 @@ class Admission:
     def refusal(self) -> ApiError | None:
         """The error that a request is answered with which may not pass."""
         refusal = _REFUSALS.get(self.status)
-        return refusal() if refusal else None
+        return RefusedError(*refusal) if refusal else None
 
 
 class RateLimiter:
@@ -191,15 +177,6 @@ def network_key(host: str) -> str:
     return str(ipaddress.ip_network((int(address), _IPV6_NETWORK), strict=False).network_address)
 
 
-class TooManyStreamsError(ApiError):
-    """The client has as many streams and downloads open as it may."""
-
-    code = Code.RESOURCE_EXHAUSTED
-
-    def __init__(self) -> None:
-        super().__init__("client reached max subscription allowed")
-
-
 class Slots:
     """Counts what each client has open in this process; for use on one event loop."""
 
@@ -209,9 +186,9 @@ class Slots:
 
     @contextmanager
     def taken(self, client: str) -> Iterator[None]:
-        """Count one more for the length of a block. Raises `TooManyStreamsError`."""
+        """Count one more for the length of a block. Raises `RefusedError`."""
         if self._counts[client] >= self._most:
-            raise TooManyStreamsError
+            raise RefusedError(Code.RESOURCE_EXHAUSTED, "client reached max subscription allowed")
         self._counts[client] += 1
         try:
             yield
@@ -219,15 +196,6 @@ class Slots:
             self._counts[client] -= 1
             if not self._counts[client]:
                 del self._counts[client]
-
-
-class UntakenError(ApiError):
-    """The client has asked for more than it takes."""
-
-    code = Code.RESOURCE_EXHAUSTED
-
-    def __init__(self) -> None:
-        super().__init__("this client has too much to take: read the answers before, or end them")
 
 
 class Unread:
@@ -242,11 +210,14 @@ class Unread:
     def take(self, client: str, size: int) -> None:
         """Make room, for an answer of any size where there is nothing else.
 
-        Raises `UntakenError`, `UnavailableError`.
+        Raises `RefusedError`, `UnavailableError`.
         """
         if _is_over(self._of_client[client], size, self._most // _GREEDY_CLIENTS):
             self._metrics.refused.inc()
-            raise UntakenError
+            raise RefusedError(
+                Code.RESOURCE_EXHAUSTED,
+                "this client has too much to take: read the answers before, or end them",
+            )
         if _is_over(self._size, size, self._most):
             self._metrics.refused.inc()
             raise UnavailableError("the server's clients have too much to take: try again")

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from api.core.api_errors import HTTP_STATUS, ApiError, Code
+from api.core.api_errors import ApiError, Code, RefusedError
 from api.core.clients import Room, network_key
 from api.core.workers import Departure
 from api.http.pages.status_page import error_page
@@ -71,9 +71,8 @@ def refusal(
     code: Code, message: str, status: int | None = None, headers: RawHeaders = ()
 ) -> Answer:
     """An error of HTTP itself; `status` where the code's own does not fit."""
-    error = ApiError(message)
-    error.code = code
-    return Answer(status or HTTP_STATUS[code], error_json(error), JSON, headers)
+    error = RefusedError(code, message)
+    return Answer(status or error.status, error_json(error), JSON, headers)
 
 
 def not_found() -> Answer:

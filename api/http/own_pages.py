@@ -79,7 +79,7 @@ def status(state: Health) -> Endpoint:
     """The same as a page for people, which is there whether or not data is served."""
 
     def answer(_scope: Scope) -> Answer:
-        return Answer(200, status_page(state.described(), "."), HTML, (_NO_CACHE, *PAGE_HEADERS))
+        return Answer(200, status_page(state.described()), HTML, (_NO_CACHE, *PAGE_HEADERS))
 
     return Endpoint("page", answer)
 

@@ -6,7 +6,7 @@ An error is a code, a message, and the detail as `google.rpc.Status` (spec 7.1).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, NoReturn, TypeAlias
@@ -22,6 +22,8 @@ from api.core.telemetry import Metrics, access_log, request_id
 from api.rpc.wire import encoded
 
 Context: TypeAlias = "ServicerContext[Any, Any]"
+Unary: TypeAlias = "Callable[[bytes, Call], Awaitable[bytes]]"
+"""Answers a request with a message."""
 _RETRY = ("retry-after", "1")
 _ID = "x-request-id"
 # A deadline reaches us as so many seconds from now on, so ours is later than the client's own.

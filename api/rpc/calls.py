@@ -22,8 +22,7 @@ from api.queries.liquidity import ProvisionFilter
 from api.queries.operation import Operation
 from api.queries.pagination import Record
 from api.queries.requests import ExportNetworkHistory
-from api.rpc.call import Call
-from api.rpc.handlers import Unary
+from api.rpc.call import Call, Unary
 from api.rpc.wire import encoded, read_request, write_record
 from api.service import Service
 from transforms.errors import IntegrityError

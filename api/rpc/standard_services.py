@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha.reflection import aio
 from grpc_reflection.v1alpha.reflection_pb2 import DESCRIPTOR as ALPHA_FILE
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
-from api.core.api_errors import ApiError, Code
+from api.core.api_errors import Code, RefusedError
 from api.core.descriptors import CORE, POOL, TRADING_DATA
 from api.rpc.call import Call
 from api.rpc.wire import parse
@@ -29,12 +29,6 @@ _SERVED = ("", TRADING_DATA, CORE)
 _ALPHA, _STABLE = "grpc.reflection.v1alpha", "grpc.reflection.v1"
 REFLECTION = (f"{_ALPHA}.ServerReflection", f"{_STABLE}.ServerReflection")
 """The service under its two names; the messages are the same."""
-
-
-class UnknownServiceError(ApiError):
-    """The health of something is asked that is not served here."""
-
-    code = Code.NOT_FOUND
 
 
 class HealthService:
@@ -49,7 +43,7 @@ class HealthService:
         """Answer for now."""
         service = parse(HealthCheckRequest, data).service
         if service not in _SERVED:
-            raise UnknownServiceError(f"{service} is not served here")
+            raise RefusedError(Code.NOT_FOUND, f"{service} is not served here")
         return self._answer(service)
 
     async def watch(self, data: bytes, call: Call) -> None:
