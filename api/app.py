@@ -42,7 +42,7 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
 
     Its `state.service` is what the requests share.
     """
-    service = Service(settings, metrics)
+    service, tokens = Service(settings, metrics), settings.access.tokens
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[dict[str, Connections]]:
@@ -60,7 +60,7 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
             ),
             Middleware(Cors, origins=settings.access.origins),
             Middleware(Compression, executor=service.compressing),
-            Middleware(Tokens, tokens=settings.access.tokens),
+            *([Middleware(Tokens, tokens=tokens)] if tokens else []),
             # Inside of the others, so that a failure is logged, marked and compressed as well.
             Middleware(ServerErrorMiddleware, handler=_unexpected),
         ],
@@ -73,12 +73,12 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
 
 
 def _routes(service: Service) -> Iterator[BaseRoute]:
+    for path, endpoint in _endpoints(service):
+        yield Route(path, endpoint)
     feed = ProvisionStream(service.feed, service.slots)
     stream = _Limited(STREAM.name, feed, service.calls, envelope)
     yield Route(STREAM.path, stream)
     yield WebSocketRoute(STREAM.path, stream)
-    for path, endpoint in _endpoints(service):
-        yield Route(path, endpoint)
 
 
 def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:

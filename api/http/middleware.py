@@ -74,7 +74,8 @@ class _Exchange:
         self._scope = scope
         self._send = send
         self._stall_seconds = stall_seconds
-        self._id = request_id(Headers(scope=scope).get(_REQUEST_ID, ""))
+        self._headers = Headers(scope=scope)
+        self._id = request_id(self._headers.get(_REQUEST_ID, ""))
         self._started = perf_counter()
         self._status = 0
         self._sent = 0
@@ -112,7 +113,7 @@ class _Exchange:
             "status": status,
             "bytes": self._sent,
             "ms": round(seconds * 1000, 3),
-            "agent": Headers(scope=self._scope).get("user-agent", ""),
+            "agent": self._headers.get("user-agent", ""),
         }
         access_log.info("", extra={"fields": fields})
 
