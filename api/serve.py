@@ -24,9 +24,9 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from api.app import create_app
-from api.core.logs import log, log_config
 from api.core.server_settings import ServeSettings, read_settings
 from api.core.sockets import address, grpc_address, listening, reserved
+from api.core.telemetry import log, log_config
 from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
 from exporters.locations import Locations, set_for_library
 from transforms.duck import Error as DuckError

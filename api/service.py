@@ -8,20 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+from api.core.clients import RateLimiter, Slots, Unread
 from api.core.connections import Connections
 from api.core.health import Health
-from api.core.logs import log
-from api.core.metrics import Metrics
-from api.core.query_runner import QueryRunner
-from api.core.rate_limit import RateLimiter
 from api.core.server_settings import ServeSettings
-from api.core.slots import Slots
 from api.core.snapshots import Snapshots
-from api.core.unread import Unread
-from api.core.workers import Workers
+from api.core.telemetry import Metrics, log
+from api.core.workers import QueryRunner, Workers
 from api.queries.export_request import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
-from api.queries.withdrawal_rows import prepare
+from api.queries.withdrawals import prepare
 from exporters.exports.range_export import RangeExporter
 from exporters.locations import Locations
 from transforms.stores.store_address import open_store

@@ -6,6 +6,7 @@
     ├── NotFoundError            the one thing asked for is not there: 5
     ├── FailedError              the request cannot be answered as it is: 13
     ├── UnavailableError         nothing is loaded, or the server is too busy: 14
+    ├── RefusedError             it is not taken, by the code that it is given
     ├── CancelledError           nobody waits for the answer any more: 1
     └── DeadlineError            it took too long: 4
 
@@ -82,7 +83,6 @@ class Reason(Enum):
     MISSING_ORDER_ID = (10012, "missing orderID parameter")
     MISSING_RESOURCE_ID = (10025, "missing resource ID")
     INVALID_PAGINATION = (10028, "invalid pagination")
-    ORDER_VERSIONS = (20005, "failed to get order versions")
     MISSING_WITHDRAWAL_ID = (80003, "missing withdrawal ID")
     WITHDRAWAL = (150001, "failed to get withdrawal")
     NODE_SIGNATURES = (180001, "failed to get notary for resource ID")
@@ -134,6 +134,14 @@ class MalformedParameterError(ApiError):
     """A parameter's text is not of the parameter's type."""
 
     code = Code.INVALID_ARGUMENT
+
+
+class RefusedError(ApiError):
+    """A request that is not taken, or not at this time; the code says why."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class InvalidArgumentError(_ReasonedError):

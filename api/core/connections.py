@@ -14,11 +14,9 @@ from enum import Enum
 from time import monotonic
 from typing import Protocol
 
-from api.core.addresses import Addresses
-from api.core.logs import log
-from api.core.metrics import Metrics
-from api.core.rate_limit import network_key
+from api.core.clients import Addresses, network_key
 from api.core.server_settings import ConnectionLimits
+from api.core.telemetry import Metrics, log
 
 # Refused connections that are told so; beyond it they are closed without a word.
 _MOST_TOLD = 16

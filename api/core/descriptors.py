@@ -55,6 +55,7 @@ class Message:
 
 
 _KINDS = {
+    FieldDescriptor.TYPE_INT32: ScalarType.WHOLE32,
     FieldDescriptor.TYPE_STRING: ScalarType.TEXT,
     FieldDescriptor.TYPE_INT64: ScalarType.WHOLE64,
     FieldDescriptor.TYPE_UINT64: ScalarType.WHOLE64,
@@ -76,6 +77,7 @@ def _read_pool() -> DescriptorPool:
 POOL = _read_pool()
 
 
+@cache
 def message_class(name: str) -> type[Wire]:
     """The class of a message, by its full name."""
     return GetMessageClass(POOL.FindMessageTypeByName(name))
@@ -91,6 +93,14 @@ def service(name: str) -> ServiceDescriptor:
 def message(name: str) -> Message:
     """A message type, by its full name."""
     return Message(name, tuple(map(_field, POOL.FindMessageTypeByName(name).fields)))
+
+
+@cache
+def method_messages(path: str) -> tuple[Message, Message]:
+    """What is asked of a method, and what it answers; `path` is `<service>/<method>`."""
+    service_name, _, name = path.partition("/")
+    declared = service(service_name).methods_by_name[name]
+    return message(declared.input_type.full_name), message(declared.output_type.full_name)
 
 
 def _field(declared: FieldDescriptor) -> Field:

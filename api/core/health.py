@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from api.core.api_errors import UnavailableError
-from api.core.logs import log
-from api.core.metrics import Metrics
 from api.core.server_settings import ServeSettings
 from api.core.snapshots import NOTHING_LOADED, Snapshots
+from api.core.telemetry import Metrics, log
 from exporters.measures import HEIGHT, LOOK, LOST, TIME, Figure, survey_figures
 from transforms.coverage import count
 from transforms.errors import StrataError

@@ -7,34 +7,20 @@ files, slower. The log says so, and what makes the file again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
 
+from api.core.relations import REMEDY
 from transforms.errors import IntegrityError
 from transforms.files import file_version
-from transforms.lookups.index_file import IndexConnections, IndexFile, UnreadableIndexError
+from transforms.lookups.index_file import IndexConnections, IndexFile
 from transforms.objects import StoredFile
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.lost_files import absent_files, unreadable_files
 from transforms.warehouse.warehouse import Warehouse
 
-_Answer = TypeVar("_Answer")
-_REMEDY = "its rows are looked up in data files, slower: run strata repair, which makes it again"
 _log = logging.getLogger(__name__)
-
-
-def answered_around(read: Callable[[], _Answer]) -> _Answer:
-    """What `read` answers, asked again each time that an index file turns out to be unreadable.
-
-    It is no longer sound then, so `read` does without it.
-    """
-    while True:
-        try:
-            return read()
-        except UnreadableIndexError as error:
-            _log.error("%s: %s", error, _REMEDY)
 
 
 class Indexes:
@@ -93,7 +79,7 @@ class Indexes:
     def _lose(self, file: StoredFile, problem: str) -> None:
         index = self._indexes[file]
         if index.is_sound:
-            _log.error("%s %s: %s", self._store.describe(file.key), problem, _REMEDY)
+            _log.error("%s %s: %s", self._store.describe(file.key), problem, REMEDY)
         index.is_sound = False
         index.close()
 

@@ -1,16 +1,22 @@
-"""Tables as the files of a volume hold them."""
+"""Tables as the files of a volume hold them, with their index files, which may be damaged."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import TypeVar
 
 from transforms.block_range import BlockRange
-from transforms.lookups.index_file import IndexFile
+from transforms.lookups.index_file import IndexFile, UnreadableIndexError
 from transforms.lookups.row_columns import TableColumns
 from transforms.warehouse.manifests.shapes import Shape
+
+_Answer = TypeVar("_Answer")
+REMEDY = "its rows are looked up in data files, slower: run strata repair, which makes it again"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,18 @@ NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """The columns without which a table's rows cannot be found or distinguished."""
+
+
+def answered_around(read: Callable[[], _Answer]) -> _Answer:
+    """What `read` answers, asked again each time that an index file turns out to be unreadable.
+
+    It is no longer sound then, so `read` does without it.
+    """
+    while True:
+        try:
+            return read()
+        except UnreadableIndexError as error:
+            _log.error("%s: %s", error, REMEDY)
 
 
 def union(tables: Iterable[HeldTable], query: Callable[[HeldTable], str]) -> str:

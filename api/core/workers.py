@@ -4,7 +4,9 @@ A job may be left behind by whoever waited for it. So what it opens it closes, o
 it ends; what it returns is plain data, which nobody has to close.
 
 DuckDB and object stores block. Their calls run here, never on the loop; what does not fit into the
-queue is refused at once, so that a flood costs its clients a retry and not a timeout.
+queue is refused at once, so that a flood costs its clients a retry and not a timeout. A query runs
+on the newest generation; the rate limit, the counters and the block that its answer is about are
+the same for both shells. A file is read one block at a time, for as long as somebody takes them.
 """
 
 from __future__ import annotations
@@ -14,17 +16,29 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Any, TypeVar
 
-from api.core.api_errors import CancelledError, DeadlineError, UnavailableError
-from api.core.logs import log
+from api.core.api_errors import ApiError, CancelledError, Code, DeadlineError, UnavailableError
+from api.core.clients import Admission, RateLimiter
+from api.core.snapshots import Block, Reading, Snapshots
+from api.core.telemetry import Metrics, log
+from transforms.errors import IntegrityError
 
 _Result = TypeVar("_Result")
 Departure = Callable[[], Coroutine[Any, Any, None]]
 """What returns, awaited, when the client has left: then nobody waits for the answer any more."""
 # Nearly every query is over by then; watching for a client that leaves costs a task of its own.
 _SHORT_SECONDS = 0.05
+_Answer = TypeVar("_Answer")
+Headers = tuple[tuple[str, str], ...]
+NEXT_TO_BLOCK = "x-next-to-block"
+"""Says of a list that ends early with which `toBlock` it goes on."""
+BLOCK_BYTES = 2**20
+Read = Callable[[int, int], bytes]
+"""Reads the bytes from a start to a stop; it blocks, and leaves nothing open."""
 
 
 class Cancellation:
@@ -149,3 +163,103 @@ async def _wait_on(
             raise CancelledError
     finally:
         gone.cancel()
+
+
+Query = Callable[[Reading, Cancellation], _Answer]
+"""What is run; it blocks, and long ones look at their cancellation now and then."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRunner:
+    """Runs the queries of one kind. `seconds` is the time limit of one.
+
+    Those that need no rows are run even where some are lost.
+    """
+
+    snapshots: Snapshots
+    workers: Workers
+    metrics: Metrics
+    seconds: float
+    limiter: RateLimiter | None = None
+    needs_rows: bool = True
+
+    def admit(self, client: str) -> Admission:
+        """Whether a client may ask now; counted."""
+        if self.limiter is None:
+            return Admission(200, ())
+        admission = self.limiter.admit(client, monotonic())
+        if admission.refusal is not None:
+            self.metrics.limited.inc()
+        return admission
+
+    async def run(
+        self, query: Query[_Answer], seconds: float, departure: Departure | None = None
+    ) -> tuple[_Answer, Block | None]:
+        """The answer, and the newest block that it knows of; see `Workers.run`.
+
+        Cancelling the task that waits for it interrupts the query.
+        """
+
+        def job(cancellation: Cancellation) -> tuple[_Answer, Block | None]:
+            with (
+                self.snapshots.reading(needs_rows=self.needs_rows) as reading,
+                cancellation.interrupting(reading.interrupt),
+            ):
+                try:
+                    return query(reading, cancellation), reading.snapshot.newest
+                except IntegrityError as error:  # of a record, perhaps
+                    raise reading.examine(()) or error from error
+
+        try:
+            return await self.workers.run(job, seconds, departure)
+        except ApiError as error:
+            self._count(error)
+            raise
+
+    @property
+    def newest(self) -> Block | None:
+        """The newest block of the newest generation."""
+        snapshot = self.snapshots.current
+        return snapshot.newest if snapshot else None
+
+    def _count(self, error: ApiError) -> None:
+        if isinstance(error, DeadlineError):
+            self.metrics.timed_out.inc()
+        elif error.code is Code.UNAVAILABLE:
+            self.metrics.refused.inc()
+
+
+def next_headers(to_block: int | None) -> Headers:
+    """The headers of a list that goes on with `to_block`, or ends."""
+    return () if to_block is None else ((NEXT_TO_BLOCK, str(to_block)),)
+
+
+def block_headers(newest: Block | None) -> Headers:
+    """The headers that say which block an answer is about (decision 28)."""
+    height, time = (newest.height, newest.time) if newest else (0, 0)
+    return (
+        ("x-block-height", str(height)),
+        ("x-block-timestamp", str(time)),
+    )
+
+
+class Blocks:
+    """Bytes from a start to a stop.
+
+    Each block is a job of its own: who leaves during one, or between two, leaves nothing behind.
+    """
+
+    def __init__(self, workers: Workers, read: Read, start: int, stop: int) -> None:
+        self._workers = workers
+        self._read = read
+        self._next = start
+        self._stop = stop
+
+    async def next(self) -> bytes | None:
+        """Read the next block, None after the last; what reading it raises passes through."""
+        start, stop = self._next, min(self._next + BLOCK_BYTES, self._stop)
+        if start >= stop:
+            return None
+        block = await self._workers.run(lambda _: self._read(start, stop))
+        self._next = stop
+        return block

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from starlette.types import Message, Receive, Scope, Send
 
 from api.core.workers import Workers
-from api.http.answers import method_not_allowed, not_found
-from api.http.connection import departure
+from api.http.answers import departure, method_not_allowed, not_found
 from api.http.file_answers import FileContent, FileSender
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
@@ -92,7 +91,9 @@ def _guarded(send: Send) -> Send:
 
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], *_HEADERS]
+            own = {name for name, _ in message["headers"]}  # as an error's page has
+            more = [pair for pair in _HEADERS if pair[0] not in own]
+            message["headers"] = [*message["headers"], *more]
         await send(message)
 
     return guarded

@@ -1,50 +1,47 @@
 """Calls with one answer in JSON: the operations that are neither streams nor downloads.
 
 What takes time is done in worker threads, as an answer may have megabytes: its JSON, indented or
-not, and what compresses it (`api.http.middleware.compression`).
+not, and what compresses it (`api.http.compression`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
 from typing import Any, Generic, TypeVar
 
+from starlette.datastructures import Headers as HeaderFields
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
-from api.core.query_runner import Headers, QueryRunner, block_headers
+from api.core.clients import Room
 from api.core.snapshots import Block, Reading
-from api.core.unread import Room
-from api.core.workers import Cancellation
-from api.http.answers import Answer, RawHeaders, encoded, failure, method_not_allowed
-from api.http.connection import client_key, departure, room_of
-from api.http.inputs import UnknownMethodError, read_query, read_seconds
-from api.http.request_parameters import QueryPairs
+from api.core.workers import Cancellation, Headers, QueryRunner, block_headers
+from api.http.answers import (
+    Answer,
+    RawHeaders,
+    client_key,
+    departure,
+    encoded,
+    failure,
+    method_not_allowed,
+    room_of,
+)
+from api.http.parameters import parse_query, read_request
+from api.queries.messages import record_json
+from api.queries.operation import Operation
 
 _Request = TypeVar("_Request")
 # The network's gateway sends both types with an error, and its clients may look for either.
 _ERROR_TYPE = (b"content-type", b"application/grpc")
+_FORM = "application/x-www-form-urlencoded"
+_MOST_FORM_BYTES = 64 * 1024
+_TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
+_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 
 
-def no_headers(_reading: Reading, _request: object) -> Headers:
-    """An answer has no headers of its own."""
-    return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Operation(Generic[_Request]):
-    """What is asked at `path`: how a request is read, and how it is answered with bytes of JSON.
-
-    Bytes in the place of `answer` are always the same, whatever is loaded, or nothing.
-    """
-
-    name: str
-    path: str
-    read: Callable[[Mapping[str, str], QueryPairs], _Request]
-    answer: Callable[[Reading, _Request], bytes] | bytes
-    headers: Callable[[Reading, _Request], Headers] = no_headers
+class _UnknownMethodError(Exception):
+    """The method is none that asks something."""
 
 
 class CallEndpoint(Generic[_Request]):
@@ -53,6 +50,7 @@ class CallEndpoint(Generic[_Request]):
     def __init__(self, operation: Operation[_Request], runner: QueryRunner) -> None:
         self._operation = operation
         self._runner = runner
+        self._fixed = operation.fixed(record_json)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -69,12 +67,12 @@ class CallEndpoint(Generic[_Request]):
         if admission.refusal is not None:
             return failure(admission.refusal, (*headers, *_block_headers(self._runner.newest)))
         try:
-            pairs = await read_query(scope, receive)
-            request = self._operation.read(scope["path_params"], pairs)
-            seconds = read_seconds(scope, self._runner.seconds)
+            pairs = await _read_query(scope, receive)
+            request = read_request(self._operation, pairs, scope["path_params"])
+            seconds = _read_seconds(scope, self._runner.seconds)
         except MalformedParameterError as error:
             return failure(error, headers)
-        except UnknownMethodError:
+        except _UnknownMethodError:
             return method_not_allowed()
         pretty = any(name == "pretty" for name, _ in pairs)
         room = room_of(scope)
@@ -90,14 +88,14 @@ class CallEndpoint(Generic[_Request]):
         *,
         pretty: bool,
     ) -> Answer:
-        fixed = self._operation.answer
-        if isinstance(fixed, bytes):
-            body = _indented(fixed) if pretty else fixed
+        operation = self._operation
+        if self._fixed is not None:
+            body = _indented(self._fixed) if pretty else self._fixed
             return Answer(200, body, headers=(*headers, *_block_headers(self._runner.newest)))
 
         def query(reading: Reading, _: Cancellation) -> tuple[bytes, Headers]:
-            body = fixed(reading, request)
-            more = self._operation.headers(reading, request)
+            body = operation.answer(reading, request, record_json)
+            more = operation.headers(reading, request)
             return _indented(body) if pretty else body, more
 
         try:
@@ -117,3 +115,49 @@ def _block_headers(newest: Block | None) -> RawHeaders:
 def _indented(body: bytes) -> bytes:
     value: Any = json.loads(body)
     return json.dumps(value, indent=1, ensure_ascii=False).encode()
+
+
+async def _read_query(scope: Scope, receive: Receive) -> list[tuple[str, str]]:
+    """The parameters of the URL, after those of a form that is posted in the place of a GET.
+
+    Raises `_UnknownMethodError`, and `MalformedParameterError` for what cannot be read.
+    """
+    query = parse_query(scope["query_string"])
+    if scope["method"] == "GET":
+        return query
+    if scope["method"] != "POST" or not _is_form(scope):
+        raise _UnknownMethodError
+    return [*parse_query(await _body(receive)), *query]
+
+
+def _is_form(scope: Scope) -> bool:
+    return (
+        HeaderFields(scope=scope).get("content-type", "").partition(";")[0].strip().lower() == _FORM
+    )
+
+
+async def _body(receive: Receive) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise CancelledError
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > _MOST_FORM_BYTES:
+            raise MalformedParameterError("http: request body too large")
+    return body
+
+
+def _read_seconds(scope: Scope, most: float) -> float:
+    """The time limit: `most`, or the client's own `Grpc-Timeout` where that is shorter.
+
+    Raises `MalformedParameterError`.
+    """
+    timeout = HeaderFields(scope=scope).get("grpc-timeout")
+    if timeout is None:
+        return most
+    match = _TIMEOUT.fullmatch(timeout)
+    if match is None:
+        raise MalformedParameterError(f"invalid grpc-timeout: {timeout}")
+    return min(most, int(match[1]) * _UNITS[match[2]])

@@ -1,54 +1,63 @@
-"""The OpenAPI 3.1 description of what the server answers; a test holds the server to it."""
+"""The OpenAPI 3.1 description of what the server answers; a test holds the server to it.
+
+It follows from the operations' table and from the messages that they answer with.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
+from typing import Any
 
-from api.core.descriptors import Message
-from api.http.openapi_elements import (
-    HEX,
-    HEX64,
-    INT64,
-    PAGINATION,
-    TEXT,
-    TRUTH,
-    Parameter,
-    failure,
-    get,
-    json_answer,
-    success,
-    text_answer,
-)
-from api.http.openapi_schemas import (
-    Schema,
-    an_object,
-    component_schemas,
-    listed,
-    page_schema,
-    reference,
-)
-from api.queries.messages import (
-    BOOTSTRAP_PEERS,
-    HISTORY_STATUS,
-    INFO,
-    LIQUIDITY_PROVISION,
-    NODE_SIGNATURE,
-    ORACLE_DATA,
-    ORDER,
-    SEGMENT,
-    SPAM_RESPONSE,
-    VEGA_TIME,
-    WITHDRAWAL,
-)
+from api.core.descriptors import Field, Message, ScalarType
+from api.http.parameters import camel
+from api.operations import CALLS, EXPORT, STREAM
+from api.queries.operation import Group, Kind, Operation, Parameter
+from api.queries.pagination import MAX_LIMIT
 from transforms.tables.registry import HISTORY_TABLES
 
-_EXPORT = "/api/v2/networkhistory/export"
-_STREAM = "/api/v2/stream/liquidity-provisions"
-_MARKET = Parameter("marketId", HEX, "Only provisions for this market.")
-_PARTY = Parameter("partyId", HEX, "Only provisions of this party.")
-_TABLES = ["TABLE_" + table.upper() for table in HISTORY_TABLES]
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_TRUTH: Schema = {"type": "boolean"}
+_PARAMETERS: Mapping[Kind, Schema] = {
+    Kind.TEXT: _TEXT,
+    Kind.HEX: {"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"},
+    Kind.HEX64: {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"},
+    Kind.COUNT: {"type": "integer", "format": "int32", "minimum": 1, "maximum": MAX_LIMIT},
+    Kind.INT64: {"type": "integer", "format": "int64"},
+    Kind.TRUTH: _TRUTH,
+    Kind.TABLE: {
+        "type": "string",
+        "enum": ["TABLE_" + table.upper() for table in HISTORY_TABLES],
+    },
+}
+_VALUES: Mapping[ScalarType, Schema] = {
+    ScalarType.TEXT: _TEXT,
+    ScalarType.WHOLE64: {"type": "string", "pattern": "^-?[0-9]+$"},
+    ScalarType.WHOLE32: {"type": "integer"},
+    ScalarType.TRUTH: _TRUTH,
+    ScalarType.ENUM: {
+        "type": ["string", "integer"],
+        "description": "The value's name; its number where the network has not named it.",
+    },
+    ScalarType.BYTES: {"type": "string", "contentEncoding": "base64"},
+}
+_ERRORS = {
+    "400": "The request cannot be right; `details` says why.",
+    "401": "A bearer token is needed.",
+    "403": "Shut out for a while: the client went on asking too often.",
+    "404": "There is no such thing.",
+    "429": "Too many requests from this client, or streams.",
+    "500": "Something failed; the answer's X-Request-Id is in the log.",
+    "503": "Too busy, or nothing is loaded: try again after Retry-After seconds.",
+    "504": "The answer took longer than it may.",
+}
+_BLOCK_HEADERS = {
+    "X-Block-Height": {"description": "The newest loaded block.", "schema": _TEXT},
+    "X-Block-Timestamp": {"description": "Its time in Unix nanoseconds.", "schema": _TEXT},
+}
 
 
 def document() -> bytes:
@@ -63,9 +72,14 @@ def document() -> bytes:
                 "the same data. 64-bit numbers are text in JSON, times are Unix nanoseconds.",
             },
             "servers": [{"url": "."}],
-            "paths": _paths(),
+            "paths": {
+                EXPORT.path: _operation(EXPORT, _export_answers(), _enveloped()),
+                STREAM.path: _operation(STREAM, _stream_answers(), _enveloped()),
+                **{call.path: _operation(call, _success(call)) for call in CALLS if call.path},
+                **_service_paths(),
+            },
             "components": {
-                "schemas": component_schemas(),
+                "schemas": _components(),
                 "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             },
             "security": [{}, {"token": []}],
@@ -74,22 +88,58 @@ def document() -> bytes:
     ).encode()
 
 
-def _paths() -> Schema:
-    return {**_history(), **_peers(), **_lists(), **_others(), **_operations()}
+def _operation(operation: Operation[Any], answers: Schema, error: Schema | None = None) -> Schema:
+    method = operation.method.rpartition("/")[2]
+    name = operation.id or method[0].lower() + method[1:]
+    return _get(name, operation.title, answers, [*_parameters(operation)], error)
 
 
-def _history() -> Schema:
-    export = (
-        Parameter("fromBlock", INT64, "First block of a segment."),
-        Parameter("toBlock", INT64, "Last block of a segment, inclusive."),
-        Parameter("from", TEXT, "Instead of fromBlock: a date, a time or a block in a segment."),
-        Parameter("to", TEXT, "Instead of toBlock, inclusive: the range snaps to whole segments."),
-        Parameter("table", {"type": "string", "enum": _TABLES}, "What to export.", required=True),
-    )
+def _get(
+    name: str,
+    title: str,
+    answers: Schema,
+    parameters: list[Schema] | None = None,
+    error: Schema | None = None,
+) -> Schema:
+    failures = {
+        status: _json_answer(meaning, error or _reference("Error"))
+        for status, meaning in _ERRORS.items()
+    }
+    return {
+        "get": {
+            "operationId": name,
+            "summary": title,
+            "parameters": parameters or [],
+            "responses": {**failures, **answers},
+        }
+    }
+
+
+def _parameters(operation: Operation[Any]) -> Iterator[Schema]:
+    for parameter in operation.parameters:
+        if isinstance(parameter, Group):
+            for each in parameter.parameters:
+                yield _parameter(each, f"{camel(parameter.name)}.{camel(each.name)}")
+        else:
+            yield _parameter(parameter, camel(parameter.name))
+
+
+def _parameter(parameter: Parameter, name: str) -> Schema:
+    default = {} if parameter.default is None else {"default": parameter.default}
+    return {
+        "name": name,
+        "in": "path" if parameter.in_path else "query",
+        "required": parameter.required or parameter.in_path,
+        "description": parameter.meaning,
+        "schema": {**_PARAMETERS[parameter.kind], **default},
+    }
+
+
+def _export_answers() -> Schema:
     zipped = {
         "application/zip": {"schema": {"type": "string", "contentMediaType": "application/zip"}}
     }
-    answers = {
+    return {
         "200": {
             "description": "The ZIP; Range, If-Range and If-None-Match work. Repr-Digest has its "
             "SHA-256 where that is known, and always for HEAD with Want-Repr-Digest: sha-256=1.",
@@ -97,121 +147,131 @@ def _history() -> Schema:
         },
         "206": {"description": "The range asked for.", "content": zipped},
         "304": {"description": "The client has it already."},
-        "412": failure("The ZIP is another one by now."),
-        "416": failure("No such range."),
+        "412": _json_answer("The ZIP is another one by now.", _reference("Error")),
+        "416": _json_answer("No such range.", _reference("Error")),
     }
-    segments = an_object({"segments": listed(reference(SEGMENT))})
+
+
+def _stream_answers() -> Schema:
+    line = _object({"result": _answer_schema(STREAM.answered)})
+    return {"200": _json_answer("A line", line)}
+
+
+def _enveloped() -> Schema:
+    """An error, which stands under `error` before a stream or a download begins."""
+    error = _reference("Error")
+    return {"oneOf": [error, _object({"error": error})]}
+
+
+def _success(call: Operation[Any]) -> Schema:
+    return {"200": {**_json_answer("OK", _answer_schema(call.answered)), "headers": _BLOCK_HEADERS}}
+
+
+def _service_paths() -> Schema:
+    text = {"200": {"description": "OK", "content": {"text/plain": {"schema": _TEXT}}}}
+    state = {"type": "object", "properties": {"ready": _TRUTH}, "required": ["ready"]}
+    ready = {"200": _json_answer("Ready.", state), "503": _json_answer("Not ready.", state)}
     return {
-        _EXPORT: get(
-            "exportNetworkHistory",
-            "Download one table over a range of blocks",
-            export,
-            answers,
-            enveloped=True,
-        ),
-        "/api/v2/networkhistory/segments": get(
-            "listNetworkHistorySegments",
-            "List the segments that are loaded, newest first, at most 10000; "
-            "where older ones follow, the header x-next-to-block says with which toBlock",
-            (Parameter("toBlock", INT64, "Only segments that end at this block or before."),),
-            success(segments),
-        ),
+        "/health": _get("health", "Whether the process lives", text),
+        "/ready": _get("ready", "Whether data is served, and how old", ready),
+        "/metrics": _get("metrics", "Counters for Prometheus", text),
     }
 
 
-def _peers() -> Schema:
+def _json_answer(meaning: str, schema: Schema) -> Schema:
+    return {"description": meaning, "content": {"application/json": {"schema": schema}}}
+
+
+# The messages
+
+
+def _answer_schema(message: Message) -> Schema:
+    """What is answered: a message, or what it has under its one name, a page for instance."""
+    if not _is_wrapper(message):
+        return _reference(_name(message))
+    (field,) = message.fields
+    assert isinstance(field.type, Message)
+    node = _node(field.type)
+    if node is None:
+        schema = _reference(_name(field.type))
+        return _object({field.json_name: _list(schema) if field.repeated else schema})
+    edge = _object({"node": _reference(_name(node)), "cursor": _TEXT})
+    page = _object({"edges": _list(edge), "pageInfo": _reference("PageInfo")})
+    return _object({field.json_name: page})
+
+
+def _is_wrapper(message: Message) -> bool:
+    return len(message.fields) == 1 and isinstance(message.fields[0].type, Message)
+
+
+def _node(message: Message) -> Message | None:
+    """What the edges of a page are about; None for a message that is no page."""
+    fields = {field.name: field.type for field in message.fields}
+    edge = fields.get("edges")
+    node = edge.fields[0].type if isinstance(edge, Message) else None
+    return node if isinstance(node, Message) else None
+
+
+def _components() -> dict[str, Schema]:
+    """The schema of every message that is answered, by name, and those that all answers share."""
+    operations = [STREAM, *(call for call in CALLS if call.path)]
+    messages = {m.name: m for operation in operations for m in _described(operation.answered)}
+    text, whole = _TEXT, {"type": "integer"}
+    page_info = {"hasNextPage": _TRUTH, "hasPreviousPage": _TRUTH}
+    detail = {"@type": text, "code": whole, "message": text, "inner": text}
+    error = {"code": whole, "message": text, "details": _list(_reference("ErrorDetail"))}
     return {
-        "/api/v2/networkhistory": get(
-            "getNetworkHistoryStatus",
-            "Get the chain; address, key and peers are empty, as there is no peer-to-peer store",
-            (),
-            success(reference(HISTORY_STATUS)),
-        ),
-        "/api/v2/networkhistory/bootstrap": get(
-            "getNetworkHistoryBootstrapPeers",
-            "Get the peers to begin with: none",
-            (),
-            success(reference(BOOTSTRAP_PEERS)),
-        ),
+        **{_name(message): _message_schema(message) for message in messages.values()},
+        "PageInfo": _object({**page_info, "startCursor": text, "endCursor": text}),
+        "ErrorDetail": _object(detail),
+        "Error": _object(error),
     }
 
 
-def _lists() -> Schema:
-    order = Parameter("orderId", HEX64, "The order.", required=True, place="path")
-    spec = Parameter("oracleSpecId", HEX, "Only data that matched this oracle spec.")
-    resource = Parameter("id", HEX, "The resource that was signed.", required=True)
-    owner = Parameter("partyId", HEX64, "Only this party's.")
-    dates = (
-        Parameter("dateRange.startTimestamp", INT64, "Updated at or after, Unix nanoseconds."),
-        Parameter("dateRange.endTimestamp", INT64, "Updated before, Unix nanoseconds."),
-    )
-    reference_ = Parameter("reference", TEXT, "Only provisions with this reference.")
-    live = Parameter("live", TRUTH, "Only provisions that are live now.")
-    lists: tuple[tuple[str, str, str, Message, str, Sequence[Parameter]], ...] = (
-        ("/api/v2/oracle/data", "listOracleData", "oracleData", ORACLE_DATA,
-         "List oracle data", (spec,)),
-        ("/api/v2/node/signatures", "listNodeSignatures", "signatures", NODE_SIGNATURE,
-         "List node signatures of a resource", (resource,)),
-        ("/api/v2/order/versions/{orderId}", "listOrderVersions", "orders", ORDER,
-         "List the versions of an order", (order,)),
-        ("/api/v2/withdrawals", "listWithdrawals", "withdrawals", WITHDRAWAL,
-         "List withdrawals", (owner, *dates)),
-        ("/api/v2/liquidity/provisions", "listLiquidityProvisions", "liquidityProvisions",
-         LIQUIDITY_PROVISION, "List liquidity provisions", (_MARKET, _PARTY, reference_, live)),
-    )  # fmt: skip
-    return {
-        path: get(
-            name, title, (*parameters, *PAGINATION), success(an_object({key: page_schema(message)}))
-        )
-        for path, name, key, message, title, parameters in lists
-    }
+def _described(answered: Message) -> Iterator[Message]:
+    """The messages of an answer that have a name in the description."""
+    if _is_wrapper(answered):
+        (field,) = answered.fields
+        assert isinstance(field.type, Message)
+        answered = _node(field.type) or field.type
+    yield from _with_nested(answered)
 
 
-def _others() -> Schema:
-    withdrawal = Parameter("id", HEX64, "The withdrawal.", required=True, place="path")
-    party = Parameter("partyId", HEX64, "The party.", required=True, place="path")
-    spam = (
-        "Get the spam statistics of a party",
-        (party,),
-        success(reference(SPAM_RESPONSE)),
-    )
-    snapshot = Parameter("snapshot", {**TRUTH, "default": True}, "Present ones first.")
-    provisions = an_object({"liquidityProvisions": listed(reference(LIQUIDITY_PROVISION))})
-    return {
-        "/api/v2/withdrawal/{id}": get(
-            "getWithdrawal",
-            "Get one withdrawal",
-            (withdrawal,),
-            success(an_object({"withdrawal": reference(WITHDRAWAL)})),
-        ),
-        "/api/v2/statistics/spam/{partyId}": get("getSpamStatistics", *spam),
-        "/statistics/spam/{partyId}": get("getSpamStatisticsOfCore", *spam),
-        _STREAM: get(
-            "observeLiquidityProvisions",
-            "Stream liquidity provisions: those present, then each that changes, a JSON object a "
-            "line; a WebSocket on the same path gets a message for each",
-            (_MARKET, _PARTY, snapshot),
-            {"200": json_answer("A line", an_object({"result": provisions}))},
-            enveloped=True,
-        ),
-        "/api/v2/vega/time": get(
-            "getVegaTime",
-            "Get the time of the newest loaded block",
-            (),
-            success(reference(VEGA_TIME)),
-        ),
-        "/api/v2/info": get("info", "Get the version of the server", (), success(reference(INFO))),
-    }
+def _with_nested(message: Message) -> Iterator[Message]:
+    yield message
+    for field in message.fields:
+        if isinstance(field.type, Message):
+            yield from _with_nested(field.type)
 
 
-def _operations() -> Schema:
-    state = {"type": "object", "properties": {"ready": TRUTH}, "required": ["ready"]}
-    ready = {
-        "200": json_answer("Ready.", state),
-        "503": json_answer("Not ready.", state),
-    }
-    return {
-        "/health": get("health", "Whether the process lives", (), text_answer("text/plain")),
-        "/ready": get("ready", "Whether data is served, and how old", (), ready),
-        "/metrics": get("metrics", "Counters for Prometheus", (), text_answer("text/plain")),
-    }
+def _message_schema(message: Message) -> Schema:
+    optional = [field.json_name for field in message.fields if field.optional]
+    return _object({field.json_name: _field_schema(field) for field in message.fields}, *optional)
+
+
+def _field_schema(field: Field) -> Schema:
+    if isinstance(field.type, ScalarType):
+        schema = _VALUES[field.type]
+    else:
+        schema = _reference(_name(field.type))
+        if not field.repeated and not field.optional:
+            schema = {"anyOf": [schema, {"type": "null"}]}
+    return _list(schema) if field.repeated else schema
+
+
+def _object(properties: Mapping[str, Schema], *optional: str) -> Schema:
+    """An object with these fields; all but the `optional` ones are always there."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": {**properties}, "required": required}
+
+
+def _list(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def _name(message: Message) -> str:
+    return message.name.rpartition(".")[2]
+
+
+def _reference(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}

@@ -1,5 +1,6 @@
-"""Query parameters as text, read by the rules of the network's gateway (spec 2.1; decision 12).
+"""Query parameters, read by the rules of the network's gateway (spec 2.1; decision 12).
 
+It differs from Python in URLs: a `;` is an error, and so is a `%` that no two hex digits follow.
 A name is written with underscores or in camelCase, level by level; unknown names are passed over.
 What a value means is not checked here, only whether it is of its type.
 """
@@ -8,12 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
 
 from api.core.api_errors import MalformedParameterError
+from api.queries.operation import Group, Kind, Operation, Parameter, Parameters
+from api.queries.requests import TABLES
 
+_Request = TypeVar("_Request")
+QueryPairs = Iterable[tuple[str, str]]
+"""Names and values of query parameters, percent-decoded, in the order given."""
+
+_BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 _BRACKETS = re.compile(r"(.*)\[(.*)\]", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 # More digits than any type holds; thousands of them Python would refuse to read.
@@ -22,54 +29,45 @@ _TRUTHS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
+TABLE_NUMBERS = {f"TABLE_{name.upper()}": number for number, name in enumerate(TABLES)}
 
 
-class Scalar(Enum):
-    """The types of single values."""
-
-    TEXT = "string"
-    INT32 = "int32"
-    INT64 = "int64"
-    BOOLEAN = "bool"
-
-
-@dataclass(frozen=True, slots=True)
-class EnumParameter:
-    """One of several numbered names, given by exact name or by number."""
-
-    names: Mapping[str, int]
+def parse_query(query: bytes) -> list[tuple[str, str]]:
+    """The names and values in their order, decoded. Raises `MalformedParameterError`."""
+    pairs = []
+    for piece in query.split(b"&"):
+        if b";" in piece:
+            raise MalformedParameterError("invalid semicolon separator in query")
+        if piece:
+            name, _, value = piece.partition(b"=")
+            pairs.append((_decoded(name), _decoded(value)))
+    return pairs
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Fields below one name, `pagination.first` for instance."""
-
-    title: str
-    fields: Mapping[str, Field]
-
-
-Field = Scalar | EnumParameter | Group
-Fields = Mapping[str, Field]
-"""Fields by their name with underscores."""
-
-PAGINATION = Group(
-    "datanode.api.v2.Pagination",
-    {
-        "first": Scalar.INT32,
-        "after": Scalar.TEXT,
-        "last": Scalar.INT32,
-        "before": Scalar.TEXT,
-        "newest_first": Scalar.BOOLEAN,
-    },
-)
-DATE_RANGE = Group(
-    "datanode.api.v2.DateRange",
-    {"start_timestamp": Scalar.INT64, "end_timestamp": Scalar.INT64},
-)
+def _decoded(text: bytes) -> str:
+    bad = _BAD_ESCAPE.search(text)
+    if bad is not None:
+        shown = bad[0].decode("utf-8", "replace")
+        raise MalformedParameterError(f'invalid URL escape "{shown}"')
+    return unquote_to_bytes(text.replace(b"+", b" ")).decode("utf-8", "replace")
 
 
-def read_parameters(query: Iterable[tuple[str, str]], fields: Fields) -> dict[str, Any]:
-    """Read names and values, already percent-decoded and in any order, into the fields given.
+def read_request(
+    operation: Operation[_Request], query: QueryPairs, path: Mapping[str, str] | None = None
+) -> _Request:
+    """The request of an operation, with the parameters in its path by their names in camelCase.
+
+    Raises `MalformedParameterError`.
+    """
+    values = read_parameters(query, operation.parameters)
+    for parameter in operation.parameters:
+        if isinstance(parameter, Parameter) and parameter.in_path:
+            values[parameter.name] = (path or {}).get(camel(parameter.name), "")
+    return operation.request_of(values)
+
+
+def read_parameters(query: QueryPairs, parameters: Parameters) -> dict[str, Any]:
+    """Read names and values, already percent-decoded and in any order, of the parameters given.
 
     Returns what was given, by name with underscores, groups as dictionaries. Raises
     `MalformedParameterError` naming the first parameter that cannot be read.
@@ -77,77 +75,78 @@ def read_parameters(query: Iterable[tuple[str, str]], fields: Fields) -> dict[st
     texts: dict[str, list[str]] = {}
     for name, value in query:
         texts.setdefault(name, []).append(value)
-    parameters: dict[str, Any] = {}
-    for name, values in texts.items():
+    values: dict[str, Any] = {}
+    for name, given in texts.items():
         bracketed = _BRACKETS.fullmatch(name)
         if bracketed is not None:
-            _read_one(parameters, fields, bracketed[1].split("."), [bracketed[2], *values])
+            _read_one(values, parameters, bracketed[1].split("."), [bracketed[2], *given])
         else:
-            _read_one(parameters, fields, name.split("."), values)
-    return parameters
+            _read_one(values, parameters, name.split("."), given)
+    return values
 
 
-def _read_one(
-    parameters: dict[str, Any], fields: Fields, path: Iterable[str], values: list[str]
-) -> None:
-    """Read one parameter: descend its path, then take its only value."""
-    *above, leaf = path
-    for part in above:
-        match = _find(fields, part)
-        if match is None:
-            return
-        name, field = match
-        if not isinstance(field, Group):
-            raise MalformedParameterError(f'invalid path: "{part}" is not a message')
-        parameters, fields = parameters.setdefault(name, {}), field.fields
-    match = _find(fields, leaf)
-    if match is None:
-        return
-    name, field = match
-    if len(values) > 1:
-        listed = ", ".join(values)
-        raise MalformedParameterError(f'too many values for field "{name}": {listed}')
-    if isinstance(field, Group):
-        kind = f'unsupported message type: "{field.title}"'
-        raise MalformedParameterError(f'parsing field "{name}": {kind}')
-    if name in parameters:
-        # Once with underscores and once in camelCase: nothing says which is meant.
-        raise MalformedParameterError(f'field already set for oneof "_{name}"')
-    try:
-        parameters[name] = _read_value(field, values[0])
-    except ValueError as error:
-        raise MalformedParameterError(f'parsing field "{name}": {error}') from None
-
-
-def _find(fields: Fields, part: str) -> tuple[str, Field] | None:
-    for name, field in fields.items():
-        if part in (name, _camel(name)):
-            return name, field
-    return None
-
-
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """A name in camelCase."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _read_value(field: Scalar | EnumParameter, text: str) -> str | int | bool:
-    if isinstance(field, EnumParameter):
-        return _read_choice(field, text)
-    if field is Scalar.BOOLEAN:
+def _read_one(
+    values: dict[str, Any], parameters: Parameters, path: Iterable[str], texts: list[str]
+) -> None:
+    """Read one parameter: descend its path, then take its only value."""
+    *above, leaf = path
+    for part in above:
+        group = _find(parameters, part)
+        if group is None:
+            return
+        if not isinstance(group, Group):
+            raise MalformedParameterError(f'invalid path: "{part}" is not a message')
+        values, parameters = values.setdefault(group.name, {}), group.parameters
+    parameter = _find(parameters, leaf)
+    if parameter is None:
+        return
+    name = parameter.name
+    if len(texts) > 1:
+        listed = ", ".join(texts)
+        raise MalformedParameterError(f'too many values for field "{name}": {listed}')
+    if isinstance(parameter, Group):
+        kind = f'unsupported message type: "{parameter.message}"'
+        raise MalformedParameterError(f'parsing field "{name}": {kind}')
+    if name in values:
+        # Once with underscores and once in camelCase: nothing says which is meant.
+        raise MalformedParameterError(f'field already set for oneof "_{name}"')
+    try:
+        values[name] = _read_value(parameter.kind, texts[0])
+    except ValueError as error:
+        raise MalformedParameterError(f'parsing field "{name}": {error}') from None
+
+
+def _find(parameters: Parameters, name: str) -> Parameter | Group | None:
+    for parameter in parameters:
+        if name in (parameter.name, camel(parameter.name)):
+            is_in_path = isinstance(parameter, Parameter) and parameter.in_path
+            return None if is_in_path else parameter
+    return None
+
+
+def _read_value(kind: Kind, text: str) -> str | int | bool:
+    if kind is Kind.TABLE:
+        return _read_table(text)
+    if kind is Kind.TRUTH:
         if text not in _TRUTHS:
             raise ValueError(f'strconv.ParseBool: parsing "{text}": invalid syntax')
         return _TRUTHS[text]
-    if field is Scalar.TEXT:
-        return text
-    return _read_integer(text, 32 if field is Scalar.INT32 else 64)
+    if kind in (Kind.COUNT, Kind.INT64):
+        return _read_integer(text, 32 if kind is Kind.COUNT else 64)
+    return text
 
 
-def _read_choice(field: EnumParameter, text: str) -> int:
-    if text in field.names:
-        return field.names[text]
+def _read_table(text: str) -> int:
+    if text in TABLE_NUMBERS:
+        return TABLE_NUMBERS[text]
     number = int(text) if _INTEGER.fullmatch(text) and len(text) <= _LONG else -1
-    if number not in field.names.values():
+    if not 0 <= number < len(TABLES):
         raise ValueError(f'"{text}" is not a valid value')
     return number
 

@@ -7,7 +7,8 @@ What is too much is refused before the application sees it, and the connection i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, cast
 
@@ -24,7 +25,6 @@ from uvicorn.server import ServerState
 from api.core.api_errors import Code
 from api.core.connections import Closing, Connections
 from api.http.answers import refusal
-from api.http.host_header import has_valid_host
 
 CONNECTIONS = "connections"
 """Under which name of its state the application has the connections of its process."""
@@ -48,6 +48,10 @@ _REFUSALS = {
     Closing.CLIENT: (Code.RESOURCE_EXHAUSTED, "too many connections from this client", 429),
     Closing.FULL: (Code.UNAVAILABLE, "too many connections: try again", 503),
 }
+# A name, an address, or an address of IPv6 in brackets; then perhaps a port. It may be empty.
+_HOST = re.compile(
+    rb"(?:\[[\w:.~%-]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
+)
 
 
 class _RefusedError(Exception):
@@ -318,5 +322,13 @@ def _refusal(why: Closing, default_headers: list[tuple[bytes, bytes]]) -> bytes:
     """The whole answer, as it is sent."""
     code, message, status = _REFUSALS[why]
     answer = refusal(code, message, status, [*default_headers, (b"connection", b"close")])
-    lines = (name + b": " + value + b"\r\n" for name, value in answer.headers)
-    return b"".join([STATUS_LINE[answer.status], *lines, b"\r\n", answer.body])
+    lines = (name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
+    return b"".join([STATUS_LINE[answer.status_code], *lines, b"\r\n", answer.body])
+
+
+def has_valid_host(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
+    """Whether there is one `Host` that can be one; before HTTP/1.1 there may be none."""
+    hosts = [value for name, value in headers if name == b"host"]
+    if len(hosts) != 1:
+        return not hosts and version != "1.1"
+    return _HOST.fullmatch(hosts[0]) is not None

@@ -13,15 +13,22 @@ from contextlib import aclosing
 from starlette.types import Message, Receive, Scope, Send
 
 from api.core.api_errors import ApiError, MalformedParameterError
-from api.core.slots import Slots
-from api.http.answers import JSON, envelope, failure, method_not_allowed
-from api.http.connection import client_key, departure, room_of
-from api.http.query_strings import parse_query
-from api.http.request_parameters import read_observed_provisions
+from api.core.clients import Slots
+from api.core.descriptors import message
+from api.http.answers import (
+    JSON,
+    client_key,
+    departure,
+    envelope,
+    failure,
+    method_not_allowed,
+    room_of,
+)
+from api.http.parameters import parse_query, read_request
+from api.operations import STREAM
 from api.queries.liquidity import ProvisionFilter
-from api.queries.messages import LIQUIDITY_PROVISION
+from api.queries.messages import error_json, record_json
 from api.queries.pagination import Record
-from api.queries.protojson import error_json, record_json
 from api.queries.provision_feed import ProvisionFeed
 from api.queries.requests import ObserveLiquidityProvisions
 
@@ -31,6 +38,7 @@ _HEADERS = (
     # A proxy that collects an answer before it passes it on would keep the stream for itself.
     (b"x-accel-buffering", b"no"),
 )
+_PROVISION = message("vega.LiquidityProvision")
 _TRY_AGAIN_LATER = 1013
 # A message or two, and what a connection keeps of them.
 _ROOM_BYTES = 128 * 1024
@@ -45,7 +53,7 @@ class ProvisionStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader."""
-        scope["operation"] = "liquidity_provision_stream"
+        scope["operation"] = STREAM.name
         if scope["type"] == "websocket":
             await self._over_websocket(scope, receive, send)
         elif scope["method"] == "GET":
@@ -123,15 +131,15 @@ class ProvisionStream:
 
 
 def _request(scope: Scope) -> ObserveLiquidityProvisions:
-    return read_observed_provisions(parse_query(scope["query_string"]))
+    return read_request(STREAM, parse_query(scope["query_string"]))
 
 
 def _json(record: Record) -> bytes:
-    return record_json(LIQUIDITY_PROVISION, record).encode()
+    return record_json(_PROVISION, record)
 
 
 def _error_line(error: ApiError) -> bytes:
-    return f'{{"error":{error_json(error)}}}\n'.encode()
+    return b'{"error":%b}\n' % error_json(error)
 
 
 def _body(line: bytes) -> Message:

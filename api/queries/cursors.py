@@ -1,9 +1,12 @@
-"""Cursors: where a row stands in a listing, as opaque text that outlives generations (decision 17).
+"""Ids and cursors, as clients write them (decisions 17 and 23).
 
-The text is base64 of compact JSON with the network's own keys, so that its clients' cursors work.
-Where these are the same for two rows of a listing, a cursor has one key more; a cursor without
-it is still taken. A value is as the row has it: times are microseconds, ids and bytes lower-case
-hex.
+An id is hex of any case that comes in, lower case that goes out; some ids of one byte have names,
+both ways. Inside, an id is its lower-case hex, as the warehouse holds it.
+
+A cursor says where a row stands in a listing, as opaque text that outlives generations: base64 of
+compact JSON with the network's own keys, so that its clients' cursors work. Where these are the
+same for two rows of a listing, a cursor has one key more; a cursor without it is still taken. A
+value is as the row has it: times are microseconds, ids and bytes lower-case hex.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import Any
 
 import orjson
 
-from api.queries.ids import bytes_of, parse_id, show_id
+from transforms.tables.named_ids import HEX_OF, NAMES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UTC_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - formatting it takes half the time
@@ -33,6 +36,42 @@ _ALPHABET = re.compile(r"[A-Za-z0-9+/]*")
 MIN_MICROS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 """The network's own "no time": the first moment of year 1."""
 MAX_MICROS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_HEX = re.compile(r"([0-9a-fA-F]{2})*")
+_KEY = re.compile(r"[0-9a-fA-F]{64}")
+
+
+class IdError(ValueError):
+    """A text that is no id; the message is the network's."""
+
+
+def parse_id(text: str) -> str:
+    """Read an id of any length, or the name of one. Raises `IdError`."""
+    hex_id = HEX_OF.get(text)
+    if hex_id is not None:
+        return hex_id
+    if not _HEX.fullmatch(text):
+        raise IdError(f"decoding '{text}': not a valid hex id (or well known exception)")
+    return text.lower()
+
+
+def parse_key(text: str) -> str:
+    """Read the id of an order, a withdrawal or a party's key: 32 bytes. Raises `IdError`."""
+    if not _KEY.fullmatch(text):
+        raise IdError(f"'{text}' is not 64 hex digits")
+    return text.lower()
+
+
+def show_id(text: str | None) -> str:
+    """An id as it is answered: its name, or lower-case hex; none is empty."""
+    return NAMES.get(text, text) if text else ""
+
+
+def bytes_of(text: str | None) -> bytes:
+    """The bytes that hex means; none where a column holds no hex."""
+    try:
+        return bytes.fromhex(text or "")
+    except ValueError:
+        return b""
 
 
 class CursorError(ValueError):

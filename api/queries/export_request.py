@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
-from api.core.query_runner import Query
 from api.core.snapshots import Reading
-from api.core.workers import Cancellation
+from api.core.workers import Cancellation, Query
 from api.queries.requests import TABLES, ExportNetworkHistory
 from exporters.exports.plan import InvalidExportError, NotHeldError
 from exporters.exports.range_export import RangeExporter

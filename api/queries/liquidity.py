@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from api.core.api_errors import FailedError, InvalidArgumentError, Reason
-from api.core.indexes import answered_around
-from api.core.relations import HeldTable
+from api.core.relations import HeldTable, answered_around
 from api.core.snapshots import Reading, Snapshot
-from api.queries.cursors import ID, TIME, CursorFormat
-from api.queries.ids import IdError, parse_id, show_id
-from api.queries.listings import QueryListing, Relation
-from api.queries.pagination import Listing, Page, Record, cut, page
+from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, show_id
+from api.queries.pagination import Listing, Page, QueryListing, Record, Relation, cut, page
 from api.queries.records import liquidity_provision
 from api.queries.requests import ListLiquidityProvisions, ObserveLiquidityProvisions
 from api.queries.span_listing import ListingSource, SpanListing, spans_of

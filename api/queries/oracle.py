@@ -19,12 +19,12 @@ from api.queries.cursors import (
     CursorError,
     CursorFormat,
     Form,
+    IdError,
+    parse_id,
     show_bytes,
     take_bytes,
 )
-from api.queries.ids import IdError, parse_id
-from api.queries.listings import QueryListing, Relation
-from api.queries.pagination import Page, cut, page
+from api.queries.pagination import Page, QueryListing, Relation, cut, page
 from api.queries.records import elements, oracle_data
 from api.queries.requests import ListOracleData
 from transforms.tables.registry import known_table

@@ -7,13 +7,28 @@ from contextlib import closing
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
-from api.core.indexes import answered_around
-from api.core.relations import HeldTable, union
+from api.core.relations import HeldTable, answered_around, union
 from api.core.snapshots import Reading
-from api.queries.cursors import ID, NUMBER, TIME, CursorFormat, Values, cursor_time
-from api.queries.ids import IdError, parse_key
-from api.queries.listings import MemoryListing, QueryListing, Relation
-from api.queries.pagination import Page, Row, Window, cut, page
+from api.queries.cursors import (
+    ID,
+    NUMBER,
+    TIME,
+    CursorFormat,
+    IdError,
+    Values,
+    cursor_time,
+    parse_key,
+)
+from api.queries.pagination import (
+    MemoryListing,
+    Page,
+    QueryListing,
+    Relation,
+    Row,
+    Window,
+    cut,
+    page,
+)
 from api.queries.records import order
 from api.queries.requests import ListOrderVersions
 from transforms.lookups.index_file import IndexFile

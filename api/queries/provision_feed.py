@@ -20,10 +20,9 @@ from typing import TypeVar
 
 from api.core.api_errors import ApiError, FailedError, Reason, UnavailableError
 from api.core.broadcast import Mailbox, MissedError, TooSlowError
-from api.core.logs import log
-from api.core.query_runner import Query, QueryRunner
 from api.core.snapshots import Reading, Snapshot
-from api.core.workers import Cancellation
+from api.core.telemetry import log
+from api.core.workers import Cancellation, Query, QueryRunner
 from api.queries.liquidity import (
     BATCH,
     Known,

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from api.queries.ids import bytes_of, show_id
+from api.queries.cursors import bytes_of, show_id
 from api.queries.pagination import Record, Row
 from transforms.lookups.row_columns import RowColumns
 from transforms.tables.enum_names import enum_names

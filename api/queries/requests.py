@@ -32,20 +32,32 @@ TABLES = (
 
 
 @dataclass(frozen=True, slots=True)
+class NoParameters:
+    """The request of an operation that takes none."""
+
+
+@dataclass(frozen=True, slots=True)
 class ListOrderVersions:
     """The versions of one order (spec 4.5)."""
 
-    order_id: str
+    order_id: str = ""
     pagination: Pagination = field(default_factory=Pagination)
 
 
 @dataclass(frozen=True, slots=True)
+class DateRange:
+    """From a time on, before another one, in Unix nanoseconds."""
+
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ListWithdrawals:
-    """Withdrawals (spec 4.7); an empty party is all parties, times are Unix nanoseconds."""
+    """Withdrawals (spec 4.7); an empty party is all parties."""
 
     party_id: str = ""
-    start: int | None = None
-    end: int | None = None
+    date_range: DateRange = DateRange()
     pagination: Pagination = field(default_factory=Pagination)
 
 
@@ -53,7 +65,7 @@ class ListWithdrawals:
 class GetWithdrawal:
     """One withdrawal (decision 11)."""
 
-    id: str
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +108,7 @@ class ObserveLiquidityProvisions:
 class GetSpamStatistics:
     """One party's spam statistics (spec 4.6)."""
 
-    party_id: str
+    party_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.snapshots import Reading, Snapshot
-from api.queries.cursors import BYTES, ID, CursorFormat
-from api.queries.ids import IdError, parse_id
-from api.queries.listings import QueryListing, Relation
-from api.queries.pagination import Page, cut, page
+from api.queries.cursors import BYTES, ID, CursorFormat, IdError, parse_id
+from api.queries.pagination import Page, QueryListing, Relation, cut, page
 from api.queries.records import NODE_SIGNATURES, node_signature
 from api.queries.requests import ListNodeSignatures
 

@@ -12,10 +12,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from api.core.api_errors import InvalidArgumentError, Reason
-from api.core.descriptors import Message
+from api.core.descriptors import Message, message
 from api.core.snapshots import Reading, Snapshot
-from api.queries.ids import IdError, parse_id
-from api.queries.messages import SPAM_STATISTICS
+from api.queries.cursors import IdError, parse_id
 from api.queries.pagination import Record
 from api.queries.requests import GetSpamStatistics
 from transforms.spam.lines import parse_nanos
@@ -35,6 +34,7 @@ _COUNTERS = {
 }
 """Group to the parameters of its maximum (None: 1) and of its least tokens (None: none)."""
 
+_STATISTICS = message("vega.api.v1.SpamStatistics")
 _MOST_DIGITS = 100
 _MAX_VOTES = "spam.protection.max.votes"
 
@@ -55,7 +55,7 @@ def get_spam_statistics(reading: Reading, request: GetSpamStatistics) -> Record:
         statistics = _unseen(reading, epoch)
     elif statistics["epochSeq"] < epoch:
         statistics = _of_new_epoch(statistics, epoch, reading.snapshot)
-    return reading.snapshot.catalog.chain_id, _record(SPAM_STATISTICS, statistics)
+    return reading.snapshot.catalog.chain_id, _record(_STATISTICS, statistics)
 
 
 def _captured(reading: Reading, party: str) -> _Statistics | None:

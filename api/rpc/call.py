@@ -1,28 +1,69 @@
-"""One call: who calls, what is sent before, besides and after its messages, and the log of it."""
+"""One call: who calls, what is sent before, besides and after its messages, and the log of it.
+
+An error is a code, a message, and the detail as `google.rpc.Status` (spec 7.1).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, NoReturn, TypeAlias
+from urllib.parse import unquote
 
+from grpc import StatusCode
 from grpc.aio import AbortError, BaseError, ServicerContext
 
 from api.core.api_errors import ApiError, Code
-from api.core.logs import access_log, request_id
-from api.core.metrics import Metrics
-from api.core.rate_limit import network_key
-from api.core.unread import Room, Unread
-from api.rpc.callers import Callers
-from api.rpc.statuses import shown, status_code, trailers
+from api.core.clients import Addresses, Room, Unread, network_key
+from api.core.descriptors import message_class
+from api.core.telemetry import Metrics, access_log, request_id
+from api.rpc.wire import encoded
 
 Context: TypeAlias = "ServicerContext[Any, Any]"
+Unary: TypeAlias = "Callable[[bytes, Call], Awaitable[bytes]]"
+"""Answers a request with a message."""
 _RETRY = ("retry-after", "1")
 _ID = "x-request-id"
 # A deadline reaches us as so many seconds from now on, so ours is later than the client's own.
 _LATE_SECONDS = 0.25
+_LOCAL = "local"
+_DETAILS = "grpc-status-details-bin"
+_TYPE_URL = "type.googleapis.com/vega.ErrorDetail"
+# Clients refuse metadata beyond 8 KiB altogether, and a third is added on the way.
+_MOST_TEXT = 1000
+
+_STATUS = message_class("google.rpc.Status")
+_DETAIL = message_class("vega.ErrorDetail")
+_CODES = {code.value[0]: code for code in StatusCode}
+
+
+class Callers:
+    """Finds the client of a call. Of `proxies`, addresses or networks, `*` is any."""
+
+    def __init__(self, proxies: Collection[str]) -> None:
+        self._proxies = Addresses(proxies)
+
+    def address(self, peer: str, forwarded: str) -> str:
+        """The client's address, from gRPC's name of the peer and the `x-forwarded-for` it sent."""
+        host = peer_host(peer)
+        if not forwarded or host not in self._proxies:
+            return host
+        hops = [hop.strip() for hop in forwarded.split(",")]
+        # From the nearest hop on: the first that is no proxy of ours is as far as we can know.
+        for hop in reversed(hops):
+            if hop not in self._proxies:
+                return hop
+        return hops[0]
+
+
+def peer_host(peer: str) -> str:
+    """The address in gRPC's name of a peer, such as `ipv4:127.0.0.1:5000`."""
+    kind, _, rest = peer.partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return _LOCAL
+    return unquote(rest).rpartition(":")[0].strip("[]")
 
 
 class Call:
@@ -72,7 +113,7 @@ class Call:
             await self._context.send_initial_metadata(tuple(self._headers))
 
     def take_room(self, message: bytes) -> None:
-        """Take room for a message. Raises what refuses it; see `api.core.unread`."""
+        """Take room for a message. Raises what refuses it; see `api.core.clients`."""
         self._room.take(len(message))
 
     async def send(self, message: bytes) -> None:
@@ -95,9 +136,9 @@ class Call:
             self.add_headers([_RETRY])
         if not self._headers_sent:
             await self.send_headers()
-        code, message = status_code(error.code), shown(error.message)
+        code, message = _CODES[error.code], _shown(error.message)
         with _as_cancelled():
-            await self._context.abort(code, message, trailers(error))
+            await self._context.abort(code, message, _trailers(error))
 
     def left(self) -> None:
         """Note that nobody waits for the call any more: the client left, or its time is over."""
@@ -136,3 +177,29 @@ def _as_cancelled() -> Iterator[None]:
         raise
     except BaseError as error:
         raise asyncio.CancelledError from error
+
+
+def _shown(text: str) -> str:
+    """A text of an error, of a length that metadata may have, and of any characters."""
+    short = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
+    return short.encode("utf-8", "replace").decode()
+
+
+def _trailers(error: ApiError) -> tuple[tuple[str, bytes], ...]:
+    """The metadata after an error: its detail, where there is one."""
+    if error.detail is None:
+        return ()
+    detail = encoded(
+        _DETAIL,
+        {
+            "code": error.detail.code,
+            "message": _shown(error.detail.message),
+            "inner": _shown(error.detail.inner),
+        },
+    )
+    status = {
+        "code": int(error.code),
+        "message": _shown(error.message),
+        "details": [{"type_url": _TYPE_URL, "value": detail}],
+    }
+    return ((_DETAILS, encoded(_STATUS, status)),)

@@ -1,27 +1,32 @@
-"""The gRPC server of one process, on the event loop that HTTP is served on."""
+"""The gRPC server of one process, on the event loop that HTTP is served on.
+
+To every call, whatever it asks, happens the same: its token, its errors, its line in the log.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
-from grpc.aio import Server
+from grpc.aio import AbortError, Server
 
+from api.core.api_errors import ApiError, Code, FailedError, Reason, RefusedError
+from api.core.clients import NEEDED, Keyring, bearer_token
 from api.core.server_settings import ServeSettings
 from api.core.sockets import grpc_address
-from api.rpc.handlers import Handler, Handlers
-from api.rpc.health_service import NAME as HEALTH
-from api.rpc.health_service import HealthService
-from api.rpc.methods import METHODS
-from api.rpc.reflection import NAMES as REFLECTION
-from api.rpc.reflection import Reflection
-from api.rpc.stream_calls import EXPORT, OBSERVE, Streams
-from api.rpc.unary_calls import answering
+from api.core.telemetry import log
+from api.operations import CALLS, EXPORT, STREAM
+from api.rpc.call import Call, Callers, Context, Unary
+from api.rpc.calls import Calls
+from api.rpc.standard_services import HEALTH, REFLECTION, HealthService, Reflection
 from api.service import Service
 from transforms.errors import ConfigError
 
+_Result = TypeVar("_Result")
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 _Options = tuple[tuple[str, int], ...]
 # Calls that are no streams, beside as many streams as a client may have; more wait at the client.
 _CALLS_AT_ONCE = 100
@@ -65,34 +70,111 @@ def _counted(metadata: Iterable[tuple[str, str | bytes]]) -> int:
 
 
 class Methods(grpc.GenericRpcHandler):
-    """Every method with its handler."""
+    """Every method with its handler; messages pass as they are, in bytes."""
 
     def __init__(self, service: Service) -> None:
-        self._handlers = Handlers(service.settings, service.metrics, service.unread)
+        self._keyring = Keyring(service.settings.access.tokens)
+        self._callers = Callers(service.settings.listen.proxies)
+        self._metrics = service.metrics
+        self._unread = service.unread
         self._by_path = dict(self._all(service))
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler:
         """The handler of a call."""
         path = handler_call_details.method
         if _counted(handler_call_details.invocation_metadata) >= _METADATA_BYTES:
-            return self._handlers.oversized(path)
-        return self._by_path.get(path) or self._handlers.unknown(path)
+            # The client has ignored that it was told how much it may send.
+            message = "the metadata size exceeds the limit: send less of it"
+            return self._refused(path, Code.RESOURCE_EXHAUSTED, message)
+        return self._by_path.get(path) or self._refused(
+            path, Code.UNIMPLEMENTED, f"unknown method {path}"
+        )
 
     def _all(self, service: Service) -> Iterator[tuple[str, Handler]]:
-        handlers = self._handlers
-        for method in METHODS:
-            answer = answering(method, service.calls)
-            yield method.path, handlers.unary(method.name, method.path, answer)
-        streams = Streams(service)
-        yield EXPORT, handlers.streaming("export", EXPORT, streams.export)
-        name = "liquidity_provision_stream"
-        yield OBSERVE, handlers.streaming(name, OBSERVE, streams.observe)
-        health, check, watch = HealthService(service), f"/{HEALTH}/Check", f"/{HEALTH}/Watch"
-        yield check, handlers.unary("health", check, health.check, public=True)
-        yield watch, handlers.streaming("health_watch", watch, health.watch, public=True)
+        calls, health = Calls(service), HealthService(service)
+        for operation in CALLS:
+            yield self._unary(operation.name, f"/{operation.method}", calls.unary(operation))
+        yield self._streaming(EXPORT.name, f"/{EXPORT.method}", calls.export)
+        yield self._streaming(STREAM.name, f"/{STREAM.method}", calls.observe)
+        yield self._unary("health", f"/{HEALTH}/Check", health.check, public=True)
+        yield self._streaming("health_watch", f"/{HEALTH}/Watch", health.watch, public=True)
         reflection = Reflection()
-        for path in (f"/{name}/ServerReflectionInfo" for name in REFLECTION):
-            yield path, handlers.bidirectional("reflection", path, reflection.answer)
+        for name in REFLECTION:
+            path = f"/{name}/ServerReflectionInfo"
+            yield self._streaming("reflection", path, reflection.answer, several=True)
+
+    def _unary(
+        self, name: str, path: str, answer: Unary, *, public: bool = False
+    ) -> tuple[str, Handler]:
+        """A handler of calls that get one message; `public` ones need no token."""
+
+        async def handle(request: bytes, context: Context) -> bytes:
+            call = Call(context, path, self._callers, self._unread)
+
+            async def work() -> bytes:
+                body = call.count(await answer(request, call))
+                await call.send_headers()
+                return body
+
+            return await self._attend(name, call, work, public=public)
+
+        return path, grpc.unary_unary_rpc_method_handler(handle)
+
+    def _streaming(
+        self,
+        name: str,
+        path: str,
+        answer: Callable[[Any, Call], Awaitable[None]],
+        *,
+        public: bool = False,
+        several: bool = False,
+    ) -> tuple[str, Handler]:
+        """A handler of calls that get many messages, and send `several` where they do."""
+
+        async def handle(request: Any, context: Context) -> None:  # noqa: ANN401 - bytes, or several
+            call = Call(context, path, self._callers, self._unread)
+            await self._attend(name, call, lambda: answer(request, call), public=public)
+
+        if several:
+            return path, grpc.stream_stream_rpc_method_handler(handle)
+        return path, grpc.unary_stream_rpc_method_handler(handle)
+
+    def _refused(self, path: str, code: Code, message: str) -> Handler:
+        async def refuse(_requests: object, _call: Call) -> None:
+            raise RefusedError(code, message)
+
+        _, handler = self._streaming("other", path, refuse, several=True)
+        return handler
+
+    async def _attend(
+        self,
+        name: str,
+        call: Call,
+        work: Callable[[], Awaitable[_Result]],
+        *,
+        public: bool = False,
+    ) -> _Result:
+        """Do the work for a call; an error ends the call as its table says (spec 7.1)."""
+        try:
+            self._check(call, public=public)
+            return await work()
+        except AbortError:
+            raise
+        except ApiError as error:
+            await call.fail(error)
+        except asyncio.CancelledError:
+            call.left()
+            raise
+        except Exception:
+            # The log has the traceback under the id that the answer gives.
+            log.exception("a call failed unexpectedly")
+            await call.fail(FailedError(Reason.UNEXPECTED, f"request {call.id}"))
+        finally:
+            call.finish(name, self._metrics)
+
+    def _check(self, call: Call, *, public: bool) -> None:
+        if not (public or self._keyring.opens(bearer_token(call.given("authorization")))):
+            raise RefusedError(Code.UNAUTHENTICATED, NEEDED)
 
 
 @asynccontextmanager

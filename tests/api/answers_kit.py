@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,28 +16,10 @@ from urllib.parse import parse_qsl, unquote
 
 from api.core.api_errors import ApiError
 from api.core.snapshots import Reading, Snapshots
-from api.http import request_parameters
-from api.queries import requests
-from api.queries.liquidity import list_liquidity_provisions
-from api.queries.messages import (
-    INFO,
-    LIQUIDITY_PROVISION,
-    NODE_SIGNATURE,
-    ORACLE_DATA,
-    ORDER,
-    SEGMENT,
-    SPAM_RESPONSE,
-    VEGA_TIME,
-    WITHDRAWAL,
-)
-from api.queries.network import info, segments_page, vega_time
-from api.queries.oracle import list_oracle_data
-from api.queries.orders import list_order_versions
-from api.queries.protojson import error_json, page_json, record_json, records_json
-from api.queries.requests import ListSegments
-from api.queries.signatures import list_node_signatures
-from api.queries.spam import get_spam_statistics
-from api.queries.withdrawals import get_withdrawal, list_withdrawals
+from api.http.parameters import QueryPairs, read_request
+from api.operations import CALLS
+from api.queries.messages import error_json, record_json
+from api.queries.operation import Operation
 from tests.transforms.warehouse_kit import MemorySink
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
@@ -46,66 +28,28 @@ from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
 Json = Any
-_Route = Callable[[Reading, str, request_parameters.QueryPairs], str | bytes]
-
-_ROUTES: dict[str, _Route] = {
-    "/api/v2/order/versions/(.*)": lambda reading, order_id, query: page_json(
-        "orders",
-        ORDER,
-        list_order_versions(reading, request_parameters.read_order_versions(order_id, query)),
-    ),
-    "/api/v2/withdrawals()": lambda reading, _, query: page_json(
-        "withdrawals",
-        WITHDRAWAL,
-        list_withdrawals(reading, request_parameters.read_withdrawals(query)),
-    ),
-    "/api/v2/withdrawal/(.*)": lambda reading, id_, _: (
-        f'{{"withdrawal":{record_json(WITHDRAWAL, get_withdrawal(reading, _withdrawal(id_)))}}}'
-    ),
-    "/api/v2/oracle/data()": lambda reading, _, query: page_json(
-        "oracleData",
-        ORACLE_DATA,
-        list_oracle_data(reading, request_parameters.read_oracle_data(query)),
-    ),
-    "/api/v2/node/signatures()": lambda reading, _, query: page_json(
-        "signatures",
-        NODE_SIGNATURE,
-        list_node_signatures(reading, request_parameters.read_node_signatures(query)),
-    ),
-    "/api/v2/liquidity/provisions()": lambda reading, _, query: page_json(
-        "liquidityProvisions",
-        LIQUIDITY_PROVISION,
-        list_liquidity_provisions(reading, request_parameters.read_liquidity_provisions(query)),
-    ),
-    "/api/v2/networkhistory/segments()": lambda reading, _, __: (
-        f'{{"segments":{records_json(SEGMENT, segments_page(reading.snapshot, ListSegments()))}}}'
-    ),
-    "/api/v2/vega/time()": lambda reading, _, __: record_json(
-        VEGA_TIME, vega_time(reading.snapshot)
-    ),
-    "/api/v2/info()": lambda _, __, ___: record_json(INFO, info()),
-    "(?:/api/v2)?/statistics/spam/(.*)": lambda reading, party, _: record_json(
-        SPAM_RESPONSE, get_spam_statistics(reading, requests.GetSpamStatistics(party))
-    ),
-}
-
-
-def _withdrawal(id_: str) -> requests.GetWithdrawal:
-    return requests.GetWithdrawal(id_)
 
 
 def ask(reading: Reading, request: str) -> tuple[int, Json]:
     """Ask for a path with its query; returns the HTTP status and the body."""
     path, _, query = request.partition("?")
-    for pattern, route in _ROUTES.items():
-        match = re.fullmatch(pattern, path)
+    for operation in CALLS:
+        match = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>.*)", operation.path), path)
         if match:
+            pairs = parse_qsl(query, keep_blank_values=True)
+            in_path = {name: unquote(text) for name, text in match.groupdict().items()}
             try:
-                pairs = parse_qsl(query, keep_blank_values=True)
-                return 200, json.loads(route(reading, unquote(match[1]), pairs))
+                return 200, json.loads(_answer(operation, reading, pairs, in_path))
             except ApiError as error:
                 return error.status, json.loads(error_json(error))
     raise AssertionError(f"no operation at {path}")
+
+
+def _answer(
+    operation: Operation[Any], reading: Reading, query: QueryPairs, path: dict[str, str]
+) -> bytes:
+    request = read_request(operation, query, path)
+    return operation.fixed(record_json) or operation.answer(reading, request, record_json)
 
 
 def page(reading: Reading, request: str) -> tuple[list[Json], Json]:

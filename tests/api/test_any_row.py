@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 
 from api.core.descriptors import Message, message_class
 from api.queries.cursors import BYTES, ID, NUMBER, TIME, CursorFormat
-from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORACLE_DATA, ORDER, WITHDRAWAL
+from api.queries.messages import record_json
 from api.queries.pagination import Cut, Record, Row
-from api.queries.protojson import record_json
 from api.queries.records import liquidity_provision, node_signature, oracle_data, order, withdrawal
-from api.rpc.writers import encoded, record_arguments
+from api.rpc.wire import write_record
+from tests.api.message_types import (
+    LIQUIDITY_PROVISION,
+    NODE_SIGNATURE,
+    ORACLE_DATA,
+    ORDER,
+    WITHDRAWAL,
+)
 from tests.api.rpc.kit import as_json
 
 _KEYS = st.sampled_from(
@@ -106,7 +112,7 @@ def test_any_row_is_a_record_that_both_shells_can_write(kind: str, data: st.Data
     message, record_of, rows = _ROWS[kind]
     record = record_of(data.draw(rows))
     wire = message_class(message.name)
-    found = wire.FromString(encoded(wire, record_arguments(message, record)))
+    found = wire.FromString(write_record(message, record))
     assert as_json(found) == json.loads(record_json(message, record))
 
 

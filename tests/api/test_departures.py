@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from api.http.routes import OPERATIONS
-from api.rpc.methods import METHODS
+from api.operations import CALLS
 from tests.api.chain_kit import ALICE, MARKET, ORDER, RESOURCE
 from tests.api.departures_kit import (
     Answer,
@@ -89,8 +88,8 @@ RPC = {
 
 
 def test_every_operation_is_asked() -> None:
-    assert {operation.name for operation in OPERATIONS} <= HTTP.keys()
-    assert {method.path.rpartition("/")[2] for method in METHODS} == RPC.keys()
+    assert {operation.name for operation in CALLS if operation.path} <= HTTP.keys()
+    assert {operation.method.rpartition("/")[2] for operation in CALLS} == RPC.keys()
 
 
 def _questions(archive: Path) -> Iterator[Question]:

@@ -18,7 +18,7 @@ import dagster as dg
 import pytest
 
 from api.core.descriptors import message_class
-from api.core.logs import log
+from api.core.telemetry import log
 from exporters.zip_names import zip_name
 from pipelines.definitions import definitions
 from pipelines.settings import Settings

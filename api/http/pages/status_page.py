@@ -28,8 +28,8 @@ _TITLE = "This did not work"
 _OTHERWISE = "Go back, or load this page again; /status says how the server is."
 
 
-def status_page(state: Mapping[str, Any], base: str) -> bytes:
-    """What `/ready` says as a page; `base` leads from where it is shown to the server's root."""
+def status_page(state: Mapping[str, Any]) -> bytes:
+    """What `/ready` says as a page of the server's root."""
     newest = state["blockTimestamp"]
     seconds = int(newest) // 10**9 if newest is not None else None
     when = (
@@ -41,7 +41,7 @@ def status_page(state: Mapping[str, Any], base: str) -> bytes:
         "newest": when,
         "changed": changed,
         "version": version("strata"),
-        "base": base,
+        "base": ".",
     }
     return render("api.http", "status.html", **values)
 

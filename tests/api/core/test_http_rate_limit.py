@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from api.core.rate_limit import RateLimiter
+from api.core.clients import RateLimiter
 
 
 def _headers(limiter: RateLimiter, now: float) -> tuple[int, dict[str, str]]:

@@ -336,7 +336,7 @@ def test_an_unexpected_failure_leaks_nothing_but_its_id(
     def fail(*_: object) -> bytes:
         raise RuntimeError(f"an unforeseen failure in {site.root}")
 
-    monkeypatch.setattr("api.http.archive_pages.archive_page", fail)
+    monkeypatch.setattr("api.http.own_pages.archive_page", fail)
     with serving(settings(site.locations)) as served, served.client() as client:
         answer = client.get("/", headers={"X-Request-Id": "failing", "Origin": "http://a"})
     assert answer.status_code == 500

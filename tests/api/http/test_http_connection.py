@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from api.http.connection import client_key, departure
+from api.http.answers import client_key, departure
 from tests.cases import each_of
 
 

@@ -20,7 +20,7 @@ from tests.api.site_kit import MARKETS, THIRD, Site
 from transforms.block_range import BlockRange
 
 _LARGE = 100_000
-_WATCHED = ("compress", "_indented", "page_json")
+_WATCHED = ("compress", "_indented", "_written")
 
 
 class Watch:
@@ -72,7 +72,7 @@ def test_large_answers_are_made_indented_and_compressed_in_threads(many: Site) -
     assert plain.startswith(b'{\n "liquidityProvisions"')
     assert len(json.loads(plain)["liquidityProvisions"]["edges"]) == 1000
     assert watch.seen == {
-        ("page_json", "strata-query"),
+        ("_written", "strata-query"),
         ("_indented", "strata-query"),
         ("compress", "strata-compress"),
     }

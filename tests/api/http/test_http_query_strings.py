@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.core.api_errors import MalformedParameterError
-from api.http.query_strings import parse_query
+from api.http.parameters import parse_query
 from tests.cases import each_of
 
 

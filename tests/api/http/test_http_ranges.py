@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from api.http.byte_ranges import Selection, select
+from api.http.file_answers import Selection, select
 from tests.cases import each_of
 
 _SIZE = 1000

@@ -9,33 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.core.api_errors import Code, MalformedParameterError
-from api.http.parameters import (
-    DATE_RANGE,
-    PAGINATION,
-    EnumParameter,
-    Fields,
-    Scalar,
-    read_parameters,
-)
-from api.http.request_parameters import (
-    read_liquidity_provisions,
-    read_observed_provisions,
-    read_oracle_data,
-    read_withdrawals,
-)
+from api.http.parameters import read_parameters, read_request
+from api.operations import CALLS, DATE_RANGE, EXPORT, PAGINATION, STREAM
+from api.queries.operation import Kind, Parameter, Parameters
 from api.queries.requests import (
+    DateRange,
     ListLiquidityProvisions,
     ListWithdrawals,
     ObserveLiquidityProvisions,
 )
 from tests.cases import each_of
 
-_FIELDS: Fields = {
-    "pagination": PAGINATION,
-    "date_range": DATE_RANGE,
-    "party_id": Scalar.TEXT,
-    "table": EnumParameter({"TABLE_UNSPECIFIED": 0, "TABLE_ORDERS": 5}),
-}
+_PARAMETERS: Parameters = (
+    PAGINATION,
+    DATE_RANGE,
+    Parameter("party_id", Kind.TEXT, "A party."),
+    EXPORT.parameters[-1],
+)
+_CALLS = {operation.name: operation for operation in CALLS}
 
 
 @each_of(
@@ -67,7 +58,7 @@ _FIELDS: Fields = {
 def test_names_come_in_both_spellings_and_unknown_ones_are_passed_over(
     query: list[tuple[str, str]], read: dict[str, Any]
 ) -> None:
-    assert read_parameters(query, _FIELDS) == read
+    assert read_parameters(query, _PARAMETERS) == read
 
 
 @each_of(
@@ -96,7 +87,7 @@ def test_what_is_not_of_its_type_is_refused_by_name(
     query: list[tuple[str, str]], message: str
 ) -> None:
     with pytest.raises(MalformedParameterError) as caught:
-        read_parameters(query, _FIELDS)
+        read_parameters(query, _PARAMETERS)
     assert message in caught.value.message
     assert (caught.value.code, caught.value.status) == (Code.INVALID_ARGUMENT, 400)
     assert caught.value.detail is None
@@ -105,21 +96,22 @@ def test_what_is_not_of_its_type_is_refused_by_name(
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=5))
 def test_any_query_is_read_or_refused(query: list[tuple[str, str]]) -> None:
     try:
-        read = read_parameters(query, _FIELDS)
+        read = read_parameters(query, _PARAMETERS)
     except MalformedParameterError:
         return
-    assert read.keys() <= _FIELDS.keys()
+    assert read.keys() <= {parameter.name for parameter in _PARAMETERS}
 
 
 def test_requests_are_what_the_parameters_say() -> None:
-    assert read_withdrawals(
-        [("partyId", "ab"), ("dateRange.startTimestamp", "5")]
-    ) == ListWithdrawals("ab", start=5)
-    assert read_oracle_data([("oracle_spec_id", "f1")]).oracle_spec_id == "f1"
-    assert read_liquidity_provisions(
-        [("marketId", "m"), ("live", "true"), ("reference", "r")]
+    assert read_request(
+        _CALLS["withdrawals"], [("partyId", "ab"), ("dateRange.startTimestamp", "5")]
+    ) == ListWithdrawals("ab", DateRange(5))
+    oracle_data = read_request(_CALLS["oracle_data"], [("oracle_spec_id", "f1")])
+    assert oracle_data.oracle_spec_id == "f1"
+    assert read_request(
+        _CALLS["liquidity_provisions"], [("marketId", "m"), ("live", "true"), ("reference", "r")]
     ) == ListLiquidityProvisions("m", reference="r", live=True)
-    assert read_observed_provisions([]) == ObserveLiquidityProvisions(None, None, snapshot=True)
-    assert read_observed_provisions(
-        [("partyId", ""), ("snapshot", "false")]
+    assert read_request(STREAM, []) == ObserveLiquidityProvisions(None, None, snapshot=True)
+    assert read_request(
+        STREAM, [("partyId", ""), ("snapshot", "false")]
     ) == ObserveLiquidityProvisions(None, "", snapshot=False)

@@ -18,11 +18,14 @@ from api.queries.cursors import (
     TIME,
     CursorError,
     CursorFormat,
+    IdError,
     Values,
+    parse_id,
+    parse_key,
+    show_id,
     show_time,
     take_time,
 )
-from api.queries.ids import IdError, parse_id, parse_key, show_id
 from tests.cases import each_of
 from transforms.tables.named_ids import NAMES
 

@@ -13,8 +13,18 @@ from hypothesis import strategies as st
 from api.core.api_errors import Code, InvalidArgumentError
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, NUMBER, TIME, CursorFormat
-from api.queries.listings import MemoryListing, QueryListing, Relation
-from api.queries.pagination import Listing, Page, Pagination, Row, Window, cut, page
+from api.queries.pagination import (
+    Listing,
+    MemoryListing,
+    Page,
+    Pagination,
+    QueryListing,
+    Relation,
+    Row,
+    Window,
+    cut,
+    page,
+)
 from tests.cases import each_of
 from transforms.sessions import SessionPool
 from transforms.stores.folder_store import FolderStore
@@ -76,12 +86,12 @@ def _walk(listings: Iterator[Listing], *, forward: bool, size: int, newest: bool
         if forward:
             asked = _ask(listing, first=size, after=cursor, newest_first=newest)
             seen = [*seen, *asked.records]
-            more, cursor = asked.has_next, asked.end_cursor
+            more, cursor = asked.has_next, asked.record[1][-1]
             assert asked.has_previous == (len(seen) > len(asked.records))
         else:
             asked = _ask(listing, last=size, before=cursor, newest_first=newest)
             seen = [*asked.records, *seen]
-            more, cursor = asked.has_previous, asked.start_cursor
+            more, cursor = asked.has_previous, asked.record[1][-2]
             assert asked.has_next == (len(seen) > len(asked.records))
         assert len(asked.records) == size or not more
         if not more:
@@ -149,7 +159,7 @@ def test_rows_that_stay_are_visited_once_whatever_becomes_of_the_others(
         seen += asked.records
         if not asked.records:
             break
-        cursor = asked.end_cursor if forward else asked.start_cursor
+        cursor = asked.record[1][-1] if forward else asked.record[1][-2]
     assert sorted(row for row in seen if row in kept) == sorted(kept)
 
 

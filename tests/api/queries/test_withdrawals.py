@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from api.core.snapshots import Reading, Snapshots
-from api.queries.withdrawal_rows import prepare, written_again
+from api.queries.withdrawals import prepare, written_again
 from tests.api.answers_kit import Json, ask, drop_lookups, load, page
 from tests.api.chain_kit import ALICE, BOB, small_chain, withdrawal_row
 from tests.cases import each_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.rpc.callers import Callers, peer_host
+from api.rpc.call import Callers, peer_host
 from tests.cases import each_of
 
 

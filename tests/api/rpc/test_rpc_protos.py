@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from google.protobuf.descriptor import FieldDescriptor
 
 from api.core.descriptors import POOL, Message, ScalarType, message_class
-from api.queries import messages
+from api.operations import CALLS
 from tests.api.rpc.protos import COMPILED, compiled
 from tests.cases import each_of
 from transforms.tables.enum_names import enum_names
@@ -90,10 +90,32 @@ _DECLARED = {
         id text, party_id text, amount text, asset text, status enum, ref text, tx_hash text,
         created_timestamp whole64, withdrawn_timestamp whole64, ext vega.WithdrawExt
     """,
+    "datanode.api.v2.GetWithdrawalResponse": "withdrawal vega.Withdrawal",
+    "datanode.api.v2.ListAllNetworkHistorySegmentsResponse": """
+        segments datanode.api.v2.HistorySegment*
+    """,
+    "datanode.api.v2.PageInfo": """
+        has_next_page truth, has_previous_page truth, start_cursor text, end_cursor text
+    """,
     "vega.WithdrawExt": "erc20 vega.Erc20WithdrawExt?",
     "vega.Erc20WithdrawExt": "receiver_address text",
 }
 """What REST writes: names and types in order; `*` is a list, `?` what may be absent."""
+_API = "datanode.api.v2"
+_PAGES = {
+    "ListLiquidityProvisions": """
+        liquidity_provisions LiquidityProvisions LiquidityProvisions vega.LiquidityProvision
+    """,
+    "ListNodeSignatures": "signatures NodeSignatures NodeSignature vega.commands.v1.NodeSignature",
+    "ListOracleData": "oracle_data OracleData OracleData vega.OracleData",
+    "ListOrderVersions": "orders Order Order vega.Order",
+    "ListWithdrawals": "withdrawals Withdrawals Withdrawal vega.Withdrawal",
+}
+for _method, _text in _PAGES.items():
+    _field, _page, _edge, _node = _text.split()
+    _DECLARED[f"{_API}.{_method}Response"] = f"{_field} {_API}.{_page}Connection"
+    _DECLARED[f"{_API}.{_page}Connection"] = f"edges {_API}.{_edge}Edge*, page_info {_API}.PageInfo"
+    _DECLARED[f"{_API}.{_edge}Edge"] = f"node {_node}, cursor text"
 
 
 def _known() -> dict[str, Message]:
@@ -106,9 +128,9 @@ def _known() -> dict[str, Message]:
             if isinstance(field.type, Message):
                 add(field.type)
 
-    for value in vars(messages).values():
-        if isinstance(value, Message):
-            add(value)
+    for operation in CALLS:
+        if operation.path:
+            add(operation.answered)
     return found
 
 

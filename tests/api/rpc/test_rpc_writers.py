@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from api.core.descriptors import Message, message_class
-from api.queries.messages import LIQUIDITY_PROVISION, NODE_SIGNATURE, ORDER, WITHDRAWAL
+from api.core.descriptors import Message, message, message_class
 from api.queries.pagination import Page, Record
-from api.rpc.writers import encoded, page_arguments, record_arguments
+from api.rpc.wire import write_record
+from tests.api.message_types import NODE_SIGNATURE, ORDER, WITHDRAWAL
 from tests.cases import each_of
 
 _ORDER: dict[str, Any] = {
@@ -25,7 +25,7 @@ _ORDER: dict[str, Any] = {
 
 def _written(message: Message, record: Record) -> Any:
     wire = message_class(message.name)
-    return wire.FromString(encoded(wire, record_arguments(message, record)))
+    return wire.FromString(write_record(message, record))
 
 
 def _order(**values: object) -> Any:
@@ -85,8 +85,8 @@ def test_one_hostile_row_spoils_no_other() -> None:
         for number in range(3)
     ]
     response = message_class("datanode.api.v2.ListLiquidityProvisionsResponse")
-    page = page_arguments(LIQUIDITY_PROVISION, Page(rows, ["a", "b", "c"], has_next=True))
-    found: Any = response.FromString(encoded(response, {"liquidity_provisions": page}))
+    page = Page(rows, ["a", "b", "c"], has_next=True).record
+    found: Any = response.FromString(write_record(message(response.DESCRIPTOR.full_name), (page,)))
     edges = found.liquidity_provisions.edges
     assert [(edge.node.id, edge.cursor) for edge in edges] == [("0", "a"), ("1", "b"), ("2", "c")]
     first, second, third = edges[0].node.sells

@@ -1,7 +1,8 @@
-"""The calls that get many messages: the export in pieces, and the liquidity provisions.
+"""What answers the calls: those with one message, the export in pieces, and the provisions.
 
-A client that reads slowly makes its call wait, and nothing pile up: the next piece is read, the
-next batch taken, when the one before has left. One that takes nothing for too long gets an error.
+It shares everything with REST. A client that reads slowly makes its call wait, and nothing pile up:
+the next piece is read, the next batch taken, when the one before has left. One that takes nothing
+for too long gets an error.
 """
 
 from __future__ import annotations
@@ -9,30 +10,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import Any
 
 from api.core.api_errors import ApiError, Code
-from api.core.descriptors import TRADING_DATA, message_class
-from api.core.file_blocks import Blocks
-from api.core.logs import log
+from api.core.descriptors import message_class
+from api.core.snapshots import Reading
+from api.core.telemetry import log
+from api.core.workers import Blocks, Cancellation, Headers, block_headers
+from api.operations import EXPORT, STREAM
 from api.queries.liquidity import ProvisionFilter
-from api.queries.messages import LIQUIDITY_PROVISION
+from api.queries.operation import Operation
 from api.queries.pagination import Record
 from api.queries.requests import ExportNetworkHistory
-from api.rpc import decoding as requests
-from api.rpc.call import Call
-from api.rpc.writers import encoded, record_arguments
+from api.rpc.call import Call, Unary
+from api.rpc.wire import encoded, read_request, write_record
 from api.service import Service
 from transforms.errors import IntegrityError
 
-EXPORT = f"/{TRADING_DATA}/ExportNetworkHistory"
-OBSERVE = f"/{TRADING_DATA}/ObserveLiquidityProvisions"
-_SNAPSHOT = "x-snapshot"
 _ZIP = "application/zip"
-
-_EXPORT_REQUEST = message_class("datanode.api.v2.ExportNetworkHistoryRequest")
 _BODY = message_class("google.api.HttpBody")
-_OBSERVE_REQUEST = message_class("datanode.api.v2.ObserveLiquidityProvisionsRequest")
-_OBSERVED = message_class("datanode.api.v2.ObserveLiquidityProvisionsResponse")
 
 
 class StalledCallError(ApiError):
@@ -41,12 +37,45 @@ class StalledCallError(ApiError):
     code = Code.ABORTED
 
 
-class Streams:
-    """What answers the calls; it shares everything with REST's streams and downloads."""
+class Calls:
+    """The methods of a process."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._stall_seconds = service.settings.limits.stall_seconds
+
+    def unary(self, operation: Operation[Any]) -> Unary:
+        """What answers the calls of an operation with one message."""
+        fixed = operation.fixed(write_record)
+
+        async def answer(data: bytes, call: Call) -> bytes:
+            try:
+                self._admit(call)
+            except ApiError:
+                call.add_headers(block_headers(self._service.calls.newest))
+                raise
+            request = read_request(operation, data, call.given)
+            if fixed is None:
+                return await self._ask(operation, request, call)
+            call.add_headers(block_headers(self._service.calls.newest))
+            return fixed
+
+        return answer
+
+    async def _ask(self, operation: Operation[Any], request: object, call: Call) -> bytes:
+        runner = self._service.calls
+
+        def query(reading: Reading, _: Cancellation) -> tuple[bytes, Headers]:
+            body = operation.answer(reading, request, write_record)
+            return body, operation.headers(reading, request)
+
+        try:
+            (body, more), newest = await runner.run(query, call.seconds(runner.seconds))
+        except ApiError:
+            call.add_headers(block_headers(runner.newest))
+            raise
+        call.add_headers((*more, *block_headers(newest)))
+        return body
 
     async def export(self, data: bytes, call: Call) -> None:
         """Send the ZIP of a range in messages of about 1 MiB (spec 4.1).
@@ -55,7 +84,7 @@ class Streams:
         error: a client never takes a part of a ZIP for the whole.
         """
         self._admit(call)
-        request = requests.export(requests.parse(_EXPORT_REQUEST, data))
+        request = read_request(EXPORT, data, call.given)
         try:
             async with self._slot(call):
                 await self._send_export(request, call)
@@ -80,9 +109,7 @@ class Streams:
     async def observe(self, data: bytes, call: Call) -> None:
         """Send the provisions that are there, then those that change (spec 4.4; decision 24)."""
         self._admit(call)
-        message = requests.parse(_OBSERVE_REQUEST, data)
-        snapshot = call.given(_SNAPSHOT) != "false"
-        request = requests.observed_provisions(message, snapshot=snapshot)
+        request = read_request(STREAM, data, call.given)
         criteria = ProvisionFilter.of(request)
         async with self._slot(call):
             # Sent at once: a reader should know that it is connected before anything happens.
@@ -102,7 +129,7 @@ class Streams:
 
     @asynccontextmanager
     async def _slot(self, call: Call) -> AsyncIterator[None]:
-        """Take one of the client's slots (see `api.core.slots`) for the length of a block.
+        """Take one of the client's slots for the length of a block.
 
         A call that stalled keeps it until the client takes what is on its way, or leaves.
         """
@@ -129,5 +156,4 @@ def _body(block: bytes | None) -> bytes:
 
 def _observed(record: Record) -> bytes:
     """A provision as the only one of a message."""
-    arguments = {"liquidity_provisions": [record_arguments(LIQUIDITY_PROVISION, record)]}
-    return encoded(_OBSERVED, arguments)
+    return write_record(STREAM.answered, ([record],))

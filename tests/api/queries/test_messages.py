@@ -22,18 +22,17 @@ from api.core.api_errors import (
     Reason,
     UnavailableError,
 )
-from api.core.descriptors import Message, ScalarType
-from api.queries.messages import (
-    INFO,
-    LIQUIDITY_PROVISION,
-    NODE_SIGNATURE,
-    ORACLE_DATA,
-    ORDER,
-    SPAM_RESPONSE,
-    WITHDRAWAL,
+from api.core.descriptors import (
+    TRADING_DATA,
+    Field,
+    Message,
+    ScalarType,
+    message,
+    method_messages,
 )
+from api.queries.messages import error_json
+from api.queries.messages import record_json as written_json
 from api.queries.pagination import Page, Record
-from api.queries.protojson import error_json, page_json, record_json, records_json
 from api.queries.records import (
     elements,
     liquidity_provision,
@@ -45,6 +44,15 @@ from api.queries.records import (
     unsigned,
     withdrawal,
 )
+from tests.api.message_types import (
+    INFO,
+    LIQUIDITY_PROVISION,
+    NODE_SIGNATURE,
+    ORACLE_DATA,
+    ORDER,
+    SPAM_RESPONSE,
+    WITHDRAWAL,
+)
 from tests.cases import each_of
 
 _ID = "a1" * 32
@@ -52,6 +60,10 @@ _ORDER_ROW = (
     1682935200500000, _ID, 1682935209000001, 4, 7, "b2" * 32, "03", 1, "1000", 10, -1,
     3, 1, 6, None, 'say "<hi>"', 14, 0, 2, 1, "15", "ee", True, False,
 )  # fmt: skip
+
+
+def record_json(message: Message, record: Record) -> str:
+    return written_json(message, record).decode()
 
 
 def test_an_order_has_its_fields_in_the_order_of_declaration() -> None:
@@ -315,6 +327,17 @@ def _plain_record(message: Message, record: Record) -> str:
     return f"{{{','.join(members)}}}"
 
 
+def _answer(node: Message) -> Message:
+    """An answer with a page of some message."""
+    info = message("datanode.api.v2.PageInfo")
+    cursor = Field("cursor", "cursor", ScalarType.TEXT, repeated=False, optional=False)
+    edge = Message("Edge", (Field("node", "node", node, repeated=False, optional=False), cursor))
+    edges = Field("edges", "edges", edge, repeated=True, optional=False)
+    around = Field("page_info", "pageInfo", info, repeated=False, optional=False)
+    page = Field("page", "page", Message("Page", (edges, around)), repeated=False, optional=False)
+    return Message("Answer", (page,))
+
+
 @pytest.mark.parametrize(
     "message",
     [ORDER, WITHDRAWAL, ORACLE_DATA, LIQUIDITY_PROVISION, NODE_SIGNATURE, SPAM_RESPONSE],
@@ -327,28 +350,30 @@ def test_whatever_records_hold_is_written_as_one_would_by_hand(
     records = data.draw(st.lists(_records(message), max_size=4))
     plain = [_plain_record(message, record) for record in records]
     assert [record_json(message, record) for record in records] == plain
-    assert records_json(message, records) == f"[{','.join(plain)}]"
     cursors = [f"cursor{number}" for number in range(len(records))]
     edges = ",".join(
         f'{{"node":{node},"cursor":"{cursor}"}}'
         for node, cursor in zip(plain, cursors, strict=True)
     )
     first, last = (cursors[0], cursors[-1]) if cursors else ("", "")
-    assert page_json("key", message, Page(records, cursors, has_next=True)).decode() == (
-        f'{{"key":{{"edges":[{edges}],"pageInfo":{{"hasNextPage":true,"hasPreviousPage":false,'
+    assert record_json(_answer(message), (Page(records, cursors, has_next=True).record,)) == (
+        f'{{"page":{{"edges":[{edges}],"pageInfo":{{"hasNextPage":true,"hasPreviousPage":false,'
         f'"startCursor":"{first}","endCursor":"{last}"}}}}}}'
     )
 
 
 def test_a_page_is_edges_and_what_lies_around_them() -> None:
     record = node_signature((_ID, "ff", "NODE_SIGNATURE_KIND_ASSET_NEW"))
-    written = page_json("signatures", NODE_SIGNATURE, Page([record], ["Yw=="], has_next=True))
+    written = record_json(
+        method_messages(f"{TRADING_DATA}/ListNodeSignatures")[1],
+        (Page([record], ["Yw=="], has_next=True).record,),
+    )
     node = record_json(NODE_SIGNATURE, record)
-    assert written.decode() == (
+    assert written == (
         f'{{"signatures":{{"edges":[{{"node":{node},"cursor":"Yw=="}}],"pageInfo":'
         '{"hasNextPage":true,"hasPreviousPage":false,"startCursor":"Yw==","endCursor":"Yw=="}}}'
     )
-    assert json.loads(page_json("x", ORDER, Page()))["x"] == {
+    assert json.loads(record_json(_answer(ORDER), (Page().record,)))["page"] == {
         "edges": [],
         "pageInfo": {
             "hasNextPage": False,
@@ -395,7 +420,7 @@ def test_a_page_is_edges_and_what_lies_around_them() -> None:
     ids=lambda value: value.__class__.__name__ if isinstance(value, Exception) else None,
 )
 def test_an_error_is_a_status_with_a_detail(error: Any, status: int, body: str) -> None:
-    assert (error.status, error_json(error)) == (status, body)
+    assert (error.status, error_json(error)) == (status, body.encode())
 
 
 def test_every_grpc_code_has_an_http_status() -> None:

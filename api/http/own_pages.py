@@ -1,0 +1,150 @@
+"""The server's own small answers: pages, styles and scripts, the description, and its state.
+
+The state is for those who run the server: is it alive, does it serve data, what has it done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.core.health import Health
+from api.core.snapshots import Snapshots
+from api.core.telemetry import CONTENT_TYPE, Metrics
+from api.core.workers import Workers
+from api.http.answers import (
+    HTML,
+    JSON,
+    PAGE_HEADERS,
+    Answer,
+    departure,
+    method_not_allowed,
+    room_of,
+)
+from api.http.openapi import document
+from api.http.pages.archive_page import archive_page, view_archive
+from api.http.pages.status_page import status_page
+from exporters.archive.templating import render
+from transforms.errors import IntegrityError
+from transforms.stores.store import Store
+
+_TYPES = {
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
+}
+_NO_CACHE = (b"cache-control", b"no-cache")
+
+
+class Endpoint:
+    """A path whose answer is made on the spot, to GET and HEAD, or to any method."""
+
+    def __init__(
+        self, name: str, answer: Callable[[Scope], Answer], *, any_method: bool = False
+    ) -> None:
+        self._name = name
+        self._answer = answer
+        self._any_method = any_method
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        scope["operation"] = self._name
+        is_allowed = self._any_method or scope["method"] in ("GET", "HEAD")
+        answer = self._answer(scope) if is_allowed else method_not_allowed()
+        await answer(scope, receive, send)
+
+
+def health() -> Endpoint:
+    """The process lives; nothing is looked at."""
+    answer = Answer(200, b"ok", b"text/plain; charset=utf-8")
+    return Endpoint("health", lambda _: answer, any_method=True)
+
+
+def ready(state: Health) -> Endpoint:
+    """Whether data is served, which, and how far the source is ahead: 200 or 503."""
+
+    def answer(_scope: Scope) -> Answer:
+        body = json.dumps(state.described(), separators=(",", ":")).encode()
+        return Answer(200 if state.is_ready else 503, body, JSON)
+
+    return Endpoint("ready", answer)
+
+
+def status(state: Health) -> Endpoint:
+    """The same as a page for people, which is there whether or not data is served."""
+
+    def answer(_scope: Scope) -> Answer:
+        return Answer(200, status_page(state.described()), HTML, (_NO_CACHE, *PAGE_HEADERS))
+
+    return Endpoint("page", answer)
+
+
+def metrics_page(metrics: Metrics) -> Endpoint:
+    """The counters, for Prometheus."""
+    return Endpoint("metrics", lambda _: Answer(200, metrics.text(), CONTENT_TYPE.encode()))
+
+
+def assets() -> Mapping[str, ASGIApp]:
+    """Every file held in memory by its path."""
+    folder = files("api.http")
+    apps = {
+        f"/static/{file.name}": _asset(file.read_bytes(), _TYPES[file.name.rpartition(".")[2]])
+        for file in folder.joinpath("static").iterdir()
+    }
+    style = files("exporters.archive").joinpath("templates", "style.css").read_bytes()
+    apps["/static/style.css"] = _asset(style, _TYPES["css"])
+    apps["/docs"] = _asset(render("api.http", "docs.html", base="."), HTML)
+    apps["/openapi.json"] = _asset(document(), JSON)
+    return apps
+
+
+def _asset(body: bytes, content_type: bytes) -> Endpoint:
+    """A small file held in memory; a client that has it already is answered with 304."""
+    # Weak, for it is sent compressed as well.
+    tag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = ((b"etag", tag.encode()), _NO_CACHE)
+    whole = Answer(200, body, content_type, (*headers, *PAGE_HEADERS))
+    not_modified = Answer(304, b"", content_type, headers)
+
+    def answer(scope: Scope) -> Answer:
+        return not_modified if tag in Headers(scope=scope).get("if-none-match", "") else whole
+
+    return Endpoint("page", answer)
+
+
+class ArchivePages:
+    """The archive's page: what exists, what is missing, how to get it. Answers GET and HEAD."""
+
+    def __init__(self, snapshots: Snapshots, store: Store, workers: Workers) -> None:
+        self._snapshots = snapshots
+        self._store = store
+        self._workers = workers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        scope["operation"] = "page"
+        if scope["method"] not in ("GET", "HEAD"):
+            await method_not_allowed()(scope, receive, send)
+            return
+        # Relative links: a proxy may have the server below a path of its own.
+        base = ".." if scope["path"].endswith("/archive/") else "."
+        body = await self._workers.run(lambda _: self._page(base), departure=departure(receive))
+        room_of(scope).take(len(body))
+        answer = Answer(200, body, HTML, (_NO_CACHE, *PAGE_HEADERS))
+        await answer(scope, receive, send)
+
+    def _page(self, base: str) -> bytes:
+        snapshot = self._snapshots.current
+        if snapshot is not None and snapshot.segment_lists is None:
+            self._snapshots.check_rows()
+        if snapshot is None:
+            return archive_page(view_archive(None, self._store), base)
+        try:
+            return archive_page(view_archive(snapshot.catalog, self._store), base)
+        except IntegrityError as error:
+            raise self._snapshots.refusal(snapshot) or error from error

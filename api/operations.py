@@ -1,0 +1,281 @@
+"""The operations of the read API: what each is called, what it takes, who answers it, with what.
+
+Routes, what is read from a request, `/openapi.json` and the methods of gRPC follow from this table.
+The method of an operation says in `protos.binpb` which message it answers with, over HTTP as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from api.core.descriptors import CORE, TRADING_DATA
+from api.core.snapshots import Reading
+from api.core.workers import next_headers
+from api.queries.liquidity import list_liquidity_provisions
+from api.queries.network import (
+    bootstrap_peers,
+    history_status,
+    info,
+    newest_segment,
+    older_segments,
+    segments_page,
+    vega_time,
+)
+from api.queries.operation import Group, Kind, Operation, Parameter
+from api.queries.oracle import list_oracle_data
+from api.queries.orders import list_order_versions
+from api.queries.pagination import Pagination, Record
+from api.queries.requests import (
+    DateRange,
+    ExportNetworkHistory,
+    GetSpamStatistics,
+    GetWithdrawal,
+    ListLiquidityProvisions,
+    ListNodeSignatures,
+    ListOracleData,
+    ListOrderVersions,
+    ListSegments,
+    ListWithdrawals,
+    NoParameters,
+    ObserveLiquidityProvisions,
+)
+from api.queries.signatures import list_node_signatures
+from api.queries.spam import get_spam_statistics
+from api.queries.withdrawals import get_withdrawal, list_withdrawals
+
+PAGINATION = Group(
+    "pagination",
+    "datanode.api.v2.Pagination",
+    Pagination,
+    (
+        Parameter("first", Kind.COUNT, "Records after the cursor, or from the start."),
+        Parameter("after", Kind.TEXT, "Cursor of the last record of the page before."),
+        Parameter("last", Kind.COUNT, "Records before the cursor, or from the end."),
+        Parameter("before", Kind.TEXT, "Cursor of the first record of the page after."),
+        Parameter("newest_first", Kind.TRUTH, "Newest first.", default=True),
+    ),
+)
+DATE_RANGE = Group(
+    "date_range",
+    "datanode.api.v2.DateRange",
+    DateRange,
+    (
+        Parameter("start_timestamp", Kind.INT64, "Updated at or after, Unix nanoseconds."),
+        Parameter("end_timestamp", Kind.INT64, "Updated before, Unix nanoseconds."),
+    ),
+)
+_MARKET = Parameter("market_id", Kind.HEX, "Only provisions for this market.")
+_PARTY = Parameter("party_id", Kind.HEX, "Only provisions of this party.")
+
+
+def _spam(path: str, operation_id: str = "") -> Operation[GetSpamStatistics]:
+    return Operation(
+        "spam_statistics",
+        path,
+        f"{CORE}/GetSpamStatistics",
+        "Get the spam statistics of a party",
+        GetSpamStatistics,
+        get_spam_statistics,
+        (Parameter("party_id", Kind.HEX64, "The party.", in_path=True),),
+        id=operation_id,
+    )
+
+
+def _newest_segment(reading: Reading, _request: NoParameters) -> Record:
+    newest = newest_segment(reading.snapshot)
+    return newest, "" if newest is None else reading.snapshot.catalog.chain_id
+
+
+EXPORT: Operation[ExportNetworkHistory] = Operation(
+    "export",
+    "/api/v2/networkhistory/export",
+    f"{TRADING_DATA}/ExportNetworkHistory",
+    "Download one table over a range of blocks",
+    ExportNetworkHistory,
+    None,  # see `api.http.downloads` and `api.rpc.calls`
+    (
+        Parameter("from_block", Kind.INT64, "First block of a segment.", field="first"),
+        Parameter("to_block", Kind.INT64, "Last block of a segment, inclusive.", field="last"),
+        Parameter(
+            "from",
+            Kind.TEXT,
+            "Instead of fromBlock: a date, a time or a block in a segment.",
+            field="start",
+        ),
+        Parameter(
+            "to",
+            Kind.TEXT,
+            "Instead of toBlock, inclusive: the range snaps to whole segments.",
+            field="end",
+        ),
+        Parameter("table", Kind.TABLE, "What to export.", required=True),
+    ),
+)
+STREAM: Operation[ObserveLiquidityProvisions] = Operation(
+    "liquidity_provision_stream",
+    "/api/v2/stream/liquidity-provisions",
+    f"{TRADING_DATA}/ObserveLiquidityProvisions",
+    "Stream liquidity provisions: those present, then each that changes, a JSON object a "
+    "line; a WebSocket on the same path gets a message for each",
+    ObserveLiquidityProvisions,
+    None,  # see `api.http.streams` and `api.rpc.calls`
+    (
+        _MARKET,
+        _PARTY,
+        Parameter(
+            "snapshot", Kind.TRUTH, "Present ones first.", default=True, metadata="x-snapshot"
+        ),
+    ),
+)
+CALLS: Sequence[Operation[Any]] = (
+    Operation(
+        "order_versions",
+        "/api/v2/order/versions/{orderId}",
+        f"{TRADING_DATA}/ListOrderVersions",
+        "List the versions of an order",
+        ListOrderVersions,
+        list_order_versions,
+        (Parameter("order_id", Kind.HEX64, "The order.", in_path=True), PAGINATION),
+    ),
+    Operation(
+        "withdrawals",
+        "/api/v2/withdrawals",
+        f"{TRADING_DATA}/ListWithdrawals",
+        "List withdrawals",
+        ListWithdrawals,
+        list_withdrawals,
+        (Parameter("party_id", Kind.HEX64, "Only this party's."), DATE_RANGE, PAGINATION),
+    ),
+    Operation(
+        "withdrawal",
+        "/api/v2/withdrawal/{id}",
+        f"{TRADING_DATA}/GetWithdrawal",
+        "Get one withdrawal",
+        GetWithdrawal,
+        lambda reading, request: (get_withdrawal(reading, request),),
+        (Parameter("id", Kind.HEX64, "The withdrawal.", in_path=True),),
+    ),
+    Operation(
+        "liquidity_provisions",
+        "/api/v2/liquidity/provisions",
+        f"{TRADING_DATA}/ListLiquidityProvisions",
+        "List liquidity provisions",
+        ListLiquidityProvisions,
+        list_liquidity_provisions,
+        (
+            _MARKET,
+            _PARTY,
+            Parameter("reference", Kind.TEXT, "Only provisions with this reference."),
+            Parameter("live", Kind.TRUTH, "Only provisions that are live now."),
+            PAGINATION,
+        ),
+    ),
+    Operation(
+        "oracle_data",
+        "/api/v2/oracle/data",
+        f"{TRADING_DATA}/ListOracleData",
+        "List oracle data",
+        ListOracleData,
+        list_oracle_data,
+        (
+            Parameter("oracle_spec_id", Kind.HEX, "Only data that matched this oracle spec."),
+            PAGINATION,
+        ),
+    ),
+    Operation(
+        "node_signatures",
+        "/api/v2/node/signatures",
+        f"{TRADING_DATA}/ListNodeSignatures",
+        "List node signatures of a resource",
+        ListNodeSignatures,
+        list_node_signatures,
+        (
+            Parameter("id", Kind.HEX, "The resource that was signed.", required=True),
+            PAGINATION,
+        ),
+    ),
+    # Where the specification's prefix puts it, and where the network's nodes have it.
+    _spam("/api/v2/statistics/spam/{partyId}"),
+    _spam("/statistics/spam/{partyId}", "getSpamStatisticsOfCore"),
+    Operation(
+        "segments",
+        "/api/v2/networkhistory/segments",
+        f"{TRADING_DATA}/ListAllNetworkHistorySegments",
+        "List the segments that are loaded, newest first, at most 10000; "
+        "where older ones follow, the header x-next-to-block says with which toBlock",
+        ListSegments,
+        lambda reading, request: (segments_page(reading.snapshot, request),),
+        (
+            Parameter(
+                "to_block",
+                Kind.INT64,
+                "Only segments that end at this block or before.",
+                metadata="x-to-block",
+            ),
+        ),
+        headers=lambda reading, request: next_headers(older_segments(reading.snapshot, request)),
+        is_kept=True,
+        id="listNetworkHistorySegments",
+    ),
+    Operation(
+        "newest_segment",
+        "",
+        f"{TRADING_DATA}/GetMostRecentNetworkHistorySegment",
+        "Get the newest segment",
+        NoParameters,
+        _newest_segment,
+        is_kept=True,
+    ),
+    Operation(
+        "history_status",
+        "/api/v2/networkhistory",
+        f"{TRADING_DATA}/GetNetworkHistoryStatus",
+        "Get the chain; address, key and peers are empty, as there is no peer-to-peer store",
+        NoParameters,
+        lambda reading, _: history_status(reading.snapshot),
+        is_kept=True,
+    ),
+    Operation(
+        "bootstrap_peers",
+        "/api/v2/networkhistory/bootstrap",
+        f"{TRADING_DATA}/GetNetworkHistoryBootstrapPeers",
+        "Get the peers to begin with: none",
+        NoParameters,
+        bootstrap_peers(),
+    ),
+    Operation(
+        "peer_addresses",
+        "",
+        f"{TRADING_DATA}/GetActiveNetworkHistoryPeerAddresses",
+        "Get the addresses of peers: none",
+        NoParameters,
+        ((),),
+    ),
+    Operation(
+        "vega_time",
+        "/api/v2/vega/time",
+        f"{TRADING_DATA}/GetVegaTime",
+        "Get the time of the newest loaded block",
+        NoParameters,
+        lambda reading, _: vega_time(reading.snapshot),
+        is_kept=True,
+    ),
+    Operation(
+        "info",
+        "/api/v2/info",
+        f"{TRADING_DATA}/Info",
+        "Get the version of the server",
+        NoParameters,
+        info(),
+    ),
+    Operation(
+        "ping",
+        "",
+        f"{TRADING_DATA}/Ping",
+        "Get an answer",
+        NoParameters,
+        (),
+    ),
+)
+"""Those with one answer; routes are tried in this order."""
