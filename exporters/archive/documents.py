@@ -11,6 +11,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive, is_written, won_race
@@ -175,7 +176,8 @@ def chain_documents(
 
     Of `unchanged` shards the index has what it had, and the pages that list them are among these.
     """
-    yield ArchiveDocument(archive.key(INDEX), _JSON, lambda old: _index(archive, shards, old))
+    index = partial(_index, archive, shards, unchanged)
+    yield ArchiveDocument(archive.key(INDEX), _JSON, index)
     for group in sorted(set(map(group_number, (*shards, *unchanged)))):
         yield _group(archive, group)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
@@ -203,7 +205,9 @@ def _group(archive: Archive, group: int) -> ArchiveDocument:
     return ArchiveDocument(key, _HTML, lambda _: group_page(archive.index(), group))
 
 
-def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:
+def _index(
+    archive: Archive, numbers: Iterable[int], unchanged: Iterable[int], old: bytes | None
+) -> bytes:
     try:
         index = parse_index(old, archive.place(INDEX)) if old else None
     except IntegrityError as error:
@@ -213,6 +217,8 @@ def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes
         # The first one, or one that was lost: the shards are the truth.
         index, numbers = ArchiveIndex(archive.chain_id), stored_shards(archive)
     index = index.including(_summaries(archive, numbers))
+    if index.lines.keys() <= {*numbers, *unchanged}:
+        index = index.summed()  # where all is looked at, what its head says is not believed
     return index_bytes(replace(index, has_lake=_has_lake(archive)))
 
 

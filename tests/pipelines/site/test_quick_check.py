@@ -193,6 +193,17 @@ def _lying_index(place: Place) -> None:
     _changed(place.chain / "index.json", change)
 
 
+def _lying_head(place: Place) -> None:
+    """Let the index have another sum over its shards, without a seam."""
+
+    def change(data: bytes) -> bytes:
+        start = data.index(b'"rows":')
+        assert start < data.index(b'"shards":')
+        return resealed(data[:start] + data[start:].replace(b'"rows":', b'"rows":9', 1))
+
+    _changed(place.chain / "index.json", change)
+
+
 def _older_lake(place: Place) -> None:
     """Take the newest commit of a table of the lake away, of the log and of its checkpoints."""
     log = place.lake / "orders" / "_delta_log"
@@ -254,6 +265,7 @@ def damages() -> Iterator[tuple[str, Callable[[Place], object]]]:
     yield "a shard lies", lambda place: _lying_shard(place, is_index_right=False)
     yield "a shard lies and the index too", lambda place: _lying_shard(place, is_index_right=True)
     yield "the index lies", _lying_index
+    yield "the index's sums lie", _lying_head
     yield "the lake is older", _older_lake
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
+from tests.archive_kit import resealed
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, empty, flip, mended, one, placed, remedied
 from tests.segments_kit import KIT_CHAIN
@@ -390,6 +391,16 @@ def test_a_lost_document_is_made_again_from_the_volumes(place: Place) -> None:
     assert "--take-volumes" in place.verify()[1]["findings"][0]["remedy"]
     place.run("repair", "--take-volumes")
     assert place.verify()[0] == 0
+
+
+def test_sums_that_do_not_follow_from_the_shards_are_found_and_made_right(place: Place) -> None:
+    path = place.chain / "index.json"
+    whole = path.read_bytes()
+    start = whole.index(b'"rows":')
+    path.write_bytes(resealed(whole[:start] + whole[start:].replace(b'"rows":', b'"rows":9', 1)))
+    (finding,) = mended(place, path)
+    assert finding["problem"] == "bad index"
+    assert path.read_bytes() == whole
 
 
 def test_strange_files_are_seen_and_can_be_moved_away(place: Place) -> None:
