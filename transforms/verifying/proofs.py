@@ -15,6 +15,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -130,10 +131,19 @@ class Proofs:
             try:
                 with self._opened() as con:
                     return work(con)
-            except sqlite3.Error:
-                self._con = _connect(None)
+            except sqlite3.Error as error:
+                self._con = self._replacement(error)
                 with self._con as con:
                     return work(con)
+
+    def _replacement(self, error: sqlite3.Error) -> sqlite3.Connection:
+        """A connection in the place of one that failed: to a new file where it is damaged."""
+        if self._con is not None:
+            self._con.close()
+        if self._path is not None and _is_damage(error):
+            with suppress(OSError, BusyError, sqlite3.Error), self._alone(self._path):
+                return _connect_anew(self._path)
+        return _connect(None)
 
     def _opened(self) -> sqlite3.Connection:
         if self._con is None:
@@ -143,23 +153,29 @@ class Proofs:
     def _open(self) -> sqlite3.Connection:
         if self._path is None:
             return _connect(None)
-        try:
-            # One at a time: who makes the file, or finds it damaged, must not meet another one.
-            with exclusive(self._path.with_suffix(".lock"), wait_seconds=_WAIT_SECONDS):
-                return self._open_file(self._path)
-        except (OSError, BusyError, sqlite3.Error):
-            return _connect(None)
+        with suppress(OSError, BusyError, sqlite3.Error), self._alone(self._path):
+            try:
+                return _connect(self._path)
+            except sqlite3.Error as error:
+                if not _is_damage(error):
+                    raise
+                return _connect_anew(self._path)
+        return _connect(None)
 
-    def _open_file(self, path: Path) -> sqlite3.Connection:
-        try:
-            return _connect(path)
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError:
-            # No database any more: what was in it is not needed, only sooner known.
-            for ending in ("", "-wal", "-shm"):
-                path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
-            return _connect(path)
+    def _alone(self, path: Path) -> AbstractContextManager[None]:
+        """Who makes the file, or finds it damaged, must not meet another one."""
+        return exclusive(path.with_suffix(".lock"), wait_seconds=_WAIT_SECONDS)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return type(error) is sqlite3.DatabaseError
+
+
+def _connect_anew(path: Path) -> sqlite3.Connection:
+    """A new file in the place of a damaged one: what was in it was only sooner known."""
+    for ending in ("", "-wal", "-shm"):
+        path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
+    return _connect(path)
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:

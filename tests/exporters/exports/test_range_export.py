@@ -436,6 +436,21 @@ def test_a_record_of_proofs_that_is_damaged_is_made_anew(tmp_path: Path, content
     assert Proofs(path).find("a place", "a state", "a recorded hash") == proof
 
 
+def test_a_record_of_proofs_with_a_damaged_page_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "proofs.sqlite"
+    proofs = Proofs(path)
+    proofs.keep(*(Proof(f"place {number}", "a state", "a hash") for number in range(1000)))
+    proofs.close()
+    whole = path.read_bytes()
+    page = int.from_bytes(whole[16:18], "big")
+    path.write_bytes(whole[:page] + b"\xff" * (len(whole) - page))
+    damaged = Proofs(path)
+    assert damaged.find("place 1", "a state", "a hash") is None
+    damaged.keep(proof := Proof("place 1", "a state", "a hash"))
+    damaged.close()
+    assert Proofs(path).find("place 1", "a state", "a hash") == proof
+
+
 def test_where_the_record_cannot_be_written_proofs_last_as_long_as_the_process(
     tmp_path: Path,
 ) -> None:
