@@ -83,7 +83,8 @@ def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | N
             for document in documents(replace(archive, store=store), shards)
             if paths is None or document.key in map(archive.key, paths)
         ]
-        store.read_first(document.key for document in pending)
+        others = (REVISIONS, REVISIONS_COPY, PUBLIC_SQL)  # what these documents are made of, too
+        store.read_first([*(document.key for document in pending), *map(archive.key, others)])
         for document in pending:
             if is_written(store, document.key, document.content, document.content_type):
                 written.append(document.key)

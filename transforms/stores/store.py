@@ -10,14 +10,15 @@ from __future__ import annotations
 import errno
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
 from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
-from transforms.objects import ObjectReader
+from transforms.objects import ObjectInfo, ObjectReader
 
 CHUNK_BYTES = 8 * 2**20
 """How many bytes of an object or a file are held in memory at a time."""
@@ -220,6 +221,16 @@ def versioned(store: Store, key: str) -> Versioned | None:
         # The version first: bytes newer than it only make a replacement fail.
         info = store.head(key)
         return None if info is None else (read_as_is(store, key), info.version)
+
+
+def listed_together(store: Store, prefixes: Iterable[str]) -> list[list[ObjectInfo]]:
+    """The objects below each of these prefixes, which are listed side by side.
+
+    Raises what `Store.list` raises for one of them.
+    """
+    names = list(prefixes)
+    with ThreadPoolExecutor(max(len(names), 1)) as pool:
+        return list(pool.map(lambda prefix: list(store.list(prefix)), names))
 
 
 def object_sha256(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from transforms.errors import ConfigError, IntegrityError
-from transforms.objects import ObjectInfo, StoredFile
-from transforms.stores.store import Store
+from transforms.objects import StoredFile
+from transforms.stores.store import Store, listed_together
 from transforms.verifying.findings import Remedy
 from transforms.warehouse.files.local_files import LocalFiles
 
@@ -47,8 +48,10 @@ def absent_files(store: Store, files: Iterable[StoredFile]) -> dict[StoredFile, 
     """
     targets = tuple(files)
     sizes: dict[str, int] = {}
-    for folder in sorted({file.key.partition("/")[0] for file in targets}):
-        sizes |= {info.key: info.size for info in _listed(store, f"{folder}/")}
+    folders = sorted({file.key.partition("/")[0] for file in targets})
+    with suppress(ConfigError):  # the folder itself is not there
+        for infos in listed_together(store, (f"{folder}/" for folder in folders)):
+            sizes |= {info.key: info.size for info in infos}
     pairs = ((file, _absence(store, file)) for file in targets if sizes.get(file.key) != file.size)
     return {file: problem for file, problem in pairs if problem}
 
@@ -74,10 +77,3 @@ def unreadable_files(
             # The same words as `absent_files` has for it, whichever notices it first.
             problems[file] = _absence(store, file) or DAMAGED
     return problems
-
-
-def _listed(store: Store, prefix: str) -> Iterator[ObjectInfo]:
-    try:
-        yield from store.list(prefix)
-    except ConfigError:  # the folder itself is not there
-        return

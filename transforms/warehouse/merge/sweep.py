@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
-from transforms.stores.store import Store
+from transforms.stores.store import Store, listed_together
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.log.document import Document
@@ -70,8 +70,8 @@ def _forget(log: Log, gone: set[str]) -> None:
 def unnamed(store: Store, document: Document) -> Iterator[ObjectInfo]:
     """The files of the warehouse's folders that a generation does not name."""
     keys = document.named_keys()
-    for folder in FOLDERS:
-        yield from (info for info in store.list(f"{folder}/") if info.key not in keys)
+    for infos in listed_together(store, (f"{folder}/" for folder in FOLDERS)):
+        yield from (info for info in infos if info.key not in keys)
 
 
 def is_ours(key: str) -> bool:
