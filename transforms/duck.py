@@ -35,7 +35,7 @@ _SMALL_FILE_BYTES = 16 * 2**20
 _FEW_FILES = 20
 
 # By process, as a forked one leaves those of its parent alone, by threads and limit of memory.
-_idle: defaultdict[tuple[int, int, str | None], list[Connection]] = defaultdict(list)
+_idle: defaultdict[tuple[int, int | None, str | None], list[Connection]] = defaultdict(list)
 
 
 def check_folder(folder: Path) -> None:
@@ -61,10 +61,10 @@ def working_connection(
     """Open an in-memory DuckDB that spills below `scratch` and never fetches anything.
 
     `size` is the number of CSV bytes that are worked on. Who says it leaves nothing attached,
-    created or registered, and sets nothing: a later block may have the instance, see `_reused`.
+    created or registered, and sets nothing: a later block may have the instance, see `_opened`.
     """
     is_kept = size is not None and size <= _SMALL_BYTES
-    with _reused(threads, memory_limit, scratch, is_kept=is_kept) as con:
+    with _opened(threads, memory_limit, scratch, is_kept=is_kept) as con:
         yield con
 
 
@@ -72,15 +72,15 @@ def working_connection(
 def file_connection(count: int = 1) -> Iterator[Connection]:
     """Open a DuckDB of one thread, for queries that name the `count` files they read.
 
-    They change nothing; see `_reused` for what becomes of the instance.
+    They change nothing; see `_opened` for what becomes of the instance.
     """
-    with _reused(1, None, None, is_kept=count <= _FEW_FILES) as con:
+    with _opened(1, None, None, is_kept=count <= _FEW_FILES) as con:
         yield con
 
 
 @contextmanager
-def _reused(
-    threads: int, memory_limit: str | None, scratch: Path | None, *, is_kept: bool
+def _opened(
+    threads: int | None, memory_limit: str | None, scratch: Path | None, *, is_kept: bool
 ) -> Iterator[Connection]:
     """Open an instance that an earlier block is done with, or a new one, which takes 14 ms.
 
@@ -88,16 +88,17 @@ def _reused(
     refuses everything. One that worked on much is not kept: it holds the memory while it is open.
     """
     idle = _idle[os.getpid(), threads, memory_limit]
-    con = _idle_instance(idle, scratch) if is_kept else None
-    if con is None:
-        con = duckdb.connect(":memory:", config=_config(threads, memory_limit, scratch))
-    try:
-        with plain_errors(scratch), interrupts.interruptible(con.interrupt):
-            set_up(con)
-            yield con
-    except BaseException:
-        con.close()
-        raise
+    with plain_errors(scratch):
+        con = _idle_instance(idle, scratch) if is_kept else None
+        if con is None:
+            con = duckdb.connect(":memory:", config=_config(threads, memory_limit, scratch))
+        try:
+            with interrupts.interruptible(con.interrupt):
+                set_up(con)
+                yield con
+        except BaseException:
+            con.close()
+            raise
     if not is_kept:
         con.close()
         return
@@ -128,8 +129,7 @@ def read_only_connection(
     to an instance of its own: one that is opened directly is shared by the whole process, and
     refused where somebody opened it with other settings.
     """
-    config = _config(threads, memory_limit if scratch else None, scratch)
-    with _opened(config, scratch) as con:
+    with _opened(threads, memory_limit if scratch else None, scratch, is_kept=False) as con:
         con.execute(f"attach {quote_text(path.resolve())} as current (read_only)")
         con.execute("use current")
         yield con
@@ -165,19 +165,6 @@ def naming_large(what: str, scratch: Path) -> Iterator[None]:
             yield
     except MemoryLimitError as error:
         raise MemoryLimitError(error.errno, f"{what}: {error.strerror}") from error
-
-
-@contextmanager
-def _opened(
-    config: dict[str, str | bool | int | float | list[str]], scratch: Path | None
-) -> Iterator[Connection]:
-    with (
-        plain_errors(scratch),
-        duckdb.connect(":memory:", config=config) as con,
-        interrupts.interruptible(con.interrupt),
-    ):
-        set_up(con)
-        yield con
 
 
 def set_up(con: Connection) -> None:

@@ -160,11 +160,10 @@ class PublishedCsvs:
         return PartColumns([self._copy(row) for row in rows], *chosen)
 
     def _copy(self, row: int) -> PublishedCopy:
-        first = row - self.columns.numbers[row]
-        if first not in self._copies:
-            what = ZipRow(self.columns, first)
-            self._copies[first] = PublishedCopy(self.prover, what, self.find_equal)
-        return self._copies[first]
+        what = self.columns.zip_of(row)
+        if what.row not in self._copies:
+            self._copies[what.row] = PublishedCopy(self.prover, what, self.find_equal)
+        return self._copies[what.row]
 
 
 def _checked_crcs(source: ByteSource, copy: PublishedCopy) -> str:
