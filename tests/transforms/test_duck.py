@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Event, Thread
+from typing import NoReturn
 
 import pytest
 
 from transforms.duck import (
+    Connection,
     Error,
     file_connection,
     reporting,
@@ -16,6 +21,7 @@ from transforms.duck import (
 )
 
 _SECONDS = 60
+_COPIES = 60
 _SORT = """
     select count(*)
     from (select md5(range::varchar) as text from range(3000000) order by text limit 3000000)
@@ -81,6 +87,51 @@ def test_a_forked_process_reads_files_by_an_instance_of_its_own() -> None:
         con.execute("select 1")
         with get_context("fork").Pool(1) as pool:
             assert pool.apply(_one) == 1
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True], ids=["fails", "is interrupted"])
+def test_a_copy_to_parquet_ends_where_its_query_does(tmp_path: Path, is_interrupted: bool) -> None:
+    process = get_context("fork").Process(target=_end_copies, args=(tmp_path, is_interrupted))
+    process.start()
+    process.join(_SECONDS)
+    is_waiting = process.is_alive()
+    process.kill()
+    process.join()
+    assert not is_waiting
+    assert process.exitcode == 0
+
+
+def _end_copies(folder: Path, is_interrupted: bool) -> None:
+    """Let as many copies fail as show, where one in twenty waits for ever, that none does."""
+    last = "n" if is_interrupted else "case when n = 999999 then error('late') else n end"
+    rows = f"select {last} as n, hash(n) as h from range(1000000) as numbers(n)"
+    for number in range(_COPIES):
+        after = 0.005 * (1 + number % 20) if is_interrupted else _SECONDS
+        with pytest.raises(Error), file_connection() as con, _interrupting(con, after):
+            _execute_for_ever(con, f"copy ({rows}) to '{folder}/rows.parquet' (format parquet)")
+
+
+def _execute_for_ever(con: Connection, statement: str) -> NoReturn:
+    while True:
+        con.execute(statement)
+
+
+@contextmanager
+def _interrupting(con: Connection, seconds: float) -> Iterator[None]:
+    """Interrupt each `seconds`: what is asked for between two statements is lost."""
+    ended = Event()
+
+    def interrupt() -> None:
+        while not ended.wait(seconds):
+            con.interrupt()
+
+    thread = Thread(target=interrupt)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _one() -> object:

@@ -219,6 +219,13 @@ def test_an_error_in_the_middle_of_a_stream_is_reported_too(held: Held) -> None:
         assert sum(1 for _ in rows) < 2_000_000
 
 
+def test_an_error_in_the_middle_of_a_file_is_reported_too(held: Held, tmp_path: Path) -> None:
+    query = "select if(n = 2000000, error('too late'), n) as n from range(3000000) t(n)"
+    for form in ("csv", "parquet"):
+        with pytest.raises(ConfigError, match=r"the query cannot be run: .*too late"):
+            copy_query(held.warehouse, query, tmp_path / f"out.{form}", form)
+
+
 def test_an_error_of_the_one_who_reads_passes_through(held: Held) -> None:
     with pytest.raises(BrokenPipeError), query_rows(held.warehouse, "select 1"):
         raise BrokenPipeError(32, "the reader went away")
