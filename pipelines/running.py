@@ -25,7 +25,7 @@ from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
 from pipelines.quiet import QUIET
 from pipelines.run_figures import write_runs
 from pipelines.run_requests import batch_tags
-from pipelines.site.segment_status import site_status
+from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import LISTED_SECONDS, Site
 from pipelines.step_failures import Scope, step_failures
 from transforms import interrupts
@@ -46,8 +46,10 @@ class FinishedRun:
     of_machine: bool = False
 
 
-def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], object]) -> None:
-    """Load and publish all that is left to do, a run for each batch; `report` gets each one.
+def run_everything(
+    site: Site, status: SiteStatus, home: Path, report: Callable[[FinishedRun], object]
+) -> None:
+    """Load and publish all that `status` leaves to do, a run for each batch; `report` gets each.
 
     What a failed run left undone is tried again, without the segments that were refused meanwhile,
     else in halves: in the end only what cannot be done is left, and none of it stops the others.
@@ -55,7 +57,6 @@ def run_everything(site: Site, home: Path, report: Callable[[FinishedRun], objec
     defs = definitions(site.settings)
     with open_instance(home) as instance, only_command_line(instance, home):
         runner = _Runner(site, instance, defs)
-        status = site_status(site, LISTED_SECONDS)
         partitions = add_partitions(instance, status.known)
         waiting = deque(plan_batches(status.to_do, partitions, site.settings.batch))
         while waiting:
@@ -101,14 +102,14 @@ class _Runner:
     definitions: dg.Definitions
 
     def run(self, job: str, batch: Batch | None) -> FinishedRun:
-        tags = {
-            **(batch_tags(batch) if batch else {}),
-            **warehouse_tags(self.site),
-            **COMMAND_LINE_TAG,
-            **machine_tags(),
-        }
         # Its steps go by one generation, and by what they commit themselves.
         with self.site.warehouse.one_look():
+            tags = {
+                **(batch_tags(batch) if batch else {}),
+                **warehouse_tags(self.site),
+                **COMMAND_LINE_TAG,
+                **machine_tags(),
+            }
             result = self.definitions.resolve_job_def(job).execute_in_process(
                 run_config=QUIET,
                 instance=self.instance,

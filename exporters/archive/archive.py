@@ -200,21 +200,15 @@ def update(
     faster; what it reads by itself is then at least as new as what it replaces. Raises `BusyError`
     when others win all the time.
     """
-    return won_race(lambda: is_written(store, key, change, content_type), store.describe(key))
 
+    def written() -> bool:
+        before, version = versioned(store, key) or (None, None)
+        after = change(before)
+        if after != before:
+            store.put_if_match(key, after, version, content_type)
+        return after != before
 
-def is_written(
-    store: Store, key: str, change: Callable[[bytes | None], bytes], content_type: str
-) -> bool:
-    """Change a small object as `update` does, once; return whether it had to be written.
-
-    Raises `LostRaceError` where another writer was faster.
-    """
-    before, version = versioned(store, key) or (None, None)
-    after = change(before)
-    if after != before:
-        store.put_if_match(key, after, version, content_type)
-    return after != before
+    return won_race(written, store.describe(key))
 
 
 def won_race(work: Callable[[], _Result], place: str) -> _Result:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from transforms.stores.read_only import ReadOnlyStore
 from transforms.stores.store import Store, Versioned, versioned
 
-_READERS = 16
+_REQUESTS = 20
 
 
 class DocumentStore(ReadOnlyStore):
-    """The documents as they were when they were first asked for, or as they were written here.
+    """The documents as they were when they were first asked for, or as they were changed here.
 
-    Whoever reads all that he writes before anything else cannot put what follows from older
+    Whoever reads all that he writes before what it follows from cannot put what follows from older
     documents in the place of what follows from newer ones: his write is refused then.
     """
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._documents: dict[str, Versioned | None] = {}
+        self._changes: dict[str, tuple[bytes, str | None]] = {}
 
     def read_first(self, keys: Iterable[str]) -> None:
         """Read documents, several at a time; those that are absent are known to be so."""
         names = list(keys)
-        with ThreadPoolExecutor(_READERS) as pool:
+        with ThreadPoolExecutor(_REQUESTS) as pool:
             contents = pool.map(lambda key: versioned(self.store, key), names)
             self._documents.update(zip(names, contents, strict=True))
 
@@ -48,8 +48,26 @@ class DocumentStore(ReadOnlyStore):
             return self.store.read(key, start, length, version=version)
         return self.get(key)[0]
 
-    def put_if_match(self, key: str, *arguments: Any, **options: Any) -> str:  # noqa: ANN401 - as there
-        """Write a document; see `transforms.stores.store.Store`."""
-        version = self.store.put_if_match(key, *arguments, **options)
-        self._documents[key] = (arguments[0], version)
-        return version
+    def change(self, key: str, content: Callable[[bytes | None], bytes]) -> bool:
+        """Give a document the content that is computed from its present one (None: absent).
+
+        It is read here from now on; `put` writes it. Returns whether it differs.
+        """
+        before, version = versioned(self, key) or (None, None)
+        after = content(before)
+        if after != before:
+            self._documents[key] = (after, version or "")
+            self._changes[key] = (after, version)
+        return after != before
+
+    def put(self, content_types: Mapping[str, str]) -> None:
+        """Write changed documents, several at a time; the type of each by key.
+
+        Raises `LostRaceError` where another writer was faster with one of them.
+        """
+
+        def put_one(key: str) -> None:
+            self.store.put_if_match(key, *self._changes[key], content_types[key])
+
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            list(pool.map(put_one, content_types))

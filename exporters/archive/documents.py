@@ -1,8 +1,8 @@
 """What follows from the published entries: hash lists, the index, the pages.
 
 Every document is computed from the ones before it, so it can be made again at any time, by any
-publisher, and comes out the same. Writing them in this order, each by compare-and-swap, leaves
-nothing stale when a publisher dies or two publish at once. One that is damaged is made again.
+publisher, and comes out the same. Writing them in waves, each by compare-and-swap, leaves nothing
+stale when a publisher dies or two publish at once. One that is damaged is made again.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from exporters.archive.archive import Archive, is_written, won_race
+from exporters.archive.archive import Archive, won_race
 from exporters.archive.archive_signatures import ENDING, SIGNATURES, signature
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
 from exporters.archive.conditions import CONDITIONS, conditions_json, day_conditions
@@ -35,7 +37,7 @@ from exporters.archive.page import (
     shard_page,
 )
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, public_address, unsealed_sql
-from exporters.archive.recent import newest_segments
+from exporters.archive.recent import newest_segments, newest_shards
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, revisions
 from exporters.archive.schema_documents import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
 from exporters.archive.shards import hashes_path, shard_at, shard_path
@@ -53,6 +55,16 @@ _ATOM = "application/atom+xml"
 _log = logging.getLogger(__name__)
 
 
+class Wave(IntEnum):
+    """When a document is written: beside those of its wave, after all of the waves before."""
+
+    SHARDS = 0
+    INDEX = 1
+    PAGES = 2
+    LISTS = 3
+    SIGNATURES = 4
+
+
 @dataclass(frozen=True, slots=True)
 class ArchiveDocument:
     """A small object that follows from others; `content` gets the bytes it has now, if any."""
@@ -60,6 +72,7 @@ class ArchiveDocument:
     key: str
     content_type: str
     content: Callable[[bytes | None], bytes]
+    wave: Wave = Wave.PAGES
 
 
 PUBLIC_SQL_READERS = (LLMS, "index.html", SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
@@ -71,26 +84,47 @@ def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | N
 
     With `paths`, only these documents of the chain.
 
-    All documents are read before any is computed, so that the write of whoever went by older ones
-    is refused: he begins again. Raises `BusyError` where others win all the time.
+    All documents are read before what they follow from, so that the write of whoever went by older
+    ones is refused: he begins again. Raises `BusyError` where others win all the time.
     """
     shards, written = list(numbers), list[str]()
 
     def write() -> None:
         store = DocumentStore(archive.store)
+        reading = replace(archive, store=store)
         pending = [
             document
-            for document in documents(replace(archive, store=store), shards)
+            for document in documents(reading, shards)
             if paths is None or document.key in map(archive.key, paths)
         ]
-        others = (REVISIONS, REVISIONS_COPY, PUBLIC_SQL)  # what these documents are made of, too
-        store.read_first([*(document.key for document in pending), *map(archive.key, others)])
-        for document in pending:
-            if is_written(store, document.key, document.content, document.content_type):
-                written.append(document.key)
+        _read_first(reading, store, pending, shards)
+        changed = [d for d in pending if store.change(d.key, d.content)]
+        for wave in Wave:
+            types = {d.key: d.content_type for d in changed if d.wave is wave}
+            store.put(types)
+            written.extend(types)
 
     won_race(write, archive.place(""))
     return len(written)
+
+
+def _read_first(
+    archive: Archive,
+    store: DocumentStore,
+    pending: Collection[ArchiveDocument],
+    shards: Collection[int],
+) -> None:
+    """Read documents that may be written, then the index, then what it and they follow from."""
+    index = archive.key(INDEX)
+    store.read_first(document.key for document in pending if document.key != index)
+    store.read_first([index])
+    others = [REVISIONS, REVISIONS_COPY, PUBLIC_SQL]
+    if any(document.key == archive.key(FEED) for document in pending):
+        newest: Collection[int] = ()
+        with suppress(IntegrityError):  # it is made again from all shards
+            newest = newest_shards(archive.index(), MOST_ENTRIES)
+        others += map(shard_path, {*shards, *newest})
+    store.read_first(map(archive.key, others))
 
 
 def is_complete(archive: Archive) -> bool:
@@ -156,7 +190,7 @@ def is_begun(store: Store) -> bool:
 
 
 def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocument]:
-    """The documents that follow from these shards, in the order in which they are written."""
+    """The documents that follow from these shards, each after those that it follows from."""
     shards = sorted(set(numbers))
     for number in shards:
         yield from shard_documents(archive, number)
@@ -166,8 +200,13 @@ def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocum
 def shard_documents(archive: Archive, number: int) -> Iterator[ArchiveDocument]:
     """The documents that follow from one shard alone."""
     hashes, page = hashes_path(number), shard_path(number).replace(".json", ".html")
-    yield ArchiveDocument(archive.key(hashes), _TEXT, lambda _: archive.shard(number).hashes())
-    yield ArchiveDocument(archive.key(page), _HTML, lambda _: shard_page(archive.shard(number)))
+    wave = Wave.SHARDS
+    yield ArchiveDocument(
+        archive.key(hashes), _TEXT, lambda _: archive.shard(number).hashes(), wave
+    )
+    yield ArchiveDocument(
+        archive.key(page), _HTML, lambda _: shard_page(archive.shard(number)), wave
+    )
 
 
 def chain_documents(
@@ -178,7 +217,7 @@ def chain_documents(
     Of `unchanged` shards the index has what it had, and the pages that list them are among these.
     """
     index = partial(_index, archive, shards, unchanged)
-    yield ArchiveDocument(archive.key(INDEX), _JSON, index)
+    yield ArchiveDocument(archive.key(INDEX), _JSON, index, Wave.INDEX)
     for group in sorted(set(map(group_number, (*shards, *unchanged)))):
         yield _group(archive, group)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
@@ -188,17 +227,18 @@ def chain_documents(
     yield ArchiveDocument(archive.key(LATEST), _JSON, lambda old: _latest(archive, old))
     yield ArchiveDocument(archive.key(FEED), _ATOM, lambda old: _feed(archive, old))
     yield ArchiveDocument(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
-    yield ArchiveDocument(archive.key(SUMS), _TEXT, lambda _: _sums(archive))
+    yield ArchiveDocument(archive.key(SUMS), _TEXT, lambda _: _sums(archive), Wave.LISTS)
     if archive.signer is not None:
         for name in SIGNATURES:
             yield _signature(archive, archive.signer, name)
-    yield ArchiveDocument(CHAINS, _JSON, lambda old: _chains(archive, old))
-    yield ArchiveDocument(HOME, _HTML, lambda _: _home_page(archive.store))
+    yield ArchiveDocument(CHAINS, _JSON, lambda old: _chains(archive, old), Wave.LISTS)
+    yield ArchiveDocument(HOME, _HTML, lambda _: _home_page(archive.store), Wave.LISTS)
 
 
 def _signature(archive: Archive, signer: Signer, name: str) -> ArchiveDocument:
     key = archive.key(f"{name}{ENDING}")
-    return ArchiveDocument(key, _TEXT, lambda old: signature(archive, signer, name, old))
+    content = partial(signature, archive, signer, name)
+    return ArchiveDocument(key, _TEXT, content, Wave.SIGNATURES)
 
 
 def _group(archive: Archive, group: int) -> ArchiveDocument:

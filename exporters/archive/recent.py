@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Json, range_of, times_of
-from exporters.archive.index import ArchiveIndex
+from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.json_text import parsed
 from exporters.archive.shards import SHARD_BLOCKS, shard_path
 from transforms.block_range import BlockRange
@@ -37,11 +37,21 @@ def newest_segments(archive: Archive, index: ArchiveIndex, most: int) -> list[Pu
     Raises `IntegrityError` where one of these is damaged, or gone.
     """
     segments: list[PublishedSegment] = []
-    for number in sorted(index.lines, reverse=True)[:_MOST_SHARDS]:
+    for number in newest_shards(index, most):
         segments += reversed(_segments(archive, number))
-        if len(segments) >= most:
-            break
     return segments[:most]
+
+
+def newest_shards(index: ArchiveIndex, most: int) -> list[int]:
+    """The numbers of the last shards, so many as have this many segments, the newest first."""
+    numbers: list[int] = []
+    for number in sorted(index.lines, reverse=True)[:_MOST_SHARDS]:
+        numbers.append(number)
+        tables = ShardSummary.parse(index.lines[number]).tables.values()
+        most -= max((sums.zips for sums in tables), default=0)
+        if most <= 0:
+            break
+    return numbers
 
 
 def _segments(archive: Archive, number: int) -> list[PublishedSegment]:

@@ -31,7 +31,6 @@ from pipelines.site.publication_state import PublishedTable, published_tables
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
 from pipelines.site.textfiles import measured_status, noting_failure
-from transforms.segments.inventory import SegmentFile
 
 if TYPE_CHECKING:
     from pipelines.running import FinishedRun
@@ -65,15 +64,15 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         before = measured_status(site)
         site.warehouse.record_refusals(before.survey)
         completion = Completion() if before.to_do else _look(site, screen)
-    to_do = before.to_do if completion.is_nothing else site_status(site).to_do
-    pending = before.survey.pending
-    runs = list(_run(site, screen, pending)) if to_do or _bundles_are_due(site) else []
-    after = before if completion.is_nothing and not runs else measured_status(site)
+    status = before if completion.is_nothing else site_status(site)
+    runs = list(_run(site, screen, status)) if status.to_do or _bundles_are_due(site) else []
+    with site.warehouse.one_look():
+        after = before if completion.is_nothing and not runs else measured_status(site)
+        segments = frozenset(after.published).difference(before.published)
+        tables = published_tables(site, segments)
+        lake = LakeReport() if any(run.of_machine for run in runs) else _sweep_lake(site, after)
     _record_look(site)
-    segments = frozenset(after.published).difference(before.published)
-    tables = published_tables(site, segments)
     failed = completion.failed
-    lake = LakeReport() if any(run.of_machine for run in runs) else _sweep_lake(site, after)
     show_completion(screen, completion)
     screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
     show_refused(screen, lake)
@@ -114,7 +113,7 @@ def _look(site: Site, screen: Screen) -> Completion:
         return complete_archive(site, archive, count, contents=False)
 
 
-def _run(site: Site, screen: Screen, pending: Sequence[SegmentFile]) -> Iterator[FinishedRun]:
+def _run(site: Site, screen: Screen, status: SiteStatus) -> Iterator[FinishedRun]:
     # Dagster takes a second to import, which a run with nothing to do need not pay.
     from pipelines.running import run_everything
 
@@ -125,11 +124,12 @@ def _run(site: Site, screen: Screen, pending: Sequence[SegmentFile]) -> Iterator
         what = f"blocks {run.batch}" if run.batch else "bundles"
         screen.message(f"{what}: {run.failure or 'done'} (run {run.run_id})")
 
+    pending = status.survey.pending
     total = sum(file.info.size for file in pending)
     if pending:
         screen.message(f"Loading {len(pending):,} segments, {size_text(total)}, through Dagster")
     with screen.progress("loading", total) as advance:
-        run_everything(site.with_progress(advance), dagster_home(), report)
+        run_everything(site.with_progress(advance), status, dagster_home(), report)
     yield from runs
 
 

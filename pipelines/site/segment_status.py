@@ -7,6 +7,7 @@ requested, so a run that was killed, or done elsewhere, changes nothing about wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -123,12 +124,19 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
 
     A listing of the source that this process took within `listed_for` seconds may be used again.
     """
-    survey = site.warehouse.survey(site.source, listed_for)
     catalog = site.warehouse.catalog()
-    extent = _extent(site, survey.inventory.chain_id)
-    published = tuple(_inside(catalog.blocks if catalog else (), extent.complete))
-    lacking, problem = _not_in_lake(site) if site.settings.lake and catalog else ((), "")
-    return SiteStatus(survey, catalog, published, extent.until, lacking, problem)
+    chain_id = catalog.chain_id if catalog else ""
+    # Where a request takes long, the places are asked at the same time.
+    with ThreadPoolExecutor(2) as pool:
+        extent = pool.submit(_extent, site, chain_id)
+        has_lake = site.settings.lake and catalog is not None
+        lake = pool.submit(_not_in_lake, site) if has_lake else None
+        survey = site.warehouse.survey(site.source, listed_for)
+    of_source = survey.inventory.chain_id
+    archived = extent.result() if chain_id == of_source else _extent(site, of_source)
+    published = tuple(_inside(catalog.blocks if catalog else (), archived.complete))
+    lacking, problem = lake.result() if lake else ((), "")
+    return SiteStatus(survey, catalog, published, archived.until, lacking, problem)
 
 
 def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:

@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from pipelines.instance import open_instance
 from pipelines.running import FinishedRun, run_everything
 from pipelines.settings import Settings
+from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
 from tests.lake_readers import PyarrowLake
 from tests.pipelines.command_kit import Answer, call, places
@@ -45,7 +46,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     runs: list[FinishedRun] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAGSTER_HOME", "put back after the tests")
-        run_everything(Site(settings), folder / "home", runs.append)
+        site = Site(settings)
+        run_everything(site, site_status(site), folder / "home", runs.append)
         yield Run(settings, folder / "home", segments, runs)
 
 

@@ -44,7 +44,8 @@ class History:
 
     def run(self) -> list[FinishedRun]:
         finished: list[FinishedRun] = []
-        run_everything(Site(self.settings), self.home, finished.append)
+        site = Site(self.settings)
+        run_everything(site, site_status(site), self.home, finished.append)
         return finished
 
     def published(self) -> set[str]:
@@ -195,7 +196,7 @@ def test_a_failing_database_of_dagster_is_named(
     (home / "history" / "runs.db").mkdir(parents=True)  # where a file would be
 
     with pytest.raises(OSError, match="Dagster's database says") as failed:
-        run_everything(site, home, print)
+        run_everything(site, site_status(site), home, print)
     assert failed.value.filename == str(home)
 
 

@@ -15,6 +15,7 @@ from pipelines.discovery import segment_sensor
 from pipelines.jobs import load_and_publish
 from pipelines.running import run_everything
 from pipelines.settings import Settings
+from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, load, make_segment
@@ -121,8 +122,12 @@ def test_the_command_line_goes_on_with_the_warehouse_it_finds(
     assert run(settings, "load", home_instance, tags).success
     finished: list[str] = []
 
+    site = Site(other)
     run_everything(
-        Site(other), tmp_path / "dagster_home", lambda done: finished.append(done.failure)
+        site,
+        site_status(site),
+        tmp_path / "dagster_home",
+        lambda done: finished.append(done.failure),
     )
 
     assert finished == [""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -47,14 +47,16 @@ class Source:
         return self._reader.describe()
 
     def inventory(
-        self, contents: LoadedSegments = NOTHING_HELD, known_for: float = 0.0
+        self,
+        contents: LoadedSegments = NOTHING_HELD,
+        objects: Sequence[ObjectInfo] | None = None,
     ) -> Inventory:
-        """List the source's segments and refusals; only its top level counts.
+        """The source's segments and refusals; only its top level counts.
 
-        `contents` are segments already loaded. A listing that was taken within `known_for` seconds
-        may be used again. Raises `ConfigError` where `index.json` is not one.
+        `contents` are segments already loaded, `objects` a listing, which is taken if there is
+        none. Raises `ConfigError` where `index.json` is not one.
         """
-        objects = self._objects(known_for)
+        objects = self.listing() if objects is None else objects
         has_index = any(info.key == _INDEX_KEY for info in objects)
         return take_inventory(objects, self._index() if has_index else NO_INDEX, contents)
 
@@ -63,7 +65,8 @@ class Source:
         """When its last listing began, by `time.monotonic`."""
         return self._listed[0]
 
-    def _objects(self, known_for: float) -> list[ObjectInfo]:
+    def listing(self, known_for: float = 0.0) -> Sequence[ObjectInfo]:
+        """What lies at the top level; a listing of the last `known_for` seconds is used again."""
         began = time.monotonic()
         if began - self.listed < known_for:
             return self._listed[1]

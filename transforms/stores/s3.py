@@ -30,6 +30,7 @@ from transforms.stores.s3_listing import answer_time, listed
 from transforms.stores.s3_reading import StoredObject
 from transforms.stores.s3_silence import Silence
 from transforms.stores.s3_writing import NO_VERSION, ObjectWriter, Upload
+from transforms.stores.service_clock import ServiceClock
 from transforms.stores.store import (
     CHUNK_BYTES,
     SCRATCH,
@@ -73,6 +74,7 @@ class S3Store:
         self._probing = Lock()
         self._facts: StoreFacts | None = None
         self._silence = Silence(_READ_SECONDS)
+        self._clock = ServiceClock()
         config = Config(
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_READ_SECONDS,
@@ -88,6 +90,7 @@ class S3Store:
                 self._session = Session(region_name=self._options.region)
                 self._client = self._session.client("s3", endpoint_url=endpoint, config=config)
                 self._silence.watch(self._client)
+                self._clock.watch(self._client)
         except ValueError as error:
             raise ConfigError(f"{self.describe()} cannot be opened: {error}") from error
 
@@ -151,7 +154,10 @@ class S3Store:
         """None: an object is no local file."""
 
     def now(self) -> float:
-        """The time by the service's clock."""
+        """The time by the service's clock, to a minute."""
+        known = self._clock.time()
+        if known is not None:
+            return known
         with self._plain_errors(""):
             answer = self._client.list_objects_v2(
                 Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from transforms.block_range import BlockRange, gaps_between
 from transforms.coverage import Coverage, behind
+from transforms.objects import ObjectInfo
 from transforms.segments.inventory import Inventory, LoadedSegments, Refusal, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
@@ -70,14 +71,13 @@ def survey(
     contents: LoadedSegments,
     quarantine: Sequence[QuarantinedFile],
     memory_mb: int,
-    known_for: float = 0.0,
+    objects: Sequence[ObjectInfo],
 ) -> Survey:
-    """Hold the listing of a source against segments that are loaded, and files refused before.
+    """Hold a source, listed as `objects`, against what is loaded and what was refused before.
 
     `memory_mb` is what a load may use: a file that was refused for less may be loaded now.
-    A listing that this process took within `known_for` seconds may be used again.
     """
-    inventory = source.inventory(contents, known_for)
+    inventory = source.inventory(contents, objects)
     refusals = {bad.refusal.info: bad.refusal for bad in quarantine if bad.stands(memory_mb)}
     pending: list[SegmentFile] = []
     known_bad: list[Refusal] = []

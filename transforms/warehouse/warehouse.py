@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -147,9 +148,12 @@ class Warehouse:
 
         A listing that this process took within `known_for` seconds may be used again.
         """
-        catalog = self.catalog()
-        contents = catalog.held() if catalog else NOTHING_HELD
-        return survey(source, contents, self.quarantined(), self._backing.memory_mb, known_for)
+        with ThreadPoolExecutor(1) as pool:
+            listing = pool.submit(source.listing, known_for)
+            catalog = self.catalog()
+            contents = catalog.held() if catalog else NOTHING_HELD
+            quarantine, memory_mb = self.quarantined(), self._backing.memory_mb
+            return survey(source, contents, quarantine, memory_mb, listing.result())
 
     def load(
         self,

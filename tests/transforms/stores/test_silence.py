@@ -42,7 +42,6 @@ STEPS: tuple[Step, ...] = (
     lambda store, _: store.put_if_match("x", b"3", None, ""),
     lambda store, _: list(store.list()),
     lambda store, _: store.delete("x"),
-    lambda store, _: store.now(),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from transforms.block_range import BlockRange
@@ -18,6 +19,7 @@ from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume, shapes_of
 
+_WORKERS = 8
 _TYPES = {
     ".duckdb": "application/vnd.duckdb",
     ".parquet": "application/vnd.apache.parquet",
@@ -53,11 +55,17 @@ def store_history(
     """Put the files of a run of segments, the manifest last, which is written here; describe it."""
     store, files = backing.store, backing.files
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
-    data = {
-        table: store_new(store, files, f"{DATA}/{table}", blocks, path)
-        for table, path in run.data.items()
-    }
-    index = store_new(store, files, "index", blocks, run.index) if run.index else None
+    paths = {f"{DATA}/{table}": path for table, path in run.data.items()}
+    if run.index:
+        paths["index"] = run.index
+
+    def stored(folder: str) -> StoredFile:
+        return store_new(store, files, folder, blocks, paths[folder])
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        stored_files = dict(zip(paths, pool.map(stored, paths), strict=True))
+    data = {table: stored_files[f"{DATA}/{table}"] for table in run.data}
+    index = stored_files.get("index")
     with scratch_folder(backing.scratch) as scratch:
         path = scratch / "manifest.parquet"
         write_manifest(path, About(origin, data, index, run.times), segments, receipts)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 from transforms.errors import BusyError, ConflictError, IntegrityError
+from transforms.moments import Moment
 from transforms.stores.store import Store, read_as_is
 from transforms.warehouse.log.document import (
     Document,
@@ -45,22 +46,6 @@ _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """A moment by both clocks: one stops where a machine sleeps, the other may be set."""
-
-    clock: float
-    monotonic: float
-
-    @classmethod
-    def now(cls) -> _Moment:
-        return cls(time.time(), time.monotonic())
-
-    def passed(self) -> float:
-        """Seconds since then."""
-        return max(time.time() - self.clock, time.monotonic() - self.monotonic)
-
-
 @dataclass(slots=True)
 class _Look:
     """A block of `Log.one_look`: its number, and whether it has asked the store already."""
@@ -76,7 +61,7 @@ class Log:
         self._store = store
         self._memory = NewestGeneration(cache)
         self._newest: tuple[Document, str] | None = None
-        self._confirmed: tuple[int, _Moment] | None = None
+        self._confirmed: tuple[int, Moment] | None = None
         self._looks = 0
         self._look: _Look | None = None
 
@@ -117,16 +102,17 @@ class Log:
 
     def is_outdated(self, generation: int) -> bool:
         """Whether there is a newer generation; two requests to the store at the most."""
-        if self._store.head(document_key(generation + 1)) is not None:
-            return True
-        # Documents are removed, oldest first: after a long sleep all that was known may be gone.
-        confirmed, moment = self._confirmed or (0, _Moment.now())
+        next_key, key = document_key(generation + 1), document_key(generation)
+        confirmed, moment = self._confirmed or (0, Moment.now())
         if confirmed == generation and moment.passed() < _SHORT_SECONDS:
+            return self._store.head(next_key) is not None
+        # Documents are removed, oldest first: after a long sleep all that was known may be gone.
+        with ThreadPoolExecutor(2) as pool:
+            following_info, info = pool.map(self._store.head, (next_key, key))
+        if following_info is None and info is not None:
+            self._confirmed = (generation, Moment.now())
             return False
-        if self._store.head(document_key(generation)) is None:
-            return True
-        self._confirmed = (generation, _Moment.now())
-        return False
+        return True
 
     def _is_newest(self, generation: int) -> bool:
         """Whether what is known is the newest, as far as this block has to know."""
@@ -191,7 +177,7 @@ class Log:
         """
         lost = 0
         while True:
-            began = _Moment.now()
+            began = Moment.now()
             base, parent = self._find() or (new_warehouse(), "")
             if base.generation < lost:
                 raise BusyError(
@@ -208,7 +194,7 @@ class Log:
                 return created
             lost = base.generation + 1
 
-    def _check_in_time(self, base: Document, began: _Moment) -> None:
+    def _check_in_time(self, base: Document, began: Moment) -> None:
         """Of documents the oldest go first: while the one before is there, this one was not."""
         seconds = began.passed()
         if seconds < SETTLED_SECONDS / 3 or not base.generation:

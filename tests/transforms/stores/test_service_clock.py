@@ -1,0 +1,46 @@
+"""The clock of an S3 service: what its answers say is asked for only where there were none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.s3_kit import BucketServer, bucket_server
+from transforms.stores.s3 import S3Store
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BucketServer]:
+    with bucket_server() as server:
+        yield server
+
+
+def test_the_time_is_asked_for_where_nothing_was_answered_lately(
+    server: BucketServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = S3Store(server.bucket(), "", server.options())
+    requests = server.door.requests
+    before = len(requests)
+    assert abs(store.now() - time.time()) < 5
+    assert len(requests) == before + 1
+    assert abs(store.now() - time.time()) < 5
+    assert len(requests) == before + 1
+    monkeypatch.setattr("transforms.stores.service_clock._KNOWN_SECONDS", 0)
+    assert abs(store.now() - time.time()) < 5
+    assert len(requests) == before + 2
+
+
+def test_any_answer_tells_the_time_and_it_goes_on(
+    server: BucketServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = S3Store(server.bucket(), "", server.options())
+    assert store.head("absent") is None
+    requests, now = len(server.door.requests), time.time
+    monkeypatch.setattr("transforms.moments.time.time", lambda: now() + 40)  # its clock is set
+    assert 35 < store.now() - now() < 45
+    assert len(server.door.requests) == requests
+    monkeypatch.setattr("transforms.moments.time.time", lambda: now() + 70)
+    assert abs(store.now() - now()) < 5
+    assert len(server.door.requests) == requests + 1
