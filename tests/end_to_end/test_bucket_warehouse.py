@@ -18,6 +18,7 @@ from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from tests.transforms.warehouse_kit import history_segment, state_segment
 from tests.waiting import wait_until
+from transforms.warehouse.questions.queries import query_rows
 from transforms.warehouse.warehouse_address import open_warehouse
 
 CAPTURE = {"partyId": "a1" * 32, "chainId": KIT_CHAIN, "statistics": {"epochSeq": 7}}
@@ -171,6 +172,45 @@ def test_a_query_about_a_few_blocks_fetches_the_volumes_of_these_only(cloud: Clo
     d.strata("sql", "from orders", "--blocks", "11-12")
 
     assert len(list(d.cache.glob("data/orders/*.parquet"))) == 1
+
+
+def test_a_query_about_one_table_fetches_files_of_it_only(cloud: Cloud) -> None:
+    f = cloud.machine("f")
+
+    counted = f.json("sql", "with o as (from Orders) select count(*) from o")
+
+    assert counted["rows"] == [[8]]
+    assert {path.parent.name for path in f.cache.glob("data/*/*")} == {"orders"}
+    assert not list(f.cache.glob("state/*"))
+    f.strata("sql", "from (show tables)")
+    assert {path.parent.name for path in f.cache.glob("data/*/*")} > {"orders"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select count(*), max(size) from exact.orders",
+        "with b as (from blocks) select count(*) from b join orders using (vega_time)",
+        "with orders as (from blocks) select count(*) from orders",
+        "select count(*) from (select id from orders union all select range::text from range(3))",
+        "select (select count(*) from trades), utc(max(vega_time)) from blocks",
+        "select count(*) from parties",
+        "select count(*) from duckdb_views() where not internal",
+        "select count(*) from (show all tables), blocks",
+        "select count(*) from information_schema.tables, blocks",
+        "select count(*) from orders, strata.receipts, strata.segments",
+        "select count(*) from blocks, query_table('orders')",
+        "describe orders",
+        "pivot orders on side_name using count(*)",
+    ],
+)
+def test_a_machine_that_has_nothing_yet_answers_as_one_with_folders(
+    cloud: Cloud, folder: Machine, tmp_path: Path, query: str
+) -> None:
+    distant = open_warehouse(cloud.places["STRATA_WAREHOUSE"], tmp_path / "cache")
+    local = open_warehouse(str(folder.folder / "warehouse"))
+    with query_rows(distant, query) as (_, rows), query_rows(local, query) as (_, expected):
+        assert [*rows] == [*expected]
 
 
 def test_a_copy_of_a_few_blocks_fetches_only_their_volumes(cloud: Cloud, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.load_settings import LoadSettings, Progress
 from transforms.warehouse.log.document import Document, new_warehouse
 from transforms.warehouse.manifests.receipts import Receipt
-from transforms.warehouse.manifests.shapes import Extent
+from transforms.warehouse.manifests.shapes import Extent, QueryTables
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
 from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, sweep
 from transforms.warehouse.survey import Survey, survey
@@ -279,19 +279,24 @@ class Warehouse:
         return [item for item in receipts if selection is None or item.blocks in selection]
 
     @contextmanager
-    def views(self, extent: Extent | None = None) -> Iterator[Path]:
+    def views(
+        self, extent: Extent | None = None, tables: QueryTables | None = None
+    ) -> Iterator[Path]:
         """The file of views of the newest generation, for who opens it during the block.
 
         With an `extent`, only the volumes that can hold rows of it are opened, besides the current
-        state, and the views show all of these. Raises `ConfigError` where nothing is loaded, or
-        there are more volumes than files may be open.
+        state, and the views show all of these. With `tables`, only their views are right, and files
+        of other tables are not opened. Raises `ConfigError` where nothing is loaded, or there are
+        more volumes than files may be open.
         """
         with ExitStack() as stack:
-            if extent is None:
+            if extent is None and tables is None:
                 check_open_files(len(self.loaded_catalog().volumes))
                 catalog, path = self._views()
             else:
-                catalog = self.loaded_catalog().intact().over(extent)
+                catalog = self.loaded_catalog().intact()
+                catalog = catalog if extent is None else catalog.over(extent)
+                catalog = catalog if tables is None else catalog.of_tables(tables)
                 check_open_files(len(catalog.volumes))
                 path = stack.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
                 write_catalog(path, catalog, self._catalog_file.files)
@@ -300,12 +305,14 @@ class Warehouse:
             yield path
 
     @contextmanager
-    def connect(self, extent: Extent | None = None) -> Iterator[Connection]:
+    def connect(
+        self, extent: Extent | None = None, tables: QueryTables | None = None
+    ) -> Iterator[Connection]:
         """Open the newest generation read-only; its views are those of `current.duckdb`.
 
         See `views`.
         """
-        with self.views(extent) as path, read_only_connection(path) as con:
+        with self.views(extent, tables) as path, read_only_connection(path) as con:
             yield con
 
     def stored_tables(self, blocks: BlockRange) -> AbstractContextManager[Connection]:

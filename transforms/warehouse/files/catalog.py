@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
@@ -14,6 +14,7 @@ from transforms.errors import RangeError
 from transforms.segments.inventory import LoadedSegments
 from transforms.segments.segment_name import SegmentName
 from transforms.stores.store import Store
+from transforms.tables.registry import fold_case
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.document import Document
@@ -26,7 +27,7 @@ from transforms.warehouse.manifests.manifest import (
     read_manifest,
 )
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import Extent, Volume
+from transforms.warehouse.manifests.shapes import Extent, QueryTables, Volume
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,18 @@ class Catalog:
             where = self.store.describe()
             raise RangeError(f"{where} holds nothing of {extent}: strata status says what it holds")
         return self.of_volumes([*volumes, *self.states()])
+
+    def of_tables(self, tables: QueryTables) -> Catalog:
+        """The generation with no files of rows but those of these tables.
+
+        The whole generation where one of them is none of its tables.
+        """
+        volumes = [volume.of_tables(tables) for volume in self.volumes]
+        known = {fold_case(table) for volume in volumes for table in volume.shapes}
+        if tables.names - known - tables.own:
+            return self
+        catalog = self.of_volumes(v for v in volumes if v.kind == "history" or v.shapes)
+        return replace(catalog, document=replace(catalog.document, captures=None))
 
     def of_volumes(self, volumes: Iterable[Volume]) -> Catalog:
         """The generation with these of its volumes only."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
@@ -71,6 +71,14 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryTables:
+    """The names that a query reads, in small letters; some may be of its own `with`: `own`."""
+
+    names: frozenset[str]
+    own: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Volume:
     """One volume as a document lists it: a run of segments, or the current state after one.
 
@@ -89,6 +97,13 @@ class Volume:
     data: Mapping[str, StoredFile] = field(default_factory=dict)
     index: StoredFile | None = None
     times: Times | None = None
+
+    def of_tables(self, tables: QueryTables) -> Volume:
+        """The volume as if it had these tables alone."""
+        names = tables.names
+        shapes = {name: shape for name, shape in self.shapes.items() if fold_case(name) in names}
+        data = {name: file for name, file in self.data.items() if name in shapes}
+        return replace(self, shapes=shapes, data=data)
 
     @classmethod
     def state(cls, file: StoredFile, receipts: Sequence[Receipt]) -> Volume:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from transforms.duck import Connection, plain_errors, quote_name, quote_text
 from transforms.open_files import is_open_files
 from transforms.tables.dialect import copy_sql, select_list
 from transforms.warehouse.manifests.shapes import Extent
+from transforms.warehouse.questions.query_tables import query_tables
 from transforms.warehouse.questions.statements import query_error, readable
 from transforms.warehouse.warehouse import Warehouse
 
@@ -41,7 +42,7 @@ def query_rows(
     JSON has a value for is DuckDB's text for it. With an `extent`, the tables of history are those
     of the volumes that can hold rows of it. Raises `ConfigError` for wrong SQL.
     """
-    with warehouse.connect(extent) as con, _query_errors():
+    with _connected(warehouse, query, extent) as con, _query_errors():
         statement = readable(con, query)
         kinds = con.sql(statement).types
         names = con.sql(statement).columns
@@ -62,7 +63,7 @@ def copy_query(
 
     See `query_rows` for `extent`. Raises `ConfigError` for wrong SQL.
     """
-    with warehouse.connect(extent) as con, _query_errors():
+    with _connected(warehouse, query, extent) as con, _query_errors():
         exact = _exact(con, readable(con, query))
         if format_name == "csv":
             # Only text columns are written exactly as the dialect says.
@@ -70,6 +71,15 @@ def copy_query(
             con.execute(copy_sql(_cast(exact, texts), path, header=True))
         else:
             con.execute(f"copy ({exact}\n) to {quote_text(path)} (format parquet)")
+
+
+def _connected(
+    warehouse: Warehouse, query: str, extent: Extent | None
+) -> AbstractContextManager[Connection]:
+    """Open the warehouse for a query: of a bucket, files of other tables are not fetched."""
+    # In a folder all is there, and so are the views of all.
+    has_all = warehouse.in_folder and extent is None
+    return warehouse.connect(extent, None if has_all else query_tables(query))
 
 
 def _rows(
