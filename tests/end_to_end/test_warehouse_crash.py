@@ -28,7 +28,7 @@ from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256, object_sha256
 from transforms.warehouse.log.document import Document
 from transforms.warehouse.log.log import document_key
-from transforms.warehouse.merge.sweep import unnamed
+from transforms.warehouse.merge.sweep import folder_listing, unnamed
 
 SEGMENTS, FEW_SEGMENTS = 40, 6
 """How many a round has, and one of a few kills."""
@@ -172,7 +172,7 @@ def _assert_right(round_: Round, document: Document) -> None:
     store = warehouse.backing.store
     for file in document.files():
         assert object_sha256(store, file.key) == file.sha256
-    assert [info.key for info in unnamed(store, document)] == []
+    assert [info.key for info in unnamed(folder_listing(store), document)] == []
     assert document.dropped == ()
     assert document.quarantine == ()
     _assert_chained(round_, document)

@@ -42,7 +42,7 @@ from transforms.warehouse.log.document import Document, new_warehouse
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Extent, QueryTables
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
-from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, sweep
+from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, folder_listing, sweep
 from transforms.warehouse.survey import Survey, survey
 from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
 
@@ -374,5 +374,9 @@ class Warehouse:
 
         sweep_scratch(self._backing.scratch)
         remove_spills(self.current, grace_seconds)
-        check_not_older(self._backing, self.document())
-        return sweep(self._backing, grace_seconds, orphan_seconds)
+        document = self.document()
+        if document is None:
+            return []
+        listing = folder_listing(self._backing.store)
+        check_not_older(self._backing, document, listing["manifests"])
+        return sweep(self._backing, listing, grace_seconds, orphan_seconds)

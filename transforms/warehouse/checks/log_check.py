@@ -23,11 +23,11 @@ from transforms.verifying.findings import (
 from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.document import Document
-from transforms.warehouse.log.log import document_key, is_document_key
+from transforms.warehouse.log.log import LOG, document_key, is_document_key
 from transforms.warehouse.log.newest_generation import NewestGeneration
-from transforms.warehouse.merge.sweep import ORPHAN_SECONDS, is_ours, unnamed
+from transforms.warehouse.merge.sweep import ORPHAN_SECONDS, folder_listing, is_ours, unnamed
 from transforms.warehouse.repair.log_state import LogState, read_state
-from transforms.warehouse.repair.older_log import check_not_older, listed, listed_volumes
+from transforms.warehouse.repair.older_log import check_not_older, listed_volumes
 from transforms.warehouse.repair.volume_description import volume_blocks
 from transforms.warehouse.views.catalog_file import OWN_VIEWS, CatalogFile, read_record
 
@@ -122,10 +122,11 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
     dropped = {file.key for file in document.dropped}
     keys = document.named_keys()
     runs = list(contiguous_runs(volume.blocks for volume in document.history()))
-    for info in listed(store, "log"):
+    listing = folder_listing(store)
+    for info in listing[LOG]:
         if not is_document_key(info.key):
             yield _orphan(backing, info, "it is no document of the log")
-    for info in unnamed(store, document):
+    for info in unnamed(listing, document):
         age = now - info.modified
         blocks = volume_blocks(info.key)
         if info.key in dropped or info.key.removesuffix(".wal") in keys:  # found with its file

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.moments import Moment
+from transforms.objects import ObjectInfo
 from transforms.stores.store import Store, read_as_is
 from transforms.warehouse.log.document import (
     Document,
@@ -31,6 +32,9 @@ from transforms.warehouse.log.newest_generation import NewestGeneration, check_s
 Change = Callable[[Document], Document | None]
 """From the newest generation to the next one's content (its number is ignored); None: no change."""
 
+LOG = "log"
+"""The folder of the documents."""
+
 SETTLED_SECONDS = 900.0
 """How long a document stays after it was followed, at least: longer than any commit takes.
 
@@ -41,7 +45,7 @@ KEPT_DOCUMENTS = 64
 """How many of the newest documents stay, however old."""
 
 _SHORT_SECONDS = 5.0  # no document that was followed is removed so soon
-_FOLDER = "log/"
+_FOLDER = f"{LOG}/"
 _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
 
@@ -124,28 +128,13 @@ class Log:
         """The numbers of all documents that are there, ascending; a missing folder has none."""
         return [number for number, _ in self._listed()]
 
-    def settled(self, before: int = 0) -> list[int]:
-        """The numbers of documents that nobody needs who reads or writes now, ascending.
-
-        All but some of the newest, and all `before` a number; times are those of the store,
-        whatever this machine's clock.
-        """
-        listed = self._listed()
-        if not listed:
-            return []
-        horizon = listed[-1][1] - SETTLED_SECONDS
-        old = [number for (number, _), (_, modified) in pairwise(listed) if modified < horizon]
-        many = old[: max(0, len(listed) - KEPT_DOCUMENTS)]
-        return sorted({*many, *(number for number, _ in listed if number < before)})
-
     def _listed(self) -> list[tuple[int, float]]:
         """The numbers of all documents, ascending, with when each was written."""
-        folder = self._store.path("log")
+        folder = self._store.path(LOG)
         if folder is not None and not folder.is_dir():
             return []
         # Any other error of the listing is one: who may not list a bucket must not begin a new log.
-        infos = ((_NAME.fullmatch(info.key), info.modified) for info in self._store.list(_FOLDER))
-        return sorted((int(match[1]), modified) for match, modified in infos if match)
+        return _documents(self._store.list(_FOLDER))
 
     def read(self, generation: int) -> Document:
         """One document. Raises `FileNotFoundError`, `IntegrityError`."""
@@ -292,3 +281,23 @@ def document_key(generation: int) -> str:
 def is_document_key(key: str) -> bool:
     """Whether a file of the log's folder has the name of a document."""
     return _NAME.fullmatch(key) is not None
+
+
+def settled_documents(infos: Iterable[ObjectInfo], before: int = 0) -> list[int]:
+    """The numbers of listed documents that nobody needs who reads or writes now, ascending.
+
+    All but some of the newest, and all `before` a number; times are those of the store, whatever
+    this machine's clock.
+    """
+    listed = _documents(infos)
+    if not listed:
+        return []
+    horizon = listed[-1][1] - SETTLED_SECONDS
+    old = [number for (number, _), (_, modified) in pairwise(listed) if modified < horizon]
+    many = old[: max(0, len(listed) - KEPT_DOCUMENTS)]
+    return sorted({*many, *(number for number, _ in listed if number < before)})
+
+
+def _documents(infos: Iterable[ObjectInfo]) -> list[tuple[int, float]]:
+    matches = ((_NAME.fullmatch(info.key), info.modified) for info in infos)
+    return sorted((int(match[1]), modified) for match, modified in matches if match)

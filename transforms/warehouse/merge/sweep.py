@@ -7,7 +7,7 @@ of it: so nothing that is the only copy is ever lost to a log that was damaged o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
@@ -15,7 +15,7 @@ from transforms.stores.store import Store, listed_together
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.log.document import Document
-from transforms.warehouse.log.log import Log, document_key
+from transforms.warehouse.log.log import LOG, Log, document_key, settled_documents
 
 GRACE_SECONDS = 24 * 3600.0
 """How long a file that the newest generation no longer names is kept for readers of older ones."""
@@ -30,7 +30,19 @@ _OURS = re.compile(_RUNS + r"/\d+-\d+\.[0-9a-f]{64}\.(?:duckdb|parquet|sqlite)")
 _OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip")
 
 
-def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list[str]:
+def folder_listing(store: Store) -> dict[str, list[ObjectInfo]]:
+    """What lies in each folder of a warehouse; they are listed side by side."""
+    folders = (*FOLDERS, LOG)
+    infos = listed_together(store, (f"{folder}/" for folder in folders))
+    return dict(zip(folders, infos, strict=True))
+
+
+def sweep(
+    backing: Backing,
+    listing: Mapping[str, Sequence[ObjectInfo]],
+    grace_seconds: float,
+    orphan_seconds: float,
+) -> list[str]:
     """Delete what nobody can be about to read; returns the keys. May be killed and run again.
 
     That is: what the log dropped longer ago than the grace period, files that were never named, and
@@ -45,12 +57,12 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     due = [file.key for file in document.dropped if file.time < now - grace_seconds]
     orphans = (
         info.key
-        for info in unnamed(store, document)
+        for info in unnamed(listing, document)
         if info.key not in dropped and info.modified < now - orphan_seconds
     )
     removable = _Removable(backing.catalog(document))
     gone = [key for key in (*due, *orphans) if removable.is_covered(key)]
-    gone += _old_documents(log, document, now - grace_seconds)
+    gone += _old_documents(listing[LOG], document, now - grace_seconds)
     for key in gone:
         store.delete(key)
     if any(key in gone for key in due):
@@ -67,11 +79,13 @@ def _forget(log: Log, gone: set[str]) -> None:
     log.commit(change, forget=gone)
 
 
-def unnamed(store: Store, document: Document) -> Iterator[ObjectInfo]:
-    """The files of the warehouse's folders that a generation does not name."""
+def unnamed(
+    listing: Mapping[str, Sequence[ObjectInfo]], document: Document
+) -> Iterator[ObjectInfo]:
+    """The files of a warehouse's folders that a generation does not name."""
     keys = document.named_keys()
-    for infos in listed_together(store, (f"{folder}/" for folder in FOLDERS)):
-        yield from (info for info in infos if info.key not in keys)
+    for folder in FOLDERS:
+        yield from (info for info in listing[folder] if info.key not in keys)
 
 
 def is_ours(key: str) -> bool:
@@ -98,10 +112,12 @@ class _Removable:
         return any(run.first <= blocks.first and blocks.last <= run.last for run in self._runs)
 
 
-def _old_documents(log: Log, document: Document, horizon: float) -> Iterable[str]:
+def _old_documents(
+    infos: Iterable[ObjectInfo], document: Document, horizon: float
+) -> Iterable[str]:
     """Documents that were followed before the horizon, and sooner where there are many.
 
     A bulk load makes thousands, each with the names of all volumes.
     """
     marks = [mark.generation for mark in document.marks if mark.time < horizon]
-    return map(document_key, log.settled(before=marks[-1] if marks else 0))
+    return map(document_key, settled_documents(infos, before=marks[-1] if marks else 0))

@@ -77,7 +77,7 @@ class Examination:
         Raises `IntegrityError` where they contradict each other.
         """
         keys = document.named_keys()
-        infos = list(lacking(self._backing.store, keys, remainder.history()))
+        infos = list(lacking(listed(self._backing.store, "manifests"), keys, remainder.history()))
         infos += self._newer_states(document, remainder)
         segments = self._backing.catalog(remainder).segments
         entries = []

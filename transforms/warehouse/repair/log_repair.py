@@ -16,7 +16,13 @@ from transforms.warehouse.log.log import document_key
 from transforms.warehouse.repair.examination import Examination, RepairFinding
 from transforms.warehouse.repair.foreign_writes import remove_foreign_writes
 from transforms.warehouse.repair.log_state import LogState, read_state
-from transforms.warehouse.repair.older_log import lacking, later_volumes, listed_volumes, older_log
+from transforms.warehouse.repair.older_log import (
+    lacking,
+    later_volumes,
+    listed,
+    listed_volumes,
+    older_log,
+)
 from transforms.warehouse.repair.rebuild import beyond, chosen_volumes, indexed, rebuild
 from transforms.warehouse.repair.volume_description import Advance
 
@@ -142,7 +148,9 @@ class _Attempt:
             "right; strata repair --trust-log, if the log is",
         )
         document = base or new_warehouse()
-        for info in lacking(self._backing.store, document.named_keys(), document.history()):
+        for info in lacking(
+            listed(self._backing.store, "manifests"), document.named_keys(), document.history()
+        ):
             self._find(
                 info.key,
                 "no document in the log names it",

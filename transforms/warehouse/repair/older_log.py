@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from transforms.block_range import BlockRange, contiguous_runs
@@ -17,16 +17,19 @@ from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.volume_description import volume_blocks
 
 
-def check_not_older(backing: Backing, document: Document | None) -> None:
+def check_not_older(
+    backing: Backing, document: Document | None, manifests: Iterable[ObjectInfo] | None = None
+) -> None:
     """Raise `IntegrityError` where volumes were built upon a later generation than the newest.
 
     Loading their segments again, or deleting what the log does not name, would be wrong then. Only
     files that no document names are looked at, and only those with blocks that named volumes lack:
     normally there are none. A killed load leaves a volume that was built upon a generation which is
-    still in the log, and does not count; nor does a volume of another warehouse.
+    still in the log, and does not count; nor does a volume of another warehouse. `manifests` are
+    the listed ones, where they were listed already.
     """
     while document is not None:
-        later = later_volumes(backing, document, document.generation)
+        later = later_volumes(backing, document, document.generation, manifests)
         if not later:
             return
         # Another process may have gone on and built them just now.
@@ -48,23 +51,31 @@ def older_log(backing: Backing, document: Document, later: dict[str, Origin]) ->
     )
 
 
-def later_volumes(backing: Backing, document: Document, generation: int) -> dict[str, Origin]:
+def later_volumes(
+    backing: Backing,
+    document: Document,
+    generation: int,
+    manifests: Iterable[ObjectInfo] | None = None,
+) -> dict[str, Origin]:
     """Volumes that were built upon a later generation than this one, by key, with their origin.
 
     Those that `document` names, or whose blocks it has, are not looked at.
     """
     later: dict[str, Origin] = {}
-    for info in lacking(backing.store, document.named_keys(), document.history()):
+    infos = listed(backing.store, "manifests") if manifests is None else manifests
+    for info in lacking(infos, document.named_keys(), document.history()):
         origin = _origin(backing, info)
         if origin and origin.warehouse == document.warehouse and origin.generation > generation:
             later[info.key] = origin
     return later
 
 
-def lacking(store: Store, keys: set[str], volumes: list[Volume]) -> Iterator[ObjectInfo]:
-    """Volumes of history that are not named and have blocks which the held volumes lack."""
+def lacking(
+    manifests: Iterable[ObjectInfo], keys: set[str], volumes: list[Volume]
+) -> Iterator[ObjectInfo]:
+    """Those that are not named and have blocks which the volumes of history lack."""
     runs = list(contiguous_runs(volume.blocks for volume in volumes))
-    for info in listed_volumes(store, "manifests"):
+    for info in manifests:
         blocks = volume_blocks(info.key)
         if info.key not in keys and blocks and not _covers(runs, blocks):
             yield info

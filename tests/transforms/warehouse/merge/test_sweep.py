@@ -21,7 +21,8 @@ from transforms.warehouse.log.document import Document, Mark
 from transforms.warehouse.log.log import document_key
 from transforms.warehouse.manifests.data_files import data_key
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.merge.sweep import sweep
+from transforms.warehouse.merge.sweep import folder_listing, sweep
+from transforms.warehouse.warehouse_address import open_warehouse
 
 HOUR = 3600.0
 GRACE = 24 * HOUR
@@ -87,7 +88,8 @@ class Site:
     def sweep(self) -> set[str]:
         """Sweep by the usual rules; says what went beside documents."""
         before = self.left()
-        gone = sweep(self.backing, GRACE, ORPHAN)
+        listing = folder_listing(self.backing.store)
+        gone = sweep(self.backing, listing, GRACE, ORPHAN)
         assert before - self.left() <= set(gone)
         return before - self.left()
 
@@ -292,7 +294,7 @@ def test_a_sweep_that_died_is_finished_by_the_next_one(site: Site, deletions: in
     root = site.folder / "warehouse"
     dying = Backing(_Dying(root, deletions), site.folder / "other")
     with pytest.raises(KeyboardInterrupt):
-        sweep(dying, GRACE, ORPHAN)
+        sweep(dying, folder_listing(dying.store), GRACE, ORPHAN)
     newest = site.backing.log.begin()
     assert newest.generation == 6
     numbers = site.backing.log.numbers()
@@ -308,6 +310,5 @@ def test_a_sweep_that_died_is_finished_by_the_next_one(site: Site, deletions: in
 
 
 def test_of_an_empty_place_nothing_is_swept(tmp_path: Path) -> None:
-    backing = Backing(FolderStore(tmp_path / "warehouse"), tmp_path / "cache")
-    assert sweep(backing, 0, 0) == []
+    assert open_warehouse(str(tmp_path / "warehouse"), tmp_path / "cache").sweep(0, 0) == []
     assert not (tmp_path / "warehouse").exists()
