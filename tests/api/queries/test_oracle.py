@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -11,12 +12,13 @@ from urllib.parse import quote
 import pytest
 
 from api.core.snapshots import Reading, Snapshots
-from tests.api.answers_kit import Json, ask, load, page
+from tests.api.answers_kit import Json, ask, drop_lookups, load, page
 from tests.segments_kit import Table, block_time, build_segment, table_rows
 from transforms.tables.registry import known_table, known_tables
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/oracle/data"
+_DATA = "oracle_data"
 _ONE, _TWO = "f1" * 32, "f2" * 32
 _KEY = "0042324232"
 
@@ -91,9 +93,8 @@ _CHAINS = {
 
 
 @pytest.fixture(scope="module", params=_CHAINS.values(), ids=[*_CHAINS])
-def reading(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Reading]:
+def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chain, loaded."""
     earlier, later, together = request.param
     root = tmp_path_factory.mktemp("oracle")
     _segment(root / "source", earlier, 1, _BEFORE)
@@ -103,10 +104,22 @@ def reading(
     whole = known is not None and known.kind != "history"
     _segment(root / "source", later, 11, [*(_BEFORE if whole else ()), *_AFTER])
     load(root / "source", root / "warehouse")
-    with (
-        Snapshots.open(open_warehouse(root / "warehouse")) as snapshots,
-        snapshots.reading() as opened,
-    ):
+    return root / "warehouse"
+
+
+@pytest.fixture(scope="module", params=["lookups", "tables", "merged"])
+def reading(root: Path, request: pytest.FixtureRequest) -> Iterator[Reading]:
+    """The chain in a form, open to be asked: answers are the same."""
+    form: str = request.param
+    place = root.with_name(form)
+    shutil.copytree(root, place, symlinks=True)
+    if form == "tables":
+        drop_lookups(place)
+    elif form == "merged":
+        open_warehouse(place).compact(most_partial=1)
+    with Snapshots.open(open_warehouse(place)) as snapshots, snapshots.reading() as opened:
+        tables = [*opened.snapshot.history(_DATA), *opened.snapshot.states(_DATA)]
+        assert {table.lookups is not None for table in tables} == {form != "tables"}
         yield opened
 
 
