@@ -12,12 +12,12 @@ from api.core.clients import RateLimiter, Slots, Unread
 from api.core.connections import Connections
 from api.core.health import Health
 from api.core.server_settings import ServeSettings
-from api.core.snapshots import Snapshots
+from api.core.snapshots import Reading, Snapshot, Snapshots
 from api.core.telemetry import Metrics, log
 from api.core.workers import QueryRunner, Workers
+from api.queries import oracle, withdrawals
 from api.queries.export_request import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
-from api.queries.withdrawals import prepare
 from exporters.exports.range_export import RangeExporter
 from exporters.locations import Locations
 from transforms.stores.store_address import open_store
@@ -43,6 +43,12 @@ def _warehouse(locations: Locations) -> Warehouse:
     )
 
 
+def _prepare(reading: Reading, before: Snapshot | None) -> None:
+    """Find what listings need of a generation before any request asks for it."""
+    withdrawals.prepare(reading, before)
+    oracle.prepare(reading, before)
+
+
 class Service:
     """One process of the server, without its paths."""
 
@@ -57,7 +63,7 @@ class Service:
         self.warehouse = _warehouse(locations)
         self._closing = ExitStack()
         self.snapshots = self._closing.enter_context(
-            Snapshots.open(self.warehouse, memory_limit=limits.memory, prepare=prepare)
+            Snapshots.open(self.warehouse, memory_limit=limits.memory, prepare=_prepare)
         )
         self.exports = ExportQuery(
             RangeExporter(

@@ -35,7 +35,7 @@ class Indexes:
 
     def open(self, catalog: Catalog, lease: ExitStack) -> Mapping[str, IndexFile]:
         """The index files of a generation by the key of their volume, which `lease` keeps here."""
-        files = {volume.key: volume.index for volume in catalog.history() if volume.index}
+        files = {volume.key: volume.index for volume in catalog.volumes if volume.index}
         lost: Mapping[StoredFile, str] = {}
         try:
             lease.enter_context(catalog.files.hold(files.values()))

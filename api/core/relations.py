@@ -36,8 +36,14 @@ class HeldTable:
 
     @property
     def lookups(self) -> IndexFile | None:
-        """The index file, while it can be read."""
-        return self.index if self.index is not None and self.index.is_sound else None
+        """The index file, while it can be read, if it has rows of this table.
+
+        Raises `UnreadableIndexError` where it turns out that it cannot.
+        """
+        index = self.index
+        if index is None or not index.is_sound or self.table not in index.tables:
+            return None
+        return index
 
     @cached_property
     def is_usable(self) -> bool:

@@ -1,17 +1,19 @@
 """Oracle data (spec 4.2; decision 21), the same answers from every schema version.
 
-Up to version 36 a row names the specs it matched; later a table of their own does. Up to version 41
-both tables are current state, dumped whole; later they are history, and what was there before is
-in the last whole copy.
+Up to version 41 its tables are current state, dumped whole; later they are history, and what was
+there before is in the last whole copy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
+from hashlib import md5
 from itertools import islice
+from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
-from api.core.relations import HeldTable, union
+from api.core.relations import HeldTable, answered_around, union
 from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import (
     NUMBER,
@@ -24,24 +26,29 @@ from api.queries.cursors import (
     show_bytes,
     take_bytes,
 )
-from api.queries.pagination import Page, QueryListing, Relation, cut, page
+from api.queries.latest_rows import LatestSource, latest, written_again
+from api.queries.pagination import Listing, Page, QueryListing, Relation, Row, cut, page
 from api.queries.records import elements, oracle_data
 from api.queries.requests import ListOracleData
+from api.queries.span_listing import ListingSource, SpanListing, TimeSpan, spans_of
+from transforms.lookups import oracle_rows
+from transforms.lookups.lookup_tables import ORACLE_BY_SPEC, ORACLE_BY_TIME, times_of
+from transforms.lookups.oracle_rows import MISSING
 from transforms.tables.registry import known_table
 
 _DATA, _SPECS = "oracle_data", "oracle_data_oracle_specs"
-_MISSING = "~"
-"""Sorts behind every array of signers, as PostgreSQL sorts NULL."""
+# Of a row; only the pages by spec have the last.
+_DATA_PLACE, _SPECS_PLACE, _SPEC = 3, 4, 6
 
 
 @lru_cache(maxsize=1024)
 def _show_signers(signers: str) -> tuple[str, ...] | None:
-    return None if signers == _MISSING else tuple(map(show_bytes, elements(signers)))
+    return None if signers == MISSING else tuple(map(show_bytes, elements(signers)))
 
 
 def _take_signers(value: object) -> str:
     if value is None:
-        return _MISSING
+        return MISSING
     if not isinstance(value, list):
         raise CursorError(f"{value!r:.60} is not a list of signers")
     return "{" + ",".join(f'"\\\\x{take_bytes(element)}"' for element in value)
@@ -53,13 +60,7 @@ _CURSORS = CursorFormat(
     ("seqNum", NUMBER),
     extra=1,
 )
-# The text of a byte array without its end sorts as PostgreSQL sorts the array.
-_SIGNERS = f"coalesce(replace(signers, '}}', ''), '{_MISSING}')"
-_NEWEST = (
-    "row_number() over (partition by vega_time, seq_num order by _segment desc, _row desc) = 1"
-)
-_SHOWN = "epoch_us(vega_time), signers, seq_num, data, spec_ids, epoch_us(broadcast_at)"
-_LATEST = "row_number() over (partition by spec_ids, data order by vega_time desc, seq_num desc)"
+_key = itemgetter(0, 1, 2)
 
 
 def list_oracle_data(reading: Reading, request: ListOracleData) -> Page:
@@ -70,37 +71,96 @@ def list_oracle_data(reading: Reading, request: ListOracleData) -> Page:
     except IdError as error:
         inner = f"scany: query multiple result rows: {error}"
         raise InvalidArgumentError(Reason.ORACLE_DATA, inner) from None
-    name = "oracle data of a spec" if spec else "oracle data"
-    relation = reading.snapshot.once(name, lambda snapshot: _relation(snapshot, of_spec=bool(spec)))
-    if relation is None:
+    listing = _listing(reading, spec)
+    if listing is None:
         return Page()
-    section = cut(QueryListing(reading, relation, (spec,) if spec else ()), window)
+    section = cut(listing, window)
     return page(section, section.cursors(_CURSORS), oracle_data)
 
 
-def _relation(snapshot: Snapshot, *, of_spec: bool) -> Relation | None:
-    tables = _tables(snapshot)
+def prepare(reading: Reading, before: Snapshot | None) -> None:
+    """Find what all listings of a generation need; see `written_again`."""
+    if _spans(reading) is not None:
+        written_again(reading, _LATEST, before)
+
+
+def _listing(reading: Reading, spec: str) -> Listing | None:
+    """The rows of a spec, or the latest of every one; None without any table of them."""
+    tables = _tables(reading.snapshot)
     if not tables:
         return None
-    specs = {table.volume: table for table in _held(snapshot, _SPECS)}
-    rows = union(
-        tables, lambda table: _rows_sql(table, specs.get(table.volume), "$1" if of_spec else None)
+    spans = _spans(reading)
+    if spans is None:
+        return _table_listing(reading, tables, spec)
+    source = ListingSource(
+        pages=ORACLE_BY_SPEC if spec else ORACLE_BY_TIME,
+        prefix=(spec,) if spec else (),
+        key=itemgetter(_SPEC, 0, 1, 2) if spec else _key,
+        order=_key,
+        table=lambda table: _table_listing(reading, [table], spec),
     )
-    newest = f"select * from ({rows}) qualify {_NEWEST}"  # noqa: S608 - ours
-    return Relation(
-        newest if of_spec else f"select * from ({newest}) qualify {_LATEST} = 1",  # noqa: S608 - ours
+    listing = SpanListing(reading, spans, source)
+    return listing if spec else latest(reading, _LATEST, listing)
+
+
+def _spans(reading: Reading) -> Sequence[TimeSpan] | None:
+    """The volumes by time; None where their rows have to be ranked together.
+
+    That is where their times overlap, as no network's do: a block is in one segment.
+    """
+
+    def find(snapshot: Snapshot) -> Sequence[TimeSpan] | None:
+        spans = spans_of((table, _times(reading, table)) for table in _tables(snapshot))
+        return None if any(len(span.tables) > 1 for span in spans) else spans
+
+    return reading.snapshot.once(
+        "oracle data by time", lambda snapshot: answered_around(lambda: find(snapshot))
+    )
+
+
+def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
+    """The first and the last time of a table's rows; all times where some have none."""
+    if table.lookups is not None:
+        return times_of(table.lookups, _DATA)
+    rows = _rows_sql(reading.snapshot, table)
+    ((first, last, irregular),) = reading.rows(oracle_rows.extent_sql(rows))
+    if irregular:
+        return -(2**63), 2**63 - 1
+    return None if first is None else (first, last)
+
+
+def _table_listing(reading: Reading, tables: Sequence[HeldTable], spec: str) -> QueryListing:
+    """The rows of tables, ranked together by DuckDB."""
+    wanted = "$1" if spec else None
+    rows = union(tables, lambda table: _rows_sql(reading.snapshot, table, wanted))
+    relation = Relation(
+        oracle_rows.newest_sql(rows) if spec else oracle_rows.latest_sql(rows),
         keys=("vega_time", "signers", "seq_num"),
-        shown=_SHOWN,
-        bound=int(of_spec),
+        shown=oracle_rows.SHOWN,
+        bound=1 if spec else 0,
     )
+    return QueryListing(reading, relation, (spec,) if spec else ())
+
+
+def _rows_sql(snapshot: Snapshot, table: HeldTable, spec: str | None = None) -> str:
+    """SQL for the rows of one table with the specs they matched; see `oracle_rows_sql`."""
+    specs = snapshot.once(
+        "specs of oracle data",
+        lambda _: {held.volume: held.source for held in _held(snapshot, _SPECS)},
+    )
+    return oracle_rows.oracle_rows_sql(table.columns, table.source, specs.get(table.volume), spec)
 
 
 def _held(snapshot: Snapshot, table: str) -> list[HeldTable]:
     return [*snapshot.states(table), *snapshot.history(table)]
 
 
-def _tables(snapshot: Snapshot) -> list[HeldTable]:
+def _tables(snapshot: Snapshot) -> Sequence[HeldTable]:
     """The files that have all rows between them, each row once."""
+    return snapshot.once("tables of oracle data", _found_tables)
+
+
+def _found_tables(snapshot: Snapshot) -> Sequence[HeldTable]:
     history = snapshot.history(_DATA)
     if not history:
         newest = snapshot.state(_DATA)
@@ -121,29 +181,17 @@ def _is_history(version: int) -> bool:
     return table is not None and table.kind == "history"
 
 
-def _rows_sql(table: HeldTable, specs: HeldTable | None, spec: str | None) -> str:
-    """SQL for the rows of one file, of one spec if it is wanted, with the specs they matched."""
-    columns = (
-        f"_segment, _row, vega_time, {_SIGNERS} as signers, seq_num, "
-        f"{table.columns.value('data')} as data"
-    )
-    broadcast = f"{table.columns.time('broadcast_at')} as broadcast_at"
-    if table.columns.has("matched_spec_ids") or specs is None:
-        spec_ids = table.columns.value("matched_spec_ids")
-        matches = f"""where contains({spec_ids}::varchar, '"\\\\x' || {spec} || '"')"""
-        return (
-            f"select {columns}, {spec_ids}::varchar as spec_ids, {broadcast} "  # noqa: S608 - ours
-            f"from {table.source} {matches if spec else ''}"
-        )
-    element = """'"\\\\x' || spec_id || '"'"""
-    key = "_segment, vega_time, seq_num"
-    matches = f"({key}) in (select ({key}) from {specs.source} where spec_id = {spec})"  # noqa: S608
-    grouped = (
-        f"select {key}, '{{' || string_agg({element}, ',' order by spec_id) || '}}' as spec_ids "  # noqa: S608
-        f"from {specs.source} {f'where {matches}' if spec else ''} group by all"
-    )
-    join = "join" if spec else "left join"
-    return (
-        f"select {columns}, coalesce(spec_ids, '{{}}') as spec_ids, {broadcast} "  # noqa: S608
-        f"from {table.source} {join} ({grouped}) using ({key})"
-    )
+def _identity(row: Row) -> bytes:
+    """As `transforms.lookups.oracle_rows.identities_sql`."""
+    data, spec_ids = row[_DATA_PLACE], row[_SPECS_PLACE]
+    text = f"{spec_ids or ''}{'' if data is None else '+' + data}"
+    return md5(text.encode(), usedforsecurity=False).digest()
+
+
+_LATEST = LatestSource(
+    _DATA,
+    tables=_tables,
+    identities=lambda snapshot, table: oracle_rows.identities_sql(_rows_sql(snapshot, table)),
+    identity=_identity,
+    key=_key,
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
@@ -19,6 +18,7 @@ from api.queries.cursors import (
     cursor_time,
     parse_key,
 )
+from api.queries.few_rows import FEW_ROWS, few_rows
 from api.queries.pagination import (
     MemoryListing,
     Page,
@@ -31,7 +31,6 @@ from api.queries.pagination import (
 )
 from api.queries.records import order
 from api.queries.requests import ListOrderVersions
-from transforms.lookups.index_file import IndexFile
 from transforms.lookups.lookup_tables import ORDERS
 from transforms.lookups.row_columns import ORDER
 from transforms.sessions import Time
@@ -40,8 +39,6 @@ _CURSORS = CursorFormat(
     ("createdAt", TIME), ("id", ID), ("vegaTime", TIME), ("version", NUMBER), extra=1
 )
 _ID, _VERSION = 1, 3
-# Nearly every order has fewer rows: then all of it is fetched at once, which is fastest.
-_FEW_ROWS = 1000
 
 
 def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
@@ -94,8 +91,8 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
         if table.lookups is None:
             others.append(table)
             continue
-        rows = _rows_of(table.lookups, order_id)
-        if len(rows) > _FEW_ROWS:
+        rows = few_rows(table.lookups, ORDERS, order_id, _ID)
+        if len(rows) > FEW_ROWS:
             return None
         matches += ((table.blocks.first, row) for row in rows)
     if others:
@@ -105,22 +102,10 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
             for table in others
         )
         sql = f"{' union all '.join(queries)} order by _segment, _row limit $2"
-        rows = reading.rows(sql, [order_id, _FEW_ROWS + 1])
+        rows = reading.rows(sql, [order_id, FEW_ROWS + 1])
         matches += ((row[-2], row[:-2]) for row in rows)
     matches.sort(key=itemgetter(0))
-    return [row for _, row in matches] if len(matches) <= _FEW_ROWS else None
-
-
-def _rows_of(index: IndexFile, order_id: str) -> list[Row]:
-    """The rows of an order in an index file, or more than a few of them."""
-    rows: list[Row] = []
-    # Descending, as the page to begin with is then found by one statement.
-    with closing(index.pages(ORDERS, (order_id,), (order_id,), descending=True)) as pages:
-        for page_rows in pages:
-            rows[:0] = (tuple(row) for row in page_rows if row[_ID] == order_id)
-            if len(rows) > _FEW_ROWS:
-                break
-    return rows
+    return [row for _, row in matches] if len(matches) <= FEW_ROWS else None
 
 
 def _many(tables: Sequence[HeldTable]) -> Relation:

@@ -17,11 +17,8 @@ import orjson
 
 from api.queries.cursors import bytes_of, show_id
 from api.queries.pagination import Record, Row
-from transforms.lookups.row_columns import RowColumns
 from transforms.tables.enum_names import enum_names
 from transforms.tables.named_ids import NAMES
-
-NODE_SIGNATURES = RowColumns("resource_id sig kind")
 
 _ELEMENT = re.compile(r'"\\\\x([0-9a-f]*)"')
 _PUB_KEY, _ETH_ADDRESS = "00", "01"
@@ -87,7 +84,7 @@ def withdrawal(row: Row) -> Record:
 
 
 def node_signature(row: Row) -> Record:
-    """A `NodeSignature` from a row of `NODE_SIGNATURES`."""
+    """A `NodeSignature` from a row of `SIGNATURE`."""
     id_, signature, kind = row
     return show_id(id_), bytes_of(signature).hex(), kind or "NODE_SIGNATURE_KIND_UNSPECIFIED"
 
@@ -112,11 +109,11 @@ def liquidity_provision(row: Row) -> Record:
 
 
 def oracle_data(row: Row) -> Record:
-    """A `vega.OracleData` from time, signers, sequence number, data, spec ids, time of broadcast.
+    """A `vega.OracleData` from a row of `transforms.lookups.oracle_rows.SHOWN`.
 
     Signers and spec ids are PostgreSQL's text of a byte array, of the signers without its end.
     """
-    _, signers, _, data, spec_ids, broadcast = row
+    _, signers, _, data, spec_ids, broadcast = row[:6]
     value = _read(data)
     properties = [
         (_text(entry.get("Name")), _text(entry.get("Value")))

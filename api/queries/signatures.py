@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from api.core.api_errors import InvalidArgumentError, Reason
-from api.core.snapshots import Reading, Snapshot
+from api.core.relations import HeldTable, answered_around
+from api.core.snapshots import Reading
 from api.queries.cursors import BYTES, ID, CursorFormat, IdError, parse_id
-from api.queries.pagination import Page, QueryListing, Relation, cut, page
-from api.queries.records import NODE_SIGNATURES, node_signature
+from api.queries.few_rows import FEW_ROWS, few_rows
+from api.queries.pagination import Listing, MemoryListing, Page, QueryListing, Relation, cut, page
+from api.queries.records import node_signature
 from api.queries.requests import ListNodeSignatures
+from transforms.lookups.lookup_tables import SIGNATURES
+from transforms.lookups.row_columns import SIGNATURE
 
 _CURSORS = CursorFormat(("resource_id", ID), ("sig", BYTES))
+_ID = 0
+_key = itemgetter(0, 1)
 
 
 def list_node_signatures(reading: Reading, request: ListNodeSignatures) -> Page:
@@ -24,22 +32,25 @@ def list_node_signatures(reading: Reading, request: ListNodeSignatures) -> Page:
         raise InvalidArgumentError(Reason.NODE_SIGNATURES, inner) from None
     if window.cursor and window.cursor[0] != resource:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another resource")
-    relation = reading.snapshot.once("node signatures", _relation)
-    if relation is None:
+    table = reading.snapshot.state("node_signatures")
+    if table is None:
         return Page()
-    section = cut(QueryListing(reading, relation, (resource,)), window)
+    section = cut(answered_around(lambda: _listing(reading, table, resource)), window)
     return page(section, section.cursors(_CURSORS), node_signature)
 
 
-def _relation(snapshot: Snapshot) -> Relation | None:
-    table = snapshot.state("node_signatures")
-    if table is None:
-        return None
-    columns = NODE_SIGNATURES.inner(table.columns)
-    return Relation(
+def _listing(reading: Reading, table: HeldTable, resource: str) -> Listing:
+    """The signatures of a resource: all at once from the pages, nearly always one."""
+    if table.lookups is not None:
+        rows = few_rows(table.lookups, SIGNATURES, resource, _ID)
+        if len(rows) <= FEW_ROWS:
+            return MemoryListing(rows, _key)
+    columns = SIGNATURE.inner(table.columns)
+    relation = Relation(
         f"select {columns} from {table.source} where resource_id = $1",  # noqa: S608 - ours
         keys=("resource_id", "sig"),
-        shown=NODE_SIGNATURES.shown,
+        shown=SIGNATURE.shown,
         bound=1,
         times=0,
     )
+    return QueryListing(reading, relation, (resource,))

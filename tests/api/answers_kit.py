@@ -74,8 +74,7 @@ def drop_lookups(root: Path, only: int | None = None) -> None:
     """Take from volumes of a warehouse what answers look-ups fastest, as if it never was."""
 
     def changed(newest: Document) -> Document:
-        history = newest.history()
-        chosen = history if only is None else [history[only]]
+        chosen = newest.volumes if only is None else [newest.history()[only]]
         keys = {volume.key for volume in chosen}
         return newest.with_volumes(
             replace(volume, index=None) if volume.key in keys else volume

@@ -228,7 +228,9 @@ def test_a_lost_index_file_is_answered_around_and_said(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bad = _file_of(site.warehouse.cache, "index")
+    index = site.warehouse.loaded_catalog().history()[-1].index
+    assert index is not None
+    bad = site.warehouse.cache / index.key
     if when == "before":
         harm(bad)
     with _serving(site.locations) as (_, client):

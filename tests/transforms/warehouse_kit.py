@@ -35,8 +35,16 @@ STATE_TABLES = tuple(
 history_segment = partial(build_segment, omit=STATE_TABLES)
 """A segment without current-state tables: legal, and loaded in a third of the time."""
 
-state_segment = partial(build_segment, omit=set(STATE_TABLES) - {"parties"})
-"""A segment with `parties` as its only table of current state."""
+state_segment = partial(build_segment, omit={*STATE_TABLES} - {"parties", "node_signatures"})
+"""A segment with these tables of current state only, the second of which is looked up by key."""
+
+
+def described(document: Document) -> list[Volume]:
+    """The volumes of a document as they describe themselves: states do not name index files."""
+    return [
+        replace(volume, index=None) if volume.kind == "state" else volume
+        for volume in document.volumes
+    ]
 
 
 class MemorySink:

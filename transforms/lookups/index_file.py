@@ -2,7 +2,7 @@
 
 A file is written once, whole, and never changes; readers open it read-only and immutable, so that
 SQLite looks for no log and locks nothing. Besides page tables it has the table `facts`: a name and
-bytes, with their CRC-32.
+bytes, with their CRC-32. The fact `tables` names the tables whose rows it has.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ import errno
 import os
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
+import orjson
 from isal import isal_zlib
 
 from transforms.errors import IntegrityError, StrataError
 from transforms.lookups.key_pages import Key, PageTable, read_pages
 
 SUFFIX = ".sqlite"
+TABLES = "tables"
 
 MOST_OPEN = 256
 """How many connections that nobody uses a process keeps, of all index files together."""
@@ -178,6 +181,15 @@ class IndexFile:
         self.path = path
         self.is_sound = True
         self._connections = connections
+
+    @cached_property
+    def tables(self) -> Mapping[str, Any]:
+        """The tables whose rows it has, with what is known of them.
+
+        Raises `UnreadableIndexError`.
+        """
+        tables: dict[str, Any] = orjson.loads(self.fact(TABLES))
+        return tables
 
     def pages(
         self, table: PageTable, low: Key, high: Key = (), *, descending: bool = False

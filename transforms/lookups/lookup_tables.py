@@ -1,6 +1,6 @@
 """Lookups: what an index file has, from which servers answer fastest.
 
-Made from the finished data files of a run of segments:
+Made from the finished data files of a run of segments, or from a current state:
 
 withdrawals_by_party    of each withdrawal of a party the last row in this volume, in pages
 withdrawals_by_time     the same rows by time
@@ -8,27 +8,33 @@ withdrawals_by_id       the same rows by id
 provisions_by_market    the rows of `liquidity_provisions` in pages
 provisions_by_party     the same rows by party
 orders_by_id            the rows of `orders` in pages
-facts                   `times`: the first and the last time of the rows above; `identities`: of
-                        the withdrawals the MD5 of id and party, and the time
+oracle_data_by_spec     the rows of `oracle_data` for each spec that they matched
+oracle_data_by_time     of the rows with the same specs and data the latest in this volume
+signatures_by_id        the rows of `node_signatures` in pages
+facts                   `tables`: of which tables it has rows, and the first and the last time of
+                        those that are listed by time; `highs`, `lows`, `written`: of withdrawals
+                        and oracle data the MD5 of what tells rows apart, and the time
 
-A run of segments without them is answered from its data files: slower, and the same.
+What a volume does not have of them is answered from its tables: slower, and the same.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
-import pyarrow as pa
 
 from transforms.duck import Connection
-from transforms.lookups.index_file import IndexFile, read_fact, write_fact
+from transforms.lookups import oracle_rows
+from transforms.lookups.identities import identity_facts
+from transforms.lookups.index_file import TABLES, IndexFile, read_fact, write_fact
 from transforms.lookups.key_pages import PageTable, prove_pages, row_sql, write_pages
 from transforms.lookups.row_columns import (
     ORDER,
     PROVISION,
+    SIGNATURE,
     WITHDRAWAL,
     RowColumns,
     TableColumns,
@@ -46,9 +52,9 @@ PROVISIONS_BY_PARTY = PageTable(
     "provisions_by_party", (("party_id", "text"), ("vega_time", "time"))
 )
 ORDERS = PageTable("orders_by_id", (("id", "text"),))
-
-TIMES = "times"
-IDENTITIES = ("highs", "lows", "written")
+ORACLE_BY_SPEC = PageTable("oracle_data_by_spec", (("spec_id", "text"), ("vega_time", "time")))
+ORACLE_BY_TIME = PageTable("oracle_data_by_time", (("vega_time", "time"),))
+SIGNATURES = PageTable("signatures_by_id", (("resource_id", "text"),))
 
 LATEST = (
     "row_number() over ("
@@ -62,17 +68,11 @@ LISTED_PROVISIONS = f"{LISTED} and market_id is not null"
 IDENTITY = "md5_number(id || ' ' || party_id)"
 """SQL for what tells two withdrawals of parties apart."""
 
-_KEYS = (
-    ("orders", "id"),
-    ("withdrawals", "id"),
-    ("withdrawals", "party_id"),
-    ("liquidity_provisions", "market_id"),
-    ("liquidity_provisions", "party_id"),
-)
 _ROWS: Mapping[str, RowColumns] = {
     "orders": ORDER,
     "withdrawals": WITHDRAWAL,
     "liquidity_provisions": PROVISION,
+    "node_signatures": SIGNATURE,
 }
 PAGES = {
     BY_PARTY: ("withdrawals", "party_id, vega_time, id"),
@@ -81,12 +81,17 @@ PAGES = {
     PROVISIONS_BY_MARKET: ("liquidity_provisions", "market_id, vega_time, id, _segment, _row"),
     PROVISIONS_BY_PARTY: ("liquidity_provisions", "party_id, vega_time, id, _segment, _row"),
     ORDERS: ("orders", "id, vega_time, seq_num, _segment, _row"),
+    ORACLE_BY_SPEC: ("oracle_data", "spec_id, vega_time, signers, seq_num"),
+    ORACLE_BY_TIME: ("oracle_data", "vega_time, signers, seq_num"),
+    SIGNATURES: ("node_signatures", "resource_id, sig"),
 }
-_NEEDED = {
-    *_KEYS,
-    *((table, column) for table in _ROWS for column in ("id", "vega_time")),
-    ("orders", "version"),
-    ("orders", "seq_num"),
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "orders": ("id", "vega_time", "version", "seq_num"),
+    "withdrawals": ("id", "party_id", "vega_time"),
+    "liquidity_provisions": ("id", "party_id", "market_id", "vega_time"),
+    "oracle_data": ("vega_time", "signers", "seq_num"),
+    "oracle_data_oracle_specs": ("vega_time", "seq_num", "spec_id"),
+    "node_signatures": ("resource_id", "sig"),
 }
 # What JSON holds exactly; other columns are read as text or as microseconds.
 _PLAIN = {"VARCHAR", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN"}
@@ -100,21 +105,28 @@ class LookupSource:
     columns: Sequence[Column]
     rows: str
 
+    @property
+    def table_columns(self) -> TableColumns:
+        """Its columns, any of which may have texts in `_raw`."""
+        names = [column.name for column in self.columns]
+        return TableColumns.of(names, names)
+
 
 def write_lookups(
     con: Connection, file: sqlite3.Connection, sources: Mapping[str, LookupSource]
 ) -> bool:
-    """Make the lookups of a run's tables in a new index file.
+    """Make the lookups of a volume's tables in a new index file.
 
-    Returns whether there are any: none where segments lack a column that they need, or have one of
-    another kind.
+    Returns whether there are any: none of tables that lack a column that they need, have one of
+    another kind, or rows that no network writes.
     """
-    tables = _tables(sources)
+    tables = _tables(con, sources)
     if not tables:
         return False
-    for table in PAGES:
-        write_pages(con, file, table, _rows_sql(table, tables, sources))
-    for name, body in _facts(con, sources).items():
+    for page_table, (table, _) in PAGES.items():
+        if table in tables:
+            write_pages(con, file, page_table, _rows_sql(page_table, sources))
+    for name, body in _facts(con, sources, tables).items():
         write_fact(file, name, body)
     return True
 
@@ -123,34 +135,18 @@ def prove_lookups(
     con: Connection, file: sqlite3.Connection, sources: Mapping[str, LookupSource]
 ) -> str:
     """Make the lookups of an index file again; says what is wrong, "" if nothing is."""
-    tables = _tables(sources)
+    tables = _tables(con, sources)
     if not tables:
         return "no lookups follow from these tables"
-    for table in PAGES:
-        if not prove_pages(con, file, table, _rows_sql(table, tables, sources)):
-            return f"the lookup {table.name} does not follow from its tables"
-    for name, body in _facts(con, sources).items():
+    for page_table, (table, _) in PAGES.items():
+        if table in tables and not prove_pages(
+            con, file, page_table, _rows_sql(page_table, sources)
+        ):
+            return f"the lookup {page_table.name} does not follow from its tables"
+    for name, body in _facts(con, sources, tables).items():
         if read_fact(file, name) != body:
             return f"the lookup {name} does not follow from its tables"
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Identities:
-    """The withdrawals of a volume, by the two halves of their identities, in order of these.
-
-    `written` are the times of their last rows, in microseconds.
-    """
-
-    highs: Sequence[int]
-    lows: Sequence[int]
-    written: Sequence[int]
-
-
-def identities_of(index: IndexFile) -> Identities:
-    """The identities in an index file. Raises `UnreadableIndexError`."""
-    highs, lows, written = (memoryview(index.fact(name)) for name in IDENTITIES)
-    return Identities(highs.cast("Q"), lows.cast("Q"), written.cast("q"))
 
 
 def times_of(index: IndexFile, table: str) -> tuple[int, int] | None:
@@ -158,46 +154,78 @@ def times_of(index: IndexFile, table: str) -> tuple[int, int] | None:
 
     None where it has none. Raises `UnreadableIndexError`.
     """
-    times = orjson.loads(index.fact(TIMES))[table]
-    return None if times[0] is None else (times[0], times[1])
+    first, last = index.tables[table]
+    return None if first is None else (first, last)
 
 
-def _tables(sources: Mapping[str, LookupSource]) -> dict[str, TableColumns]:
-    """The tables that lookups are made of; none where one of them is not as they need it."""
-    types = {
-        (table, column.name.lower()): conversion(table, column).type
-        for table, source in sources.items()
-        for column in source.columns
-    }
-    if not types.keys() >= _NEEDED:
-        return {}
-    for table, rows in _ROWS.items():
-        if any(types.get((table, name), "VARCHAR") not in _PLAIN for name in rows.plain):
-            return {}
-    return {
-        table: TableColumns.of(names, names)
-        for table in _ROWS
-        for names in [[column.name for column in sources[table].columns]]
-    }
+def _tables(con: Connection, sources: Mapping[str, LookupSource]) -> list[str]:
+    """The tables of which lookups are made: those of a run all or none."""
+    run = ("orders", "withdrawals", "liquidity_provisions")
+    tables = [*run] if all(_is_suited(sources, table) for table in run) else []
+    if _is_suited(sources, "oracle_data") and not _counted(
+        con,
+        f"select irregular from ({oracle_rows.extent_sql(_oracle_sql(sources))})",  # noqa: S608
+    ):
+        tables.append("oracle_data")
+    if _is_suited(sources, "node_signatures") and not _counted(
+        con,
+        "select count(*) - count(distinct (resource_id, sig)) filter (resource_id is not null "  # noqa: S608
+        f"and sig is not null) from {sources['node_signatures'].rows}",
+    ):
+        tables.append("node_signatures")
+    return tables
 
 
-def _rows_sql(
-    table: PageTable, tables: Mapping[str, TableColumns], sources: Mapping[str, LookupSource]
-) -> str:
+def _counted(con: Connection, sql: str) -> int:
+    """The number that a statement gives."""
+    ((count,),) = con.execute(sql).fetchall()
+    return int(count)
+
+
+def _is_suited(sources: Mapping[str, LookupSource], table: str) -> bool:
+    """Whether a table is there, with the columns that its lookups need."""
+    if table not in sources:
+        return False
+    columns = sources[table].columns
+    types = {column.name.lower(): conversion(table, column).type for column in columns}
+    plain = _ROWS[table].plain if table in _ROWS else ("seq_num",)
+    return types.keys() >= {*_NEEDED[table]} and all(
+        types.get(name, "VARCHAR") in _PLAIN for name in plain
+    )
+
+
+def _rows_sql(page_table: PageTable, sources: Mapping[str, LookupSource]) -> str:
     """SQL for the rows of a page table, as `write_pages` wants them."""
-    name, order = PAGES[table]
+    table, order = PAGES[page_table]
     keys = ", ".join(
         f"epoch_us({column}) as {column}" if kind == "time" else column
-        for column, kind in table.key
+        for column, kind in page_table.key
     )
-    source = sources[name].rows
-    rows = {
-        "withdrawals": f"({latest_sql(source)})",
-        "liquidity_provisions": f"{source} where {LISTED_PROVISIONS}",
-        "orders": f"{source} where id is not null",
-    }
-    row = row_sql(_ROWS[name].direct(tables[name]))
-    return f"select {keys}, {row} from {rows[name]} order by {order}"  # noqa: S608
+    if table == "oracle_data":
+        of_spec = page_table is ORACLE_BY_SPEC
+        select = oracle_rows.matches_sql if of_spec else oracle_rows.latest_sql
+        rows = f"({select(_oracle_sql(sources))})"
+        shown = f"{oracle_rows.SHOWN}, spec_id" if of_spec else oracle_rows.SHOWN
+    else:
+        rows = _LISTED_ROWS[table](sources[table].rows)
+        shown = _ROWS[table].direct(sources[table].table_columns)
+    return f"select {keys}, {row_sql(shown)} from {rows} order by {order}"  # noqa: S608
+
+
+_LISTED_ROWS: Mapping[str, Callable[[str], str]] = {
+    "withdrawals": lambda rows: f"({latest_sql(rows)})",
+    "liquidity_provisions": lambda rows: f"{rows} where {LISTED_PROVISIONS}",
+    "orders": lambda rows: f"{rows} where id is not null",
+    "node_signatures": str,
+}
+"""SQL for the rows of a table that have a place in its pages."""
+
+
+def _oracle_sql(sources: Mapping[str, LookupSource]) -> str:
+    """SQL for the rows of oracle data with their specs; see `oracle_rows`."""
+    data, name = sources["oracle_data"], "oracle_data_oracle_specs"
+    specs = sources[name].rows if _is_suited(sources, name) else None
+    return oracle_rows.oracle_rows_sql(data.table_columns, data.rows, specs)
 
 
 def latest_sql(withdrawals: str) -> str:
@@ -205,42 +233,37 @@ def latest_sql(withdrawals: str) -> str:
     return f"select * from {withdrawals} where {LISTED} qualify {LATEST}"  # noqa: S608 - ours
 
 
-def _facts(con: Connection, sources: Mapping[str, LookupSource]) -> dict[str, bytes]:
-    """What lookups have besides pages."""
-    withdrawals, provisions = (
-        sources[name].rows for name in ("withdrawals", "liquidity_provisions")
+def identities_sql(withdrawals: str) -> str:
+    """SQL for the identities of withdrawals and when they were written, in microseconds."""
+    return (
+        f"select {IDENTITY} as identity, epoch_us(vega_time) as written "  # noqa: S608
+        f"from ({latest_sql(withdrawals)})"
     )
+
+
+def _facts(
+    con: Connection, sources: Mapping[str, LookupSource], tables: Sequence[str]
+) -> dict[str, bytes]:
+    """What lookups have besides pages."""
+    rows: dict[str, str] = {}
+    identities: dict[str, str] = {}
+    if "withdrawals" in tables:
+        withdrawals, provisions = (
+            sources[name].rows for name in ("withdrawals", "liquidity_provisions")
+        )
+        rows["withdrawals"] = f"({latest_sql(withdrawals)})"
+        rows["liquidity_provisions"] = f"{provisions} where {LISTED_PROVISIONS}"
+        identities["withdrawals"] = identities_sql(withdrawals)
+    if "oracle_data" in tables:
+        rows["oracle_data"] = f"({_oracle_sql(sources)})"
+        identities["oracle_data"] = oracle_rows.identities_sql(_oracle_sql(sources))
     times = {
         table: con.execute(
-            f"select epoch_us(min(vega_time)), epoch_us(max(vega_time)) from {rows}"  # noqa: S608
+            f"select epoch_us(min(vega_time)), epoch_us(max(vega_time)) from {of}"  # noqa: S608
         ).fetchall()[0]
-        for table, rows in (
-            ("withdrawals", f"({latest_sql(withdrawals)})"),
-            ("liquidity_provisions", f"{provisions} where {LISTED_PROVISIONS}"),
-        )
+        for table, of in rows.items()
     }
-    identities = con.sql(halves_sql(f"({latest_sql(withdrawals)})")).to_arrow_table()
-    columns = {name: _column_bytes(identities.column(name)) for name in IDENTITIES}
-    return {TIMES: orjson.dumps(times), **columns}
-
-
-def _column_bytes(column: pa.ChunkedArray) -> bytes:
-    """The bytes of a column of 64-bit numbers, none of which is NULL."""
-    return b"".join(
-        bytes(memoryview(chunk.buffers()[1])[8 * chunk.offset : 8 * (chunk.offset + len(chunk))])
-        for chunk in column.chunks
-    )
-
-
-def halves_sql(rows: str) -> str:
-    """SQL for the columns of `Identities` of withdrawals, in their order."""
-    half = "18446744073709551615::uhugeint"
-    return (
-        f"select (identity >> 64)::ubigint as highs, (identity & {half})::ubigint as lows, "  # noqa: S608
-        f"written from ({identities_sql(rows)}) order by identity"
-    )
-
-
-def identities_sql(rows: str) -> str:
-    """SQL for the identities of withdrawals and when they were written, in microseconds."""
-    return f"select {IDENTITY} as identity, epoch_us(vega_time) as written from {rows}"  # noqa: S608
+    facts = {TABLES: orjson.dumps({table: times.get(table) for table in tables})}
+    for table, of in identities.items():
+        facts |= identity_facts(con, table, of)
+    return facts

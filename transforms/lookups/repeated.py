@@ -1,4 +1,4 @@
-"""Withdrawals that several volumes have, found by their identities, volume beside volume."""
+"""Rows that several volumes have, found by their identities, volume beside volume."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.lookups.lookup_tables import Identities
+from transforms.lookups.identities import Identities
 
 _TOGETHER = 2**18
 _HIGHS = 2**64
 
 
 def repeated(lists: Sequence[Identities], fresh: Sequence[Identities]) -> dict[bytes, int]:
-    """The last times, in microseconds, of withdrawals that are in `fresh` and more than once held.
+    """The last times, in microseconds, of rows that are in `fresh` and more than once held.
 
     `fresh` are some of `lists`, or all. By identity, the 16 bytes of the MD5.
     """

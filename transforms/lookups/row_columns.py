@@ -95,6 +95,8 @@ WITHDRAWAL = RowColumns(
 )
 """What an answer has of a row of `withdrawals`."""
 
+SIGNATURE = RowColumns("resource_id sig kind")
+"""What an answer has of a row of `node_signatures`."""
 
 PROVISION = RowColumns(
     "vega_time@ id$ party_id$ created_at@ updated_at@ market_id$ commitment_amount# fee# sells$ "

@@ -10,7 +10,7 @@ import pytest
 
 from api.core.snapshots import Reading, Snapshots
 from tests.api.answers_kit import Json, ask, drop_lookups, load
-from tests.api.chain_kit import ALICE, LONG_ORDER, MARKET, ORDER, chain_folder
+from tests.api.chain_kit import ALICE, LONG_ORDER, MARKET, ORDER, RESOURCE, chain_folder
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATHS = (
@@ -22,6 +22,7 @@ _PATHS = (
     f"/api/v2/withdrawal/{ORDER}",
     f"/api/v2/liquidity/provisions?marketId={MARKET}",
     f"/api/v2/liquidity/provisions?partyId={ALICE}&reference=ref%20f1",
+    f"/api/v2/node/signatures?id={RESOURCE}",
 )
 
 
@@ -64,6 +65,7 @@ def wanted(sound: Path) -> list[tuple[int, Json]]:
         return _answers(reading)
 
 
+@pytest.mark.parametrize("at", [1, -1], ids=["of a run", "of a state"])
 @pytest.mark.parametrize("when", ["before", "while"])
 @pytest.mark.parametrize("harm", [Path.unlink, _cut, _flip, _empty])
 def test_answers_are_the_same_and_the_log_says_what_to_do(
@@ -72,11 +74,14 @@ def test_answers_are_the_same_and_the_log_says_what_to_do(
     tmp_path: Path,
     harm: Callable[[Path], object],
     when: str,
+    at: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     root = tmp_path / "warehouse"
     shutil.copytree(sound, root)
-    bad = sorted((root / "index").iterdir())[1]
+    index = open_warehouse(root).loaded_catalog().volumes[at].index
+    assert index is not None
+    bad = root / index.key
     if when == "before":
         harm(bad)
     with Snapshots.open(open_warehouse(root)) as snapshots:
@@ -111,4 +116,4 @@ def test_all_may_be_lost_at_once(
         for path in (root / "index").iterdir():
             _flip(path)
         assert _answers(reading) == wanted
-        assert snapshots.lost_indexes == 3
+        assert snapshots.lost_indexes == 4

@@ -64,16 +64,19 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
     build_segment(tmp_path / "source", last=3, omit=unused)
     load(tmp_path / "source", root)
     with Snapshots.open(open_warehouse(root)) as snapshots:
-        (old_state,) = map(str, (root / "state").iterdir())
-        (index,) = map(str, (root / "index").iterdir())
         with snapshots.reading() as early:
+            files = {item.kind: item.files for item in early.snapshot.catalog.volumes}
+            old_state = {str(root / file.key) for file in files["state"]}
+            index = str(root / files["history"][-1].key)
+            assert len(old_state) == 2  # the rows, and what they are looked up in
             assert _versions(early) == []
+            assert ask(early, "/api/v2/node/signatures?id=03")[0] == 200
             build_segment(tmp_path / "source", first=4, last=6, omit=unused)
             load(tmp_path / "source", root)
             snapshots.refresh()
-            assert {old_state, index} <= _open_files(root)
+            assert {*old_state, index} <= _open_files(root)
         held = _open_files(root)
-        assert old_state not in held
+        assert held.isdisjoint(old_state)
         assert index in held
     assert _open_files(root) == set()
 

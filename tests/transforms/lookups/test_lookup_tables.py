@@ -14,19 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.duck import Connection
-from transforms.lookups.index_file import IndexConnections, IndexFile, new_index
+from transforms.lookups.identities import IDENTITIES, identities_of
+from transforms.lookups.index_file import TABLES, IndexConnections, IndexFile, new_index
 from transforms.lookups.key_pages import PageTable, read_pages
 from transforms.lookups.lookup_tables import (
     BY_ID,
     BY_PARTY,
     BY_TIME,
-    IDENTITIES,
     ORDERS,
     PROVISIONS_BY_MARKET,
     PROVISIONS_BY_PARTY,
-    TIMES,
     LookupSource,
-    identities_of,
     prove_lookups,
     times_of,
     write_lookups,
@@ -235,7 +233,7 @@ def test_pages_that_do_not_follow_from_the_tables_are_reported(
     assert _proof(con, file) == f"the lookup {lookup} does not follow from its tables"
 
 
-@pytest.mark.parametrize("name", [TIMES, *IDENTITIES])
+@pytest.mark.parametrize("name", [TABLES, *(f"withdrawals.{name}" for name in IDENTITIES)])
 def test_facts_that_do_not_follow_from_the_tables_are_reported(
     con: Connection, file: sqlite3.Connection, name: str
 ) -> None:
@@ -283,6 +281,6 @@ def test_lookups_are_read_from_their_file(con: Connection, tmp_path: Path) -> No
     for table in (ORDERS, BY_ID, BY_PARTY, PROVISIONS_BY_MARKET, PROVISIONS_BY_PARTY):
         assert [*index.pages(table, ("other",), ("other",))] == []
     assert times_of(index, "withdrawals") == times_of(index, "liquidity_provisions") == (5, 5)
-    identities = identities_of(index)
+    identities = identities_of(index, "withdrawals")
     assert (len(identities.highs), len(identities.lows), [*identities.written]) == (1, 1, [5])
     connections.keep()

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +34,7 @@ from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Verification
+from transforms.warehouse.load.volume_storage import store_new
 from transforms.warehouse.survey import Survey
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -309,6 +313,37 @@ def test_a_load_is_done_though_nothing_may_be_deleted(
 
 
 @pytest.mark.parametrize("kind", ["history", "state"])
+def test_an_index_file_that_does_not_follow_from_its_volume_is_found(
+    tmp_path: Path, kind: str
+) -> None:
+    folder, warehouse = tmp_path / "s", open_warehouse(tmp_path / "w")
+    state_segment(folder, first=1, last=2)
+    load_folder(warehouse.cache, folder)
+    (volume,) = (item for item in warehouse.loaded_catalog().volumes if item.kind == kind)
+    assert volume.index is not None
+    path = tmp_path / "index.sqlite"
+    shutil.copy(warehouse.cache / volume.index.key, path)
+    table = "orders_by_id" if kind == "history" else "signatures_by_id"
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(f"delete from {table}")
+    backing = warehouse.backing
+    other = store_new(backing.store, backing.files, "index", volume.blocks, path)
+    backing.log.commit(
+        lambda newest: newest.with_volumes(
+            replace(item, index=other) if item.key == volume.key else item
+            for item in newest.volumes
+        )
+    )
+    found = [finding for finding in warehouse.verify() if other.key in finding.place]
+    assert [finding.what for finding in found] == [
+        f"the lookup {table} does not follow from its tables"
+    ]
+    (warehouse.cache / other.key).unlink()
+    (finding,) = (finding for finding in warehouse.verify() if other.key in finding.place)
+    assert finding.problem == Problem.MISSING
+
+
+@pytest.mark.parametrize("kind", ["history", "state"])
 def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
     """Remove the volume, load its segments again; what else is held stays untouched."""
     folder, warehouse = tmp_path / "s", open_warehouse(tmp_path / "w")
@@ -339,14 +374,14 @@ def test_a_sweep_waits_for_the_readers_of_older_generations(tmp_path: Path) -> N
     state_segment(folder, last=2)
     load_folder(warehouse.cache, folder)
     first = _files(warehouse)
+    (state,) = warehouse.loaded_catalog().states()
     for path in first:
         os.utime(warehouse.cache / path, (0, 0))
     state_segment(folder, first=3, last=4)
     load_folder(warehouse.cache, folder)
     assert first <= _files(warehouse)
     assert warehouse.sweep(grace_seconds=3600) == []
-    (state,) = (path for path in first if path.startswith("state/"))
-    assert warehouse.sweep(grace_seconds=-1) == [state]
+    assert warehouse.sweep(grace_seconds=-1) == sorted(file.key for file in state.files)
     assert list(warehouse.verify()) == []
     assert query(warehouse, "select count(*) from blocks") == [(4,)]
 

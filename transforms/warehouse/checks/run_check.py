@@ -36,7 +36,7 @@ from transforms.verifying.verification import Verification
 from transforms.warehouse.checks.file_check import NOT_READ, file_findings
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import data_reader, table_digests
-from transforms.warehouse.load.volumes import lookup_sources
+from transforms.warehouse.load.volumes import volume_sources
 from transforms.warehouse.manifests.data_files import file_sql, rows_sql
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
 from transforms.warehouse.manifests.shapes import Shape, Volume
@@ -46,7 +46,7 @@ _NONSENSE = (IntegrityError, StrataError, ValueError, TypeError, LookupError)
 
 
 class RunCheck:
-    """The check of one run of segments.
+    """The check of one run of segments, and of the index file of any volume.
 
     `receipts` are those of its manifest, by table, then by block; None where that is not sound.
     """
@@ -86,8 +86,7 @@ class RunCheck:
                     yield from findings
                     if not verification.is_quick:
                         verification.report(Kind.TABLES)
-            if verification.scope.is_whole and self._volume.index:
-                yield from self._index(reader, self._volume.index, is_sound=sound)
+            yield from self._index(reader, is_sound=sound)
         if not verification.is_quick and self._receipts is not None:
             count = len(self._rendered - self._unproven)
             counts.read(Kind.SEGMENTS, count, is_earlier=self.was_earlier)
@@ -146,8 +145,16 @@ class RunCheck:
         recorded = f"{file.sha256} {self._volume.file.sha256}"
         return self._backing.store.describe(file.key), info.version if info else "", recorded
 
-    def _index(self, reader: _Reader, file: StoredFile, *, is_sound: bool) -> Iterator[Finding]:
+    def index_findings(self, *, is_sound: bool) -> Iterator[Finding]:
+        """Prove the index file alone, also of a current state; yields what is wrong."""
+        with ExitStack() as closing:
+            yield from self._index(_Reader(self._backing, closing), is_sound=is_sound)
+
+    def _index(self, reader: _Reader, *, is_sound: bool) -> Iterator[Finding]:
         """The index file, whose bytes are proven, and what it has where the rows are sound."""
+        file = self._volume.index
+        if file is None or not self._verification.scope.is_whole:
+            return
         place, state, recorded = self._identity(file)
         if self._verification.proven.find(place, state, recorded) is not None:
             return
@@ -210,14 +217,15 @@ class _Reader:
     def index_problem(self, file: StoredFile, volume: Volume) -> str:
         """What is wrong with an index file, "" if nothing."""
         files = self._backing.files
-        with files.hold([file, *volume.data.values()]):
-            data = {table: files.path(data) for table, data in volume.data.items()}
-            sources = lookup_sources(data, volume.shapes)
 
-            def read(con: Connection) -> str:
-                with closing(open_index(files.path(file))) as index:
-                    return prove_lookups(con, index, sources)
+        def read(con: Connection) -> str:
+            with (
+                closing(open_index(files.path(file))) as index,
+                volume_sources(con, files, volume) as sources,
+            ):
+                return prove_lookups(con, index, sources)
 
+        with files.hold([file, *volume.table_files]):
             return self._said(files.path(file), read)
 
     def _said(self, path: Path, read: Callable[[Connection], str]) -> str:

@@ -152,7 +152,10 @@ class WarehouseCheck:
             elif log := log_beside(self._backing.files.path(volume.file)):
                 yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
             else:
-                yield from self._state(volume)
+                findings = [*self._state(volume)]
+                yield from findings
+                check = RunCheck(self._backing, verification, volume, None)
+                yield from check.index_findings(is_sound=not findings)
 
     def _run(self, volume: Volume) -> Iterator[Finding]:
         """A run of segments, by its manifest where that is sound."""

@@ -25,7 +25,7 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.load_settings import LoadSettings, Progress
 from transforms.warehouse.load.table_load import PartSink
-from transforms.warehouse.load.volume_storage import store_file, store_history, store_new
+from transforms.warehouse.load.volume_storage import store_file, store_history, store_state
 from transforms.warehouse.load.volumes import loaded_segment, write_history, write_state
 from transforms.warehouse.log.addition import Addition
 from transforms.warehouse.log.document import Document
@@ -206,15 +206,14 @@ class Loader:
         unfinished = self._scratch / "state.duckdb"
         unfinished.unlink(missing_ok=True)
         backing = self._backing
-        receipts = write_state(
+        receipts, index = write_state(
             unfinished,
             _origin(newest),
             prepared,
             self._settings,
             memory_limit=backing.memory_limit,
         )
-        file = store_new(backing.store, backing.files, "state", segment.blocks, unfinished)
-        return Volume.state(file, receipts)
+        return store_state(backing, segment.blocks, unfinished, index, receipts)
 
     def _commit(self, addition: Addition, group: Sequence[PreparedSegment]) -> Catalog:
         keys = [segment.file.info.key for segment in group]

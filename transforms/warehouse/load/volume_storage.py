@@ -75,6 +75,19 @@ def store_history(
     return Volume("history", manifest, blocks, version, shapes, data, index, run.times)
 
 
+def store_state(
+    backing: Backing,
+    blocks: BlockRange,
+    path: Path,
+    index: Path | None,
+    receipts: Sequence[Receipt],
+) -> Volume:
+    """Put the files of the current state after a segment of `blocks`; describe it."""
+    store, files = backing.store, backing.files
+    stored = store_new(store, files, "index", blocks, index) if index else None
+    return Volume.state(store_new(store, files, "state", blocks, path), receipts, stored)
+
+
 def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
     """Put a file that hashes to `sha256` at `key`; see `store_new`."""
     file = StoredFile(key, content_size(path), sha256)

@@ -1,8 +1,8 @@
 """Writing the files of consecutive segments: those of their history, and of a current state.
 
-Of history each table becomes a data file, and what servers look up by key an index file. A current
-state is one DuckDB file with a table per CSV table and the schema `strata` (`segments`, `receipts`
-and `origin`), so that it says by itself what it is.
+Of history each table becomes a data file. A current state is one DuckDB file with a table per CSV
+table and the schema `strata` (`segments`, `receipts` and `origin`), so that it says by itself what
+it is. What servers look up by key becomes an index file beside either.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from transforms.duck import Connection, new_database, quote_name, working_connection
+from transforms.duck import Connection, attached, new_database, quote_name, working_connection
 from transforms.duck_errors import ABOUT_DATA, OUT_OF_MEMORY, reason
 from transforms.errors import SegmentError
 from transforms.lookups.index_file import SUFFIX, new_index
@@ -22,12 +22,13 @@ from transforms.memory import MEMORY_LIMIT, RENDERING_LIMIT
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.load.load_settings import LoadSettings, Progress
 from transforms.warehouse.load.table_load import FileTarget, PartSink, TableLoader, TableTarget
 from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.manifest_rows import Origin, read_times, write_records
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import Shape, Times, shapes_of
+from transforms.warehouse.manifests.shapes import Shape, Times, Volume, shapes_of
 
 _log = logging.getLogger(__name__)
 
@@ -85,20 +86,17 @@ def finish_run(
     if "blocks" in data and "vega_time" in shapes["blocks"].columns:
         blocks = shapes["blocks"].column_list()
         times = read_times(con, rows_sql("blocks", blocks, [data["blocks"]]))
-    return RunFiles(data, write_index(con, scratch, data, shapes), times)
+    return RunFiles(data, write_index(con, scratch, run_sources(data, shapes)), times)
 
 
-def write_index(
-    con: Connection, scratch: Path, data: Mapping[str, Path], shapes: Mapping[str, Shape]
-) -> Path | None:
-    """Write the index file of a run's data files; None where its tables allow none.
+def write_index(con: Connection, scratch: Path, sources: Mapping[str, LookupSource]) -> Path | None:
+    """Write the index file of a volume's tables; None where these allow none.
 
-    None also where a row takes more memory than there is: what an index file answers, the data
-    files do, slower.
+    None also where a row takes more memory than there is: what an index file answers, the tables
+    do, slower.
     """
     path = scratch / f"index{SUFFIX}"
     path.unlink(missing_ok=True)
-    sources = lookup_sources(data, shapes)
     try:
         with new_index(path) as file:
             is_written = write_lookups(con, file, sources)
@@ -110,9 +108,7 @@ def write_index(
     return path if is_written else None
 
 
-def lookup_sources(
-    data: Mapping[str, Path], shapes: Mapping[str, Shape]
-) -> dict[str, LookupSource]:
+def run_sources(data: Mapping[str, Path], shapes: Mapping[str, Shape]) -> dict[str, LookupSource]:
     """The tables of a run of segments, as its index file is made of them."""
     sources = {}
     for table, shape in shapes.items():
@@ -122,6 +118,27 @@ def lookup_sources(
     return sources
 
 
+def _state_sources(alias: str, shapes: Mapping[str, Shape]) -> dict[str, LookupSource]:
+    """The tables of an attached current state, as its index file is made of them."""
+    return {
+        table: LookupSource(table, shape.column_list(), f"{alias}.main.{quote_name(table)}")
+        for table, shape in shapes.items()
+    }
+
+
+@contextmanager
+def volume_sources(
+    con: Connection, files: LocalFiles, volume: Volume
+) -> Iterator[dict[str, LookupSource]]:
+    """The tables of a volume, whose files are held, as its index file is made of them."""
+    if volume.kind == "history":
+        data = {table: files.path(file) for table, file in volume.data.items()}
+        yield run_sources(data, volume.shapes)
+        return
+    with attached(con, files.path(volume.file), "state", "(read_only)") as alias:
+        yield _state_sources(alias, volume.shapes)
+
+
 def write_state(
     path: Path,
     origin: Origin,
@@ -129,9 +146,10 @@ def write_state(
     settings: LoadSettings,
     *,
     memory_limit: str = MEMORY_LIMIT,
-) -> list[Receipt]:
-    """Write the current state after a segment to a new DuckDB file, proven; returns the receipts.
+) -> tuple[list[Receipt], Path | None]:
+    """Write the current state after a segment to a new DuckDB file, proven, and its index file.
 
+    Returns the receipts, and where the index file lies, if it has one.
     Raises `SegmentError`; the unfinished file is then garbage. Temporary files lie beside `path`.
     """
     receipts: list[Receipt] = []
@@ -145,7 +163,8 @@ def write_state(
             target = TableTarget(f"state.main.{quote_name(table)}")
             receipts += TableLoader(con, target, scratch, None, table).load(files)
         write_records(con, "state", origin, [loaded_segment(segment, receipts)], receipts)
-    return receipts
+        index = write_index(con, scratch, _state_sources("state", shapes_of(receipts)))
+    return receipts, index
 
 
 def _tables(segments: Sequence[PreparedSegment]) -> Iterator[tuple[str, list[TableFile]]]:

@@ -106,10 +106,12 @@ class Volume:
         return replace(self, shapes=shapes, data=data)
 
     @classmethod
-    def state(cls, file: StoredFile, receipts: Sequence[Receipt]) -> Volume:
+    def state(
+        cls, file: StoredFile, receipts: Sequence[Receipt], index: StoredFile | None = None
+    ) -> Volume:
         """Describe a current state by its receipts, which are of one segment."""
-        segment = receipts[0].segment
-        return cls("state", file, segment.blocks, segment.version, shapes_of(receipts))
+        segment, shapes = receipts[0].segment, shapes_of(receipts)
+        return cls("state", file, segment.blocks, segment.version, shapes, index=index)
 
     @property
     def key(self) -> str:
@@ -119,9 +121,12 @@ class Volume:
     @property
     def size(self) -> int:
         """The bytes of its rows."""
-        if self.kind == "state":
-            return self.file.size
-        return sum(file.size for file in self.data.values())
+        return sum(file.size for file in self.table_files)
+
+    @property
+    def table_files(self) -> list[StoredFile]:
+        """The files of its tables."""
+        return [self.file] if self.kind == "state" else [*self.data.values()]
 
     @property
     def row_files(self) -> list[StoredFile]:

@@ -51,7 +51,7 @@ class Examination:
             if lost:
                 continue
             if volume.index in bad:
-                remedy = "made again from its data files"
+                remedy = "made again from its tables"
                 problem = self._problems[volume.index]
                 findings.append(RepairFinding(volume.index.key, problem, remedy))
             volumes.append(replace(volume, index=None) if volume.index in bad else volume)

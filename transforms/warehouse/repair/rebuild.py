@@ -78,9 +78,7 @@ def rebuild(backing: Backing, start: Document, at_least: int = 0) -> Document | 
 
 def indexed(backing: Backing, volume: Volume) -> Volume:
     """A volume with its index file, which is made where it lacks one."""
-    if volume.kind == "state" or volume.index is not None:
-        return volume
-    return with_index(backing, volume)
+    return with_index(backing, volume) if volume.index is None else volume
 
 
 def chosen_volumes(named_volumes: Sequence[Volume], entries: Sequence[FoundVolume]) -> list[Volume]:

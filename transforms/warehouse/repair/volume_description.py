@@ -22,7 +22,7 @@ from transforms.scratch import scratch_folder
 from transforms.stores.store import object_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.volume_storage import store_new
-from transforms.warehouse.load.volumes import write_index
+from transforms.warehouse.load.volumes import volume_sources, write_index
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_about, read_manifest
 from transforms.warehouse.manifests.manifest_rows import (
     Origin,
@@ -132,14 +132,14 @@ def _described_state(backing: Backing, file: StoredFile) -> _Description:
 
 
 def with_index(backing: Backing, volume: Volume) -> Volume:
-    """A run of segments with its index file, which is made from its data files."""
+    """A volume with its index file, which is made from its tables."""
     with (
-        backing.files.hold(volume.data.values()),
+        backing.files.hold(volume.table_files),
         scratch_folder(backing.scratch) as scratch,
         working_connection(scratch, memory_limit=backing.rendering_limit) as con,
+        volume_sources(con, backing.files, volume) as sources,
     ):
-        data = {table: backing.files.path(file) for table, file in volume.data.items()}
-        path = write_index(con, scratch, data, volume.shapes)
+        path = write_index(con, scratch, sources)
         if path is None:
             return replace(volume, index=None)
         return replace(

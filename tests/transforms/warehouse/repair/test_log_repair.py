@@ -17,6 +17,7 @@ from tests.s3_kit import BucketServer, bucket_server
 from tests.transforms.kill_process import act
 from tests.transforms.warehouse_kit import (
     MemorySink,
+    described,
     exact_tables,
     history_segment,
     load_folder,
@@ -173,7 +174,7 @@ def test_a_damaged_document_is_followed_by_a_sound_one(
     assert document_key(before.generation) in _problems(report)
     after = _document(sound)
     assert after.generation == before.generation + 1
-    assert after.volumes == before.volumes
+    assert described(after) == described(before)
     assert after.quarantine == before.quarantine
     _check_sound(sound)
 
@@ -184,7 +185,7 @@ def test_where_all_documents_are_damaged_they_are_made_anew(sound: Path) -> None
         path.write_bytes(b"{}")
     (sound / "w" / "seen.json").unlink()
     assert len(_repair(sound).findings) == before.generation + 1
-    assert _document(sound).volumes == before.volumes
+    assert described(_document(sound)) == described(before)
     assert _document(sound).warehouse == before.warehouse
     _check_sound(sound)
 
@@ -242,20 +243,20 @@ def test_a_missing_state_is_replaced_by_an_older_one(sound: Path) -> None:
     _check_sound(sound)
 
 
+@pytest.mark.parametrize("at", [0, 1, -1], ids=["a run", "a later run", "a state"])
 @pytest.mark.parametrize("harm", [Path.unlink, _flip, _cut])
-def test_index_files_are_made_again_from_data_files(
-    sound: Path, harm: Callable[[Path], None]
+def test_index_files_are_made_again_from_tables(
+    sound: Path, harm: Callable[[Path], None], at: int
 ) -> None:
-    before = _document(sound)
-    index = before.history()[1].index
-    assert index is not None
-    harm(sound / "w" / index.key)
-    assert [one.remedy for one in _repair(sound).findings] == ["made again from its data files"]
-    after = _document(sound)
-    again = after.history()[1].index
-    assert again is not None
-    assert again != index
-    assert replace(after.history()[1], index=index) == before.history()[1]
+    before = _document(sound).volumes[at]
+    assert before.kind == ("state" if at < 0 else "history")
+    assert before.index is not None
+    harm(sound / "w" / before.index.key)
+    assert [one.remedy for one in _repair(sound).findings] == ["made again from its tables"]
+    after = _document(sound).volumes[at]
+    assert after.index is not None
+    assert after.index != before.index
+    assert replace(after, index=before.index) == before
     _check_sound(sound)
 
 
@@ -367,11 +368,11 @@ def test_an_older_log_may_be_completed_with_the_volumes(
     shutil.copytree(sound / "w", tmp_path / "that-saw-it", ignore=lambda *_: ["volumes", "log"])
     _put_back(sound)
     _choose(sound, _REMEDIES[0], tmp_path / machine)
-    assert _document(sound).volumes == before.volumes
+    assert described(_document(sound)) == described(before)
     _check_sound(sound)
     that = open_warehouse(sound / "w", tmp_path / "that-saw-it").document()
     assert that is not None
-    assert that.volumes == before.volumes
+    assert described(that) == described(before)
 
 
 @pytest.mark.parametrize("machine", ["w", "other-machine"])
@@ -462,7 +463,7 @@ def test_two_logs_that_grew_apart_are_chosen_about(
     assert "has another generation" in report.findings[0].problem
     after = open_warehouse(sound / "w", elsewhere).document()
     assert after is not None
-    assert after.volumes == document.volumes
+    assert described(after) == described(document)
     _check_sound(sound)
 
 

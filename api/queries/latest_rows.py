@@ -1,0 +1,140 @@
+"""Listings that show of equal rows only the last, which may be in another volume than the others.
+
+A volume's rows are the last ones in this volume; a few are in several volumes, and there the newest
+counts. Which these are is found once per generation.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from api.core.relations import HeldTable, answered_around
+from api.core.snapshots import Reading, Snapshot
+from api.queries.cursors import Values
+from api.queries.pagination import Listing, Row
+from transforms.block_range import BlockRange
+from transforms.lookups.identities import Identities, halves_sql, identities_of
+from transforms.lookups.repeated import repeated
+
+# Fetched beyond a page, since a few rows are in two volumes.
+_SPARE_ROWS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LatestSource:
+    """The rows of a table of which only the last count.
+
+    `tables` gives those that hold them, `identities` SQL for the identities in one (see
+    `halves_sql`); `identity` is that of a row, as bytes, and `key` its place in the listing, which
+    begins with its time.
+    """
+
+    table: str
+    tables: Callable[[Snapshot], Sequence[HeldTable]]
+    identities: Callable[[Snapshot, HeldTable], str]
+    identity: Callable[[Row], bytes]
+    key: Callable[[Row], Values]
+
+    @property
+    def name(self) -> str:
+        """The name by which a snapshot keeps what was found."""
+        return f"{self.table} written again"
+
+
+def latest(reading: Reading, source: LatestSource, listing: Listing) -> Listing:
+    """The rows of all volumes without those that a newer volume has written again."""
+    again = written_again(reading, source)
+    return _LatestListing(listing, source, again) if again else listing
+
+
+def written_again(
+    reading: Reading, source: LatestSource, before: Snapshot | None = None
+) -> Mapping[bytes, int]:
+    """The rows that more than one volume has, each with its last time in microseconds.
+
+    Found once per generation; with the one `before`, only what it did not have is looked for.
+    """
+    return reading.snapshot.once(
+        source.name,
+        lambda snapshot: answered_around(lambda: _written_again(reading, snapshot, source, before)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _LatestListing:
+    listing: Listing
+    source: LatestSource
+    written_again: Mapping[bytes, int]
+
+    def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
+        """See `api.queries.pagination.Listing`."""
+        results: list[Row] = []
+        size = limit + _SPARE_ROWS
+        while True:
+            rows = self.listing.rows(start, size, descending=descending)
+            tail = results[-1:]
+            results += [row for row in rows if self._is_last(row) and row not in tail]
+            if len(results) >= limit or len(rows) < size:
+                return results[:limit]
+            start, size = self.source.key(rows[-1]), 2 * size
+
+    def _is_last(self, row: Row) -> bool:
+        last = self.written_again.get(self.source.identity(row))
+        return last is None or bool(self.source.key(row)[0] >= last)
+
+
+def _written_again(
+    reading: Reading, snapshot: Snapshot, source: LatestSource, before: Snapshot | None
+) -> Mapping[bytes, int]:
+    tables_by_key = {table.volume: table for table in source.tables(snapshot)}
+    past = _past(source, before)
+    past_times, fresh = _known(tables_by_key, past)
+    if len(tables_by_key) < 2 or not fresh:
+        return past_times  # with what was found of volumes that are one by now, which is still true
+    identities = {key: _identities(reading, source, table) for key, table in tables_by_key.items()}
+    times = repeated([*identities.values()], [identities[key] for key in fresh])
+    return {**past_times, **times}
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What was found of another generation, with its volumes and their blocks."""
+
+    volumes: Mapping[str, BlockRange]
+    again: Mapping[bytes, int]
+
+
+def _past(source: LatestSource, before: Snapshot | None) -> _Past | None:
+    times = None if before is None else before.made(source.name)
+    if before is None or times is None:
+        return None
+    return _Past({table.volume: table.blocks for table in source.tables(before)}, times)
+
+
+def _known(
+    tables: Mapping[str, HeldTable], past: _Past | None
+) -> tuple[Mapping[bytes, int], Iterable[str]]:
+    """What was found before, and the volumes of which it was not.
+
+    Nothing is known where one of its volumes is gone whose blocks are not in a newer one.
+    """
+    if past is None:
+        return {}, [*tables]
+    fresh = [key for key in tables if key not in past.volumes]
+    for key, blocks in past.volumes.items():
+        if key not in tables and not any(
+            tables[new].blocks.first <= blocks.first and blocks.last <= tables[new].blocks.last
+            for new in fresh
+        ):
+            return {}, [*tables]
+    return past.again, fresh
+
+
+def _identities(reading: Reading, source: LatestSource, table: HeldTable) -> Identities:
+    if table.lookups is not None:
+        return identities_of(table.lookups, table.table)
+    rows = reading.rows(halves_sql(source.identities(reading.snapshot, table)))
+    highs, lows, written = zip(*rows, strict=True) if rows else ((), (), ())
+    return Identities(array("Q", highs), array("Q", lows), array("q", written))
