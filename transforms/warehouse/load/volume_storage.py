@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume, shapes_of
 
+INDEX = "index"
 _WORKERS = 8
 _TYPES = {
     ".duckdb": "application/vnd.duckdb",
@@ -53,23 +54,15 @@ def store_history(
     receipts: Sequence[Receipt],
 ) -> Volume:
     """Put the files of a run of segments, the manifest last, which is written here; describe it."""
-    store, files = backing.store, backing.files
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
     paths = {f"{DATA}/{table}": path for table, path in run.data.items()}
-    if run.index:
-        paths["index"] = run.index
-
-    def stored(folder: str) -> StoredFile:
-        return store_new(store, files, folder, blocks, paths[folder])
-
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        stored_files = dict(zip(paths, pool.map(stored, paths), strict=True))
-    data = {table: stored_files[f"{DATA}/{table}"] for table in run.data}
-    index = stored_files.get("index")
+    stored = _store_together(backing, blocks, {**paths, **_index(run.index)})
+    data = {table: stored[f"{DATA}/{table}"] for table in run.data}
+    index = stored.get(INDEX)
     with scratch_folder(backing.scratch) as scratch:
         path = scratch / "manifest.parquet"
         write_manifest(path, About(origin, data, index, run.times), segments, receipts)
-        manifest = store_new(store, files, "manifests", blocks, path)
+        manifest = store_new(backing.store, backing.files, "manifests", blocks, path)
     version = max(segment.name.version for segment in segments)
     shapes = shapes_of(receipts)
     return Volume("history", manifest, blocks, version, shapes, data, index, run.times)
@@ -83,9 +76,24 @@ def store_state(
     receipts: Sequence[Receipt],
 ) -> Volume:
     """Put the files of the current state after a segment of `blocks`; describe it."""
-    store, files = backing.store, backing.files
-    stored = store_new(store, files, "index", blocks, index) if index else None
-    return Volume.state(store_new(store, files, "state", blocks, path), receipts, stored)
+    stored = _store_together(backing, blocks, {"state": path, **_index(index)})
+    return Volume.state(stored["state"], receipts, stored.get(INDEX))
+
+
+def _index(path: Path | None) -> dict[str, Path]:
+    return {INDEX: path} if path else {}
+
+
+def _store_together(
+    backing: Backing, blocks: BlockRange, paths: Mapping[str, Path]
+) -> dict[str, StoredFile]:
+    """Put a file of `blocks` into each of several folders, side by side; see `store_new`."""
+
+    def stored(folder: str) -> StoredFile:
+        return store_new(backing.store, backing.files, folder, blocks, paths[folder])
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return dict(zip(paths, pool.map(stored, paths), strict=True))
 
 
 def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
