@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from exporters.archive.archive import Archive
@@ -20,7 +20,7 @@ from exporters.fetching.progress import Advance, Progress
 from exporters.lake.archive_past import check_beside, check_past
 from exporters.lake.archive_segments import ArchiveSegments
 from exporters.lake.lake_files import Lake
-from exporters.lake.published_files import PublishedFiles
+from exporters.lake.published_files import PublishedFiles, retried
 from exporters.lake.receipt_file import parse_receipts, read_receipt_rows
 from exporters.lake.state_files import StateFile, fetch_state, state_files
 from exporters.lake.tables import HeldFile
@@ -156,7 +156,7 @@ class _ArchiveLoad:
             return
         path = self.scratch / "state.duckdb"
         try:
-            fetch_state(self.lake.archive, state, path)
+            retried(partial(fetch_state, self.lake.archive, state, path))
             take_state(self.warehouse.backing, state.stored, path)
         except IntegrityError as error:
             self.report.not_taken.append(NotTaken(state.blocks, str(error)))

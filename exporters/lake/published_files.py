@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from exporters.archive.lake_place import LAKE
@@ -16,7 +16,18 @@ from exporters.lake.tables import HeldFile
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 
-_ATTEMPTS = 4
+_ATTEMPTS = 3
+
+
+def retried(fetch: Callable[[], None]) -> None:
+    """Fetch a file, and again where the connection ended, or other bytes arrived."""
+    for retries in reversed(range(_ATTEMPTS)):
+        try:
+            fetch()
+            break
+        except (ConnectionError, IntegrityError):
+            if not retries:
+                raise
 
 
 @dataclass
@@ -58,24 +69,16 @@ class PublishedFiles:
 
         Each hashes to what its name says. Raises `IntegrityError`, `ConnectionError`.
         """
-        due = [file for file in self.files if file.blocks.overlaps(blocks)]
-        kept = {file.file.name: path for file in due if (path := self._copy_of(file)).exists()}
-        for name in self._copies.keys() - kept.keys():
-            self._copies.pop(name).unlink(missing_ok=True)
-        return [kept.get(file.file.name) or self._fetch(file) for file in due]
-
-    def _copy_of(self, file: HeldFile) -> Path:
-        return self.folder / f"{self.table}-{file.file.name}"
+        due = {file.file.name: file for file in self.files if file.blocks.overlaps(blocks)}
+        for name, path in [*self._copies.items()]:
+            if name not in due or not path.exists():  # it became a data file
+                path.unlink(missing_ok=True)
+                del self._copies[name]
+        return [self._copies.get(name) or self._fetch(file) for name, file in due.items()]
 
     def _fetch(self, file: HeldFile) -> Path:
-        path = self._copy_of(file)
-        for retries in reversed(range(_ATTEMPTS)):
-            try:
-                fetched(self.lake, self.table, file, path)
-                break
-            except ConnectionError:
-                if not retries:
-                    raise
+        path = self.folder / f"{self.table}-{file.file.name}"
+        retried(partial(fetched, self.lake, self.table, file, path))
         self._copies[file.file.name] = path
         self.advance(file.size)
         return path

@@ -22,18 +22,18 @@ def state_findings(
     archive: Archive, verification: Verification, listing: StoreListing
 ) -> Iterator[Finding]:
     """Yield what is wrong, and cross off what belongs there."""
-    if listing.find(archive.key(LIST)) is None:
-        return
+    is_listed = listing.find(archive.key(LIST)) is not None
     listing.cross_off([archive.key(LIST)])
-    verification.counts.expect(Kind.DOCUMENTS)
+    verification.counts.expect(Kind.DOCUMENTS, int(is_listed))
     try:
         states = state_files(archive)
     except IntegrityError as error:
         yield Finding(Problem.BAD_LAKE_FILE, archive.place(LIST), str(error), LAKE_PUBLISH)
         states = ()
-    verification.counts.read(Kind.DOCUMENTS)
+    verification.counts.read(Kind.DOCUMENTS, int(is_listed))
     for state in states:
-        yield from _state(archive, verification, state)
+        is_chosen = verification.chooses_file(len(states))
+        yield from _state(archive, verification, state, is_chosen=is_chosen)
     named = {archive.key(state.path) for state in states}
     for info in listed_states(archive, listing.left):
         if info.key not in named and listing.time - info.modified > _KEPT_SECONDS:
@@ -42,19 +42,27 @@ def state_findings(
         listing.cross_off([info.key])
 
 
-def _state(archive: Archive, verification: Verification, state: StateFile) -> Iterator[Finding]:
-    counts, place = verification.counts, archive.place(state.path)
-    for kind, size in ((Kind.LAKE_FILES, 1), (Kind.BYTES, state.bytes)):
-        counts.expect(kind, size)
-    try:
-        digest = object_sha256(archive.store, archive.key(state.path))
-    except FileNotFoundError:
+def _state(
+    archive: Archive, verification: Verification, state: StateFile, *, is_chosen: bool
+) -> Iterator[Finding]:
+    """What is wrong with a state; one that is not chosen is there, at least, with all its bytes."""
+    counts, key, place = verification.counts, archive.key(state.path), archive.place(state.path)
+    sizes = ((Kind.LAKE_FILES, 1), (Kind.BYTES, state.bytes))
+    for kind, size in sizes:
+        counts.expect(kind, size, is_chosen=is_chosen)
+    info = archive.store.head(key)
+    if info is None:
         yield Finding(Problem.MISSING, place, "states.json names it", LAKE_PUBLISH)
         return
-    for kind, size in ((Kind.LAKE_FILES, 1), (Kind.BYTES, state.bytes)):
-        counts.read(kind, size)
-    if digest != state.sha256:
-        tool = "aws s3 rm" if place.startswith("s3://") else "rm"
-        remedy = Remedy((f"{tool} {shlex.quote(place)}", *LAKE_PUBLISH.commands))
-        what = f"it hashes to {digest}, which is not what its name says"
+    tool = "aws s3 rm" if place.startswith("s3://") else "rm"
+    remedy = Remedy((f"{tool} {shlex.quote(place)}", *LAKE_PUBLISH.commands))
+    if info.size != state.bytes:
+        what = f"it has {info.size} bytes, not {state.bytes}"
         yield Finding(Problem.ALTERED, place, what, remedy)
+    elif is_chosen:
+        digest = object_sha256(archive.store, key)
+        for kind, size in sizes:
+            counts.read(kind, size)
+        if digest != state.sha256:
+            what = f"it hashes to {digest}, which is not what its name says"
+            yield Finding(Problem.ALTERED, place, what, remedy)

@@ -71,6 +71,8 @@ def _load_archive(screen: Screen, site: Site, address: str, chain: str | None) -
         archive = choose_chain(store, chain or (document.chain_id if document else "") or None)
         report = load_archive(site.warehouse, archive, screen.progress)
     refused = {f"blocks {item.blocks}": item.reason for item in report.not_taken}
+    if report.states:
+        screen.show(f"The current state is that of block {report.states[-1].last}.")
     segments = [(segment.blocks, segment.rows, segment.bytes) for segment in report.loaded]
     _show(screen, refused, [segments], time.monotonic() - started)
     return DAMAGED if refused else OK

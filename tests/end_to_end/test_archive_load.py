@@ -20,19 +20,23 @@ from typing import Any
 import duckdb
 import pytest
 
+from exporters.archive.archive import Archive
 from exporters.lake.maintenance import sweep_lake
 from pipelines.sample_history import copy_sample
 from pipelines.site.lake_publishing import publish_missing, publish_to_lake, site_lake
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
+from tests.archive_kit import resealed
 from tests.command_kit import run_strata
-from tests.fault_proxy import FaultProxy, Request
+from tests.fault_proxy import CUT_THE_ANSWER, FLIP_THE_ANSWER, STALL, FaultProxy, Request
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from tests.waiting import wait_until
 from tests.web_kit import web_server
+from transforms.block_range import BlockRange
+from transforms.stores.folder_store import FolderStore
 from transforms.verifying.findings import Problem
 
 CHAIN = "sample-chain-001"
@@ -163,8 +167,8 @@ def test_what_is_published_from_it_is_the_archive_to_the_byte_and_all_of_it_veri
 ) -> None:
     _loaded(_load(tmp_path, original.archive))
     (tmp_path / "source").symlink_to(original.site.settings.source)
-    for command in (("run",), ("verify",)):
-        done = run_strata(*command, environment=_environment(tmp_path), folder=tmp_path)
+    for command in ("load", "run", "verify"):
+        done = run_strata(command, environment=_environment(tmp_path), folder=tmp_path)
         assert done.returncode == 0, done.stderr + done.stdout
     mine, theirs = _files(tmp_path / "archive"), _files(original.archive)
     assert _outside_of_the_lake(mine) == _outside_of_the_lake(theirs)
@@ -263,6 +267,21 @@ def test_receipts_that_are_not_those_of_the_index_are_refused(
     assert "of which no ZIP is published" in refused["reason"]
 
 
+def test_a_receipt_that_the_index_contradicts_is_refused(
+    original: Original, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(original.archive, tmp_path / "copy"))
+    archive = Archive(FolderStore(folder), CHAIN)
+    (entry,) = archive.entries("trades", BlockRange(7000, 7000))
+    shard = folder / CHAIN / "index" / "000000000.json"
+    sha256 = entry.members[0].sha256.encode()
+    shard.write_bytes(resealed(shard.read_bytes().replace(sha256, sha256[::-1])))
+    done = _load(tmp_path, folder)
+    assert done.returncode == 5
+    (refused,) = json.loads(done.stdout)["quarantined"]
+    assert f"say different of table trades of segment {NEWEST}" in refused["reason"]
+
+
 # --- what does not fit
 
 
@@ -328,7 +347,7 @@ def test_a_load_that_is_killed_in_the_middle_goes_on_where_it_was(
 ) -> None:
     last = _data_file(original.archive, "trades", NEWEST).name
     with _door(original.archive) as door:
-        asked = _fetched(door, lambda name: "stall" if name == last else "")
+        asked = _fetched(door, lambda name: STALL if name == last else "")
         program = (*_STRATA, "load", "--archive", door.url)
         with subprocess.Popen(program, env=_environment(tmp_path)) as killed:
             wait_until(lambda: last in asked)
@@ -340,14 +359,17 @@ def test_a_load_that_is_killed_in_the_middle_goes_on_where_it_was(
     assert _answers(tmp_path / "warehouse") == _answers(Path(original.site.settings.warehouse))
 
 
-def test_a_connection_that_is_cut_is_tried_again(original: Original, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", [CUT_THE_ANSWER, FLIP_THE_ANSWER])
+def test_a_file_that_does_not_arrive_whole_is_fetched_again(
+    original: Original, tmp_path: Path, fault: str
+) -> None:
     with _door(original.archive) as door:
-        cut: set[str] = set()
+        disturbed: set[str] = set()
 
         def once(name: str) -> str:
-            is_new = name not in cut
-            cut.add(name)
-            return "cut the body" if is_new else ""
+            is_new = name not in disturbed
+            disturbed.add(name)
+            return fault if is_new else ""
 
         _fetched(door, once)
         assert len(_loaded(_load(tmp_path, door.url))) == 8
