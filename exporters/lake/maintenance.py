@@ -17,6 +17,7 @@ from exporters.lake.delta import KEPT_HOURS
 from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.reports import LakeReport, each_alone
 from exporters.lake.rewriting import merge_files
+from exporters.lake.state_files import STATES, listed_states, sweep_states
 from exporters.lake.tables import LakeTable, Version
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
@@ -109,11 +110,16 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
     listed: dict[str, list[ObjectInfo]] = {}
     for info in lake.archive.store.list(lake.folder):
         listed.setdefault(lake.parts(info.key)[0], []).append(info)
+    states = listed_states(lake.archive, lambda _: listed.pop(STATES, []))
 
     def sweep_table(table: str) -> LakeReport:
         return each_alone(table, partial(_sweep_table, lake, table, listed[table], oldest))
 
-    report = LakeReport()
+    def sweep_unnamed() -> LakeReport:
+        removed = sweep_states(lake.archive, states, oldest)
+        return LakeReport(removed=tuple(lake.path(*lake.parts(key)) for key in removed))
+
+    report = each_alone(STATES, sweep_unnamed)
     with ThreadPoolExecutor(_WORKERS) as pool:
         for table_report in pool.map(sweep_table, filter(None, sorted(listed))):
             report = report.and_(table_report)
@@ -159,4 +165,4 @@ def _is_logged(name: str) -> bool:
 def tables_there(lake: Lake) -> list[str]:
     """The tables of the lake, by the names of its objects."""
     parts = (lake.parts(info.key) for info in lake.archive.store.list(lake.folder))
-    return sorted({table for table, _ in parts if table})
+    return sorted({table for table, _ in parts if table} - {STATES})

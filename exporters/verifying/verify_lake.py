@@ -26,6 +26,7 @@ from exporters.verifying.lake_leftovers import leftover_findings
 from exporters.verifying.lake_segments import SegmentsCheck, Shares
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.verify_lake_file import LakeFileReader
+from exporters.verifying.verify_states import state_findings
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader
@@ -99,6 +100,7 @@ class LakeCheck:
             yield from self._read(lake, reader)
         if self.listing is not None and not self.verification.was_stopped:
             versions, damaged = self._versions, self._damaged
+            yield from state_findings(self.archive, self.verification, self.listing)
             yield from leftover_findings(lake, self.listing, versions, damaged, self._publish())
 
     def _is_in_scope(self, table: str) -> bool:

@@ -10,7 +10,7 @@ import click
 from exporters.archive.figures import size_text
 from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
-from pipelines.commands.failures import FINDINGS, OK
+from pipelines.commands.failures import DAMAGED, FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
 from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.loading import LoadOutcome, load_segments
@@ -18,19 +18,67 @@ from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.warehouse.survey import Survey
 
+_Loaded = tuple[BlockRange, int, int]
+"""A segment that is in the warehouse now, with its rows and CSV bytes."""
+
 
 @click.command("load")
 @source_option
 @warehouse_option
+@click.option(
+    "--archive",
+    metavar="PLACE",
+    help="Load what this archive has: a folder, s3://<bucket>/<prefix>, or https://.",
+)
+@click.option(
+    "--chain", metavar="ID", help="The archive's chain [the loaded one, or the only one]."
+)
 @json_option
-def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
+def command(
+    source: str | None,
+    warehouse: str | None,
+    archive: str | None,
+    chain: str | None,
+    as_json: bool,
+) -> int:
     """Load every new segment into the warehouse, typed and proven, and stop there.
 
     A segment that cannot be used goes to quarantine with its reason; the rest goes on. The exit
     code is 1 as long as the source has such a segment, or one that changed after it was loaded.
+
+    With --archive, what the warehouse lacks comes from an archive with a lake instead: its data
+    files as they are, each CSV held against its published hash. What is damaged there is named, the
+    rest goes on, and the exit code is 5. Run it again to go on, or to get what is new.
     """
     screen = Screen(as_json)
-    site = open_site(source, warehouse)
+    if archive is not None:
+        if source is not None:
+            raise click.UsageError("load from --source or from --archive")
+        return _load_archive(screen, open_site(warehouse=warehouse), archive, chain)
+    if chain is not None:
+        raise click.UsageError("--chain says which chain of --archive")
+    return _load_source(screen, open_site(source, warehouse))
+
+
+def _load_archive(screen: Screen, site: Site, address: str, chain: str | None) -> int:
+    # Who loads from segments needs none of this.
+    from exporters.fetching.places import choose_chain, opened_archive
+    from exporters.lake.archive_load import load_archive
+
+    started = time.monotonic()
+    document = site.warehouse.document()
+    with opened_archive(address, site.settings.store_options) as store:
+        archive = choose_chain(store, chain or (document.chain_id if document else "") or None)
+        report = load_archive(site.warehouse, archive, screen.progress)
+    refused = {f"blocks {item.blocks}": item.reason for item in report.not_taken}
+    if report.states:
+        screen.show(f"The current state is that of block {report.states[-1].last}.")
+    segments = [(segment.blocks, segment.rows, segment.bytes) for segment in report.loaded]
+    _show(screen, refused, [segments], time.monotonic() - started)
+    return DAMAGED if refused else OK
+
+
+def _load_source(screen: Screen, site: Site) -> int:
     started = time.monotonic()
     survey = site.warehouse.survey(site.source)
     site.warehouse.record_refusals(survey)
@@ -44,7 +92,8 @@ def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
         site.sweep()
         site.warehouse.show()
     refused = _refused(site, survey)
-    _show(screen, refused, outcomes, time.monotonic() - started)
+    loaded = [list(_loaded(outcome)) for outcome in outcomes]
+    _show(screen, refused, loaded, time.monotonic() - started)
     return FINDINGS if refused else OK
 
 
@@ -62,15 +111,15 @@ def _load(site: Site, segments: Sequence[BlockRange]) -> Iterator[LoadOutcome]:
 
 
 def _show(
-    screen: Screen, refused: dict[str, str], outcomes: Sequence[LoadOutcome], seconds: float
+    screen: Screen, refused: dict[str, str], groups: Sequence[Sequence[_Loaded]], seconds: float
 ) -> None:
-    counts = [row for outcome in outcomes for row in _loaded(outcome)]
+    counts = [row for rows in groups for row in rows]
     screen.table(
         "loaded",
         ("blocks", "segments", "rows", "csv bytes"),
         (
             (BlockRange(rows[0][0].first, rows[-1][0].last), len(rows), *_sums(rows))
-            for rows in (list(_loaded(outcome)) for outcome in outcomes)
+            for rows in groups
             if rows
         ),
     )
@@ -93,13 +142,13 @@ def _show(
     )
 
 
-def _loaded(outcome: LoadOutcome) -> Iterator[tuple[BlockRange, int, int]]:
-    """The segments that are in the warehouse now, with their rows and CSV bytes."""
+def _loaded(outcome: LoadOutcome) -> Iterator[_Loaded]:
+    """The segments that are in the warehouse now."""
     for blocks in outcome.segments:
         if blocks not in outcome.failures:
             mine = outcome.receipts_of(blocks)
             yield blocks, sum(r.rows for r in mine), sum(r.bytes for r in mine)
 
 
-def _sums(rows: Sequence[tuple[BlockRange, int, int]]) -> tuple[int, int]:
+def _sums(rows: Sequence[_Loaded]) -> tuple[int, int]:
     return sum(row[1] for row in rows), sum(row[2] for row in rows)

@@ -19,6 +19,7 @@ from exporters.lake.maintenance import merge_lake, sweep_lake, tables_there
 from exporters.lake.public_documents import PublicDocuments
 from exporters.lake.reports import LakeReport, Refused, each_alone
 from exporters.lake.rewriting import LoadedRows, correct_table
+from exporters.lake.state_files import STATES, publish_states
 from exporters.lake.state_tables import correct_state, publish_state
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
@@ -86,7 +87,14 @@ def _publish_state(site: Site, lake: Lake, *, is_recent_enough: bool) -> LakeRep
     with state_rows(site.warehouse) as state:
         if state is None:
             return LakeReport()
-        return publish_state(lake, state, site.scratch(), is_recent_enough=is_recent_enough)
+        report = publish_state(lake, state, site.scratch(), is_recent_enough=is_recent_enough)
+    return report.and_(each_alone(STATES, partial(_put_states, site, lake, is_recent_enough)))
+
+
+def _put_states(site: Site, lake: Lake, is_recent_enough: bool) -> LakeReport:
+    volumes, files = site.loaded_catalog().intact().states(), site.warehouse.backing.files
+    publish_states(lake.archive, volumes, files, is_recent_enough=is_recent_enough)
+    return LakeReport()
 
 
 def _merged(site: Site, lake: Lake) -> LakeReport:

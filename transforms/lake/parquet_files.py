@@ -192,10 +192,14 @@ class LakeFile:
 
     def check_rows(self) -> None:
         """Raise `IntegrityError` where there are rows that no receipt is about."""
-        rows = sum(receipt.rows for receipt in self._receipts)
-        ((there,),) = self._con.execute(f"select count(*) from {self._source}").fetchall()  # noqa: S608
+        rows, there = sum(receipt.rows for receipt in self._receipts), self.count()
         if there != rows:
             raise IntegrityError(f"{self._path.name} has {there} rows, its segments have {rows}")
+
+    def count(self) -> int:
+        """How many rows it has."""
+        ((rows,),) = self._con.execute(f"select count(*) from {self._source}").fetchall()  # noqa: S608
+        return int(rows)
 
     def check_types(self, columns: Sequence[FileColumn]) -> None:
         """Raise `IntegrityError` where a column is absent, or of another type than the table's."""

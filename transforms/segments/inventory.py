@@ -14,6 +14,9 @@ from transforms.errors import SegmentError
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 
+UNKNOWN_SIZE = 0
+"""The size of a segment's file of which an archive tells the hash alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
@@ -51,7 +54,8 @@ class Refusal:
 class LoadedSegments:
     """What is loaded already, by which the listing of a source is judged.
 
-    `files` has the size of every loaded segment's file by its key; `at` finds the first loaded
+    `files` has the size of every loaded segment's file by its key, `UNKNOWN_SIZE` where what is
+    loaded came from an archive; `at` finds the first loaded
     segment that shares a block with a range: its name, and its file's key. `runs` are the runs of
     loaded blocks, ascending.
     """
@@ -128,7 +132,8 @@ def take_inventory(
     loaded_infos: list[ObjectInfo] = []
     others: list[ObjectInfo] = []
     for info in objects:
-        (loaded_infos if size_of(info.key) == info.size else others).append(info)
+        is_loaded = size_of(info.key) in (info.size, UNKNOWN_SIZE)
+        (loaded_infos if is_loaded else others).append(info)
     files, refused = _named(others, index)
     if twins := _twins(files, contents):
         files += _named([info for info in loaded_infos if info.key in twins], index)[0]

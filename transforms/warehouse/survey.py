@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from transforms.block_range import BlockRange, gaps_between
 from transforms.coverage import Coverage, behind
 from transforms.objects import ObjectInfo
-from transforms.segments.inventory import Inventory, LoadedSegments, Refusal, SegmentFile
+from transforms.segments.inventory import (
+    UNKNOWN_SIZE,
+    Inventory,
+    LoadedSegments,
+    Refusal,
+    SegmentFile,
+)
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.warehouse.log.document import Document
@@ -84,7 +90,7 @@ def survey(
     for file in inventory.fresh:
         entry = contents.at(file.blocks)
         if entry is not None and entry[0] == file.name:
-            if contents.files[entry[1]] != file.info.size:
+            if contents.files[entry[1]] not in (file.info.size, UNKNOWN_SIZE):
                 reason = f"{file.info.key} changed after it was loaded: verify which is right"
                 known_bad.append(Refusal(file.info, reason))
         elif file.info in refusals:

@@ -182,10 +182,10 @@ class Warehouse:
             loader = Loader(self._backing, scratch, source, sink, self._settings, progress)
             loader.load(sorted(new_files, key=lambda file: file.blocks))
         with self.one_look():
-            self._tidy_up()
+            self.tidy_up()
         return loader.report
 
-    def _tidy_up(self) -> None:
+    def tidy_up(self) -> None:
         """Merge, show and sweep after a load; what was loaded is, whatever becomes of this."""
         from transforms.warehouse.merge.compaction import merge
 

@@ -21,11 +21,12 @@ from transforms.duck import Connection
 from transforms.errors import SegmentError
 from transforms.segments.segment_name import SegmentName
 from transforms.segments.segment_zip import TableFile
-from transforms.tables.conform import conversion, rendered, typed_rows
+from transforms.tables.conform import rendered, typed_rows
 from transforms.tables.dialect import copy_sql, read_sql, select_list
-from transforms.tables.file_columns import file_rows, has_column
+from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
 from transforms.warehouse.load.proof import ProofError, bare_return, prove_end, proven_body
+from transforms.warehouse.load.raw_cells import count_raw
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.manifests.data_files import rows_sql, write_sql
 from transforms.warehouse.manifests.receipts import Receipt
@@ -238,28 +239,11 @@ class TableLoader:
             f"from {source} where {between} group by 1"
         ).fetchall()
         has_texts = any(row[-1] for row in numbered)
-        raw = self._count_raw(files, f"{source} where {between}") if has_texts else None
-        self._compare(files, raw=raw is not None)
+        rows = f"{source} where {between}"
+        raw = count_raw(self._con, schema, rows) if has_texts else {}
+        self._compare(files, raw=has_texts)
         _check_rows(files, {first: tuple(numbers) for first, *numbers, _ in numbered})
-        return raw or [{} for _ in files]
-
-    def _count_raw(self, files: Sequence[TableFile], rows: str) -> list[dict[str, int]]:
-        counts: dict[int, dict[str, int]] = {_start(file): {} for file in files}
-        cells = (
-            "select _segment, unnest(map_keys(_raw)) as name, "  # noqa: S608 - quoted
-            f"unnest(map_values(_raw)) as cell from {rows} and _raw is not null"
-        )
-        listed = self._con.execute(
-            "select _segment, name, count(*), count(try_cast(cell as timestamptz)) "  # noqa: S608
-            f"from ({cells}) group by all order by all"
-        ).fetchall()
-        columns = {column.name: column for column in files[0].schema.columns}
-        for first, name, count, times in listed:
-            column = columns[name]
-            if has_column(column):  # otherwise all its cells are texts, and none is unfit
-                is_time = conversion(self._table, column).type == "TIMESTAMPTZ"
-                counts[first][name] = count - times if is_time else count
-        return [*counts.values()]
+        return [raw.get(_start(file), {}) for file in files]
 
     def _compare(self, files: Sequence[TableFile], *, raw: bool) -> None:
         """Render the files' rows as text and hold them against the sources, byte for byte."""

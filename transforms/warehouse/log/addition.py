@@ -12,10 +12,10 @@ from transforms.warehouse.manifests.shapes import Volume
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A volume of history with the states that were due, to be added to a generation."""
+    """A volume of history, if any, with the states that were due, to be added to a generation."""
 
     chain_id: str
-    volume: Volume
+    volume: Volume | None
     states: tuple[Volume, ...]
 
     def applied(self, newest: Document, lost: Collection[Volume]) -> Document | None:
@@ -31,8 +31,9 @@ class Addition:
         history = [volume for volume in newest.history() if volume not in lost]
         intact_states = [state for state in newest.states() if state not in lost]
         states = newest_states([*intact_states, *self.states])
-        if not any(volume.blocks.overlaps(self.volume.blocks) for volume in history):
-            history.append(self.volume)
+        added = self.volume
+        if added and not any(volume.blocks.overlaps(added.blocks) for volume in history):
+            history.append(added)
         # Otherwise another process loaded these segments, or only their state was lost.
         elif states == intact_states:
             return None

@@ -1,0 +1,212 @@
+"""Loading what an archive has into a warehouse: data files as they are, current states, all proven.
+
+What is taken goes by the lake's receipts: a segment that has some is in the lake whole. A file of
+receipts after the other, the segments of it that are not loaded become a volume each run, which is
+added to the warehouse before the next one is fetched: who is killed goes on there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+
+from exporters.archive.archive import Archive
+from exporters.archive.lake_place import RECEIPTS
+from exporters.fetching.past import PastChangedError
+from exporters.fetching.progress import Advance, Progress
+from exporters.lake.archive_past import check_beside, check_past
+from exporters.lake.archive_segments import ArchiveSegments
+from exporters.lake.lake_files import Lake
+from exporters.lake.published_files import PublishedFiles, retried
+from exporters.lake.receipt_file import parse_receipts, read_receipt_rows
+from exporters.lake.state_files import StateFile, fetch_state, state_files
+from exporters.lake.tables import HeldFile
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.coverage import difference, union
+from transforms.errors import ConfigError, IntegrityError, SegmentError
+from transforms.lake.intake import take_run, take_state
+from transforms.machine_errors import MemoryLimitError
+from transforms.scratch import scratch_folder, sweep_scratch
+from transforms.tables.registry import history_tables
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.repair.older_log import check_not_older
+from transforms.warehouse.warehouse import Warehouse
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """Blocks of an archive that were not loaded, and why."""
+
+    blocks: BlockRange
+    reason: str
+
+
+@dataclass(slots=True)
+class ArchiveLoadReport:
+    """What came of it: the segments, the current states that were loaded, and what could not be."""
+
+    loaded: list[LoadedSegment] = field(default_factory=list)
+    states: list[BlockRange] = field(default_factory=list)
+    not_taken: list[NotTaken] = field(default_factory=list)
+
+
+def load_archive(warehouse: Warehouse, archive: Archive, progress: Progress) -> ArchiveLoadReport:
+    """Load what the archive has and the warehouse has not; run again, it goes on.
+
+    Files that are not what they should be are in the report, and the rest goes on. Raises
+    `ConfigError` where the archive has no lake, or the warehouse another chain; `PastChangedError`
+    where the two contradict each other; `IntegrityError` where the index or the receipts' log is
+    damaged; errors of the machine.
+    """
+    backing, newest = warehouse.backing, warehouse.document()
+    if newest and newest.chain_id not in ("", archive.chain_id):
+        raise ConfigError(
+            f"{warehouse.describe()} holds {newest.chain_id}, and {archive.place('')} is of "
+            "another chain: give each chain a warehouse of its own"
+        )
+    sweep_scratch(backing.scratch)
+    check_not_older(backing, newest)
+    if newest:
+        check_past(archive, backing.catalog(newest).intact())
+    with scratch_folder(backing.scratch) as scratch:
+        load = _ArchiveLoad(warehouse, Lake(archive), scratch)
+        report = load.run(progress)
+    warehouse.tidy_up()
+    return report
+
+
+@dataclass
+class _ArchiveLoad:
+    """One load; copies of published files lie in `scratch`."""
+
+    warehouse: Warehouse
+    lake: Lake
+    scratch: Path
+    report: ArchiveLoadReport = field(default_factory=ArchiveLoadReport)
+
+    def run(self, progress: Progress) -> ArchiveLoadReport:
+        """See `load_archive`."""
+        if not self._receipts.files:
+            raise ConfigError(
+                f"{self.lake.place('')} has no receipts, so no warehouse can be made of this "
+                "archive: fetch one whose publisher has the lake (STRATA_LAKE=1)"
+            )
+        loaded = union(volume.blocks for volume in self._catalog.history())
+        due = [file for file in self._receipts.files if difference((file.blocks,), loaded)]
+        with progress("loading", self._total([file.blocks for file in due])) as advance:
+            for files in self._tables.values():
+                files.advance = advance
+            for file in due:
+                self._load_file(file)
+            for state in self._states:
+                self._load_state(state, advance)
+        return self.report
+
+    @cached_property
+    def _receipts(self) -> PublishedFiles:
+        return PublishedFiles(self.lake, RECEIPTS, self.scratch)
+
+    @cached_property
+    def _tables(self) -> dict[str, PublishedFiles]:
+        """Read after the receipts: what has receipts is in them."""
+        return {table: PublishedFiles(self.lake, table, self.scratch) for table in history_tables()}
+
+    @property
+    def _catalog(self) -> Catalog:
+        """What the warehouse has and need not be loaded again."""
+        backing = self.warehouse.backing
+        return backing.catalog(backing.log.begin()).intact()
+
+    def _total(self, due: Sequence[BlockRange]) -> int:
+        """The bytes of the files that hold these blocks, and of states that are due."""
+        states = sum(state.bytes for state in self._states)
+        return states + sum(
+            file.size
+            for table in self._tables.values()
+            for file in self._readable(table)
+            if any(map(file.blocks.overlaps, due))
+        )
+
+    @cached_property
+    def _states(self) -> tuple[StateFile, ...]:
+        """The current states that are newer than those of the warehouse."""
+        own = {state.version: state.blocks for state in self._catalog.states()}
+        try:
+            states = state_files(self.lake.archive)
+        except IntegrityError as error:
+            _log.warning("no current state is loaded: %s", error)
+            return ()
+        if not states:
+            _log.warning(
+                "%s has no current states, so the tables of current state stay as they are: its "
+                "publisher's strata lake publish puts them there",
+                self.lake.place(""),
+            )
+        return tuple(s for s in states if s.version not in own or own[s.version] < s.blocks)
+
+    def _load_state(self, state: StateFile, advance: Advance) -> None:
+        """Load a current state, unless its segment is not loaded, for whatever reason."""
+        if not self._catalog.holds(state.blocks):
+            return
+        path = self.scratch / "state.duckdb"
+        try:
+            retried(partial(fetch_state, self.lake.archive, state, path))
+            take_state(self.warehouse.backing, state.stored, path)
+        except IntegrityError as error:
+            self.report.not_taken.append(NotTaken(state.blocks, str(error)))
+        else:
+            self.report.states.append(state.blocks)
+            advance(state.bytes)
+
+    def _readable(self, table: PublishedFiles) -> Sequence[HeldFile]:
+        try:
+            return table.files
+        except IntegrityError:
+            return ()  # said of each run that has rows of it
+
+    def _load_file(self, file: HeldFile) -> None:
+        """Load the segments of a file of receipts that are not loaded."""
+        try:
+            (copy,) = self._receipts.copies(file.blocks)
+            rows = read_receipt_rows(copy)
+            receipts = parse_receipts(rows, self.lake.archive.chain_id)
+            lacking = [*self._lacking(receipts)]
+            segments = ArchiveSegments.over(self.lake.archive, file.blocks)
+        except (IntegrityError, SegmentError) as error:
+            self.report.not_taken.append(NotTaken(file.blocks, str(error)))
+            return
+        for run in contiguous_runs(sorted({receipt.blocks for receipt in lacking})):
+            self._load_run(run, segments, [r for r in lacking if run.holds(r.blocks)])
+
+    def _lacking(self, receipts: Sequence[Receipt]) -> Iterator[Receipt]:
+        catalog = self._catalog
+        held = {blocks: catalog.holds(blocks) for blocks in {r.blocks for r in receipts}}
+        return (receipt for receipt in receipts if not held[receipt.blocks])
+
+    def _published(self, table: str) -> PublishedFiles:
+        if table not in self._tables:
+            raise IntegrityError(f"this release knows no table {table}: use a newer one")
+        return self._tables[table]
+
+    def _load_run(
+        self, run: BlockRange, segments: ArchiveSegments, receipts: Sequence[Receipt]
+    ) -> None:
+        try:
+            loaded = segments.loaded(receipts)
+            check_beside(self.lake.archive, loaded, self._catalog)
+            files = {
+                table: self._published(table).copies(run)
+                for table in sorted({receipt.table for receipt in receipts if receipt.rows})
+            }
+            take_run(self.warehouse.backing, loaded, receipts, files)
+            self.report.loaded += loaded
+        except PastChangedError:
+            raise
+        except (IntegrityError, SegmentError, MemoryLimitError) as error:
+            self.report.not_taken.append(NotTaken(run, str(error)))

@@ -1,0 +1,432 @@
+"""`strata load --archive`: a warehouse that is made of what an archive has, and of nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import duckdb
+import pytest
+
+from exporters.archive.archive import Archive
+from exporters.lake.maintenance import sweep_lake
+from pipelines.sample_history import copy_sample
+from pipelines.site.lake_publishing import publish_missing, publish_to_lake, site_lake
+from pipelines.site.publishing import publish_segments
+from pipelines.site.site import Site
+from pipelines.site.site_check import verify_site
+from tests.archive_kit import resealed
+from tests.command_kit import run_strata
+from tests.fault_proxy import CUT_THE_ANSWER, FLIP_THE_ANSWER, STALL, FaultProxy, Request
+from tests.pipelines.kit import blocks, load, make_segment, site_settings
+from tests.s3_kit import BucketServer, bucket_server
+from tests.segments_kit import KIT_CHAIN, table_rows
+from tests.waiting import wait_until
+from tests.web_kit import web_server
+from transforms.block_range import BlockRange
+from transforms.stores.folder_store import FolderStore
+from transforms.verifying.findings import Problem
+
+CHAIN = "sample-chain-001"
+NEWEST = "6451-7000"
+_STRATA = (sys.executable, "-c", "import sys; from pipelines.cli import main; sys.exit(main())")
+_VIEWS = (
+    "select view_name from duckdb_views() where schema_name = 'main' and not internal order by all"
+)
+_RECORDS = (
+    "select * exclude (source_size, source_version, index_id) from strata.segments order by all",
+    "from strata.receipts order by all",
+    "from strata.unfit order by all",
+)
+
+
+@dataclass(frozen=True)
+class Original:
+    """A site with the sample, and its archive as it was before the last segment was published."""
+
+    site: Site
+    earlier: Path
+
+    @property
+    def archive(self) -> Path:
+        return Path(self.site.settings.archive)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
+    folder = tmp_path_factory.mktemp("original")
+    site = Site(replace(site_settings(folder), lake=True, batch=8))
+    *_, late = copy_sample(Path(site.settings.source))
+    late.rename(folder / late.name)
+    _publish(site)
+    shutil.copytree(site.settings.archive, folder / "earlier")
+    (folder / late.name).rename(late)
+    _publish(site)
+    return Original(site, folder / "earlier")
+
+
+def _publish(site: Site) -> None:
+    load(site)
+    publish_segments(site, site.loaded_catalog().blocks)
+    assert not publish_missing(site).refused
+
+
+@pytest.fixture(scope="module")
+def buckets() -> Iterator[BucketServer]:
+    with bucket_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["folder", "web server", "bucket"])
+def address(request: pytest.FixtureRequest, original: Original, tmp_path: Path) -> Iterator[str]:
+    """Where the archive is read, without its ZIPs: what is taken is the lake's."""
+    bare = tmp_path / "bare"
+    shutil.copytree(original.archive, bare, ignore=shutil.ignore_patterns("*.zip", "*.sha256"))
+    if request.param == "folder":
+        yield str(bare)
+    elif request.param == "web server":
+        with web_server(bare, ranges=False) as url:
+            yield url
+    else:
+        server: BucketServer = request.getfixturevalue("buckets")
+        bucket = server.bucket()
+        for path in filter(Path.is_file, bare.rglob("*")):
+            server.client.upload_file(str(path), bucket, f"some/{path.relative_to(bare)}")
+        yield f"s3://{bucket}/some"
+
+
+def _environment(folder: Path, **others: str) -> dict[str, str]:
+    places = {
+        "STRATA_WAREHOUSE": str(folder / "warehouse"),
+        "STRATA_ARCHIVE": str(folder / "archive"),
+        "STRATA_SOURCE": str(folder / "source"),
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    return os.environ | places | others
+
+
+def _load(folder: Path, archive: Path | str, *options: str, **others: str) -> CompletedProcess[str]:
+    arguments = ("load", "--archive", str(archive), "--json", *options)
+    return run_strata(*arguments, environment=_environment(folder, **others), folder=folder)
+
+
+def _loaded(done: CompletedProcess[str]) -> list[str]:
+    assert done.returncode == 0, done.stderr
+    return [row["segment"] for row in json.loads(done.stdout)["loaded"]]
+
+
+def _answers(warehouse: Path) -> dict[str, object]:
+    """What the views of a warehouse show: a hash of the rows of each table, and its records."""
+    with duckdb.connect(warehouse / "current.duckdb", read_only=True) as con:
+        con.execute("set timezone = 'UTC'")
+        answers: dict[str, object] = {}
+        for (view,) in con.execute(_VIEWS).fetchall():
+            line = f'to_json("{view}")::varchar'
+            query = f"select count(*), md5(string_agg({line}, chr(10) order by {line}))"
+            columns = con.execute(f'describe "{view}"').fetchall()
+            answers[view] = columns, con.execute(f'{query} from "{view}"').fetchall()
+        return answers | {query: con.execute(query).fetchall() for query in _RECORDS}
+
+
+def _files(archive: Path) -> dict[str, str]:
+    """The hashes of an archive's ZIPs and documents; logs have times."""
+    return {
+        str(path.relative_to(archive)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in archive.rglob("*")
+        if path.is_file() and "_delta_log" not in path.parts
+    }
+
+
+def _outside_of_the_lake(files: dict[str, str]) -> dict[str, str]:
+    return {path: sha256 for path, sha256 in files.items() if "/lake/" not in path}
+
+
+def test_a_warehouse_made_from_an_archive_answers_as_the_one_that_it_was_published_from(
+    original: Original, address: str, buckets: BucketServer, tmp_path: Path
+) -> None:
+    endpoint = {"AWS_ENDPOINT_URL": buckets.url} if address.startswith("s3:") else {}
+    assert len(_loaded(_load(tmp_path, address, **endpoint))) == 8
+    assert _answers(tmp_path / "warehouse") == _answers(Path(original.site.settings.warehouse))
+    assert _loaded(_load(tmp_path, address, **endpoint)) == []
+
+
+def test_what_is_published_from_it_is_the_archive_to_the_byte_and_all_of_it_verifies(
+    original: Original, tmp_path: Path
+) -> None:
+    _loaded(_load(tmp_path, original.archive))
+    (tmp_path / "source").symlink_to(original.site.settings.source)
+    for command in ("load", "run", "verify"):
+        done = run_strata(command, environment=_environment(tmp_path), folder=tmp_path)
+        assert done.returncode == 0, done.stderr + done.stdout
+    mine, theirs = _files(tmp_path / "archive"), _files(original.archive)
+    assert _outside_of_the_lake(mine) == _outside_of_the_lake(theirs)
+    orders = [path for path in mine if path.startswith(f"{CHAIN}/lake/orders/")]
+    assert {path: mine[path] for path in orders} == {path: theirs[path] for path in orders}
+    assert len(orders) == 2
+
+
+def test_catching_up_takes_the_new_segments_alone(original: Original, tmp_path: Path) -> None:
+    assert len(_loaded(_load(tmp_path, original.earlier))) == 7
+    assert _loaded(_load(tmp_path, original.archive)) == [NEWEST]
+    assert _answers(tmp_path / "warehouse") == _answers(Path(original.site.settings.warehouse))
+
+
+def test_of_a_file_that_others_merged_only_what_lacks_is_taken(tmp_path: Path) -> None:
+    site = _small_site(tmp_path / "theirs", 0, 1)
+    assert _loaded(_load(tmp_path, site.settings.archive)) == ["1-10", "11-20"]
+    for number in (2, 3):
+        make_segment(site.settings, number)
+    _publish(site)
+    assert len(site.warehouse.compact(1).merged) == 1
+    assert not publish_missing(site).refused
+    receipts = Path(site.settings.archive, KIT_CHAIN, "lake", "receipts")
+    assert [path.name.partition(".")[0] for path in receipts.glob("1-*")]
+    assert _loaded(_load(tmp_path, site.settings.archive)) == ["21-30", "31-40"]
+    assert (
+        _answers(tmp_path / "warehouse")["orders"]
+        == _answers(Path(site.settings.warehouse))["orders"]
+    )
+
+
+def _small_site(folder: Path, *numbers: int, **kit: Any) -> Site:
+    site = Site(replace(site_settings(folder), lake=True))
+    for number in numbers:
+        make_segment(site.settings, number, **kit)
+    _publish(site)
+    return site
+
+
+# --- damage
+
+
+def _data_file(archive: Path, table: str, blocks: str) -> Path:
+    (path,) = (archive / CHAIN / "lake" / table).glob(f"{blocks}.*.parquet")
+    return path
+
+
+def test_a_flipped_bit_is_refused_and_named_and_the_rest_is_loaded(
+    original: Original, tmp_path: Path
+) -> None:
+    archive = Path(shutil.copytree(original.archive, tmp_path / "copy"))
+    path = _data_file(archive, "orders", NEWEST)
+    sound = path.read_bytes()
+    path.write_bytes(sound[:500] + bytes([sound[500] ^ 1]) + sound[501:])
+    done = _load(tmp_path, archive)
+    assert done.returncode == 5
+    report = json.loads(done.stdout)
+    assert len(report["loaded"]) == 7
+    ((what, reason),) = [(row["file"], row["reason"]) for row in report["quarantined"]]
+    assert what == f"blocks {NEWEST}"
+    assert str(path) in reason
+    path.write_bytes(sound)
+    assert _loaded(_load(tmp_path, archive)) == [NEWEST]
+
+
+def test_rows_that_are_not_those_of_the_published_csv_are_refused(
+    original: Original, tmp_path: Path
+) -> None:
+    """A file under its right name, which its log names, with another row."""
+    archive = Path(shutil.copytree(original.archive, tmp_path / "copy"))
+    path = _data_file(archive, "trades", NEWEST)
+    other = tmp_path / "other.parquet"
+    with duckdb.connect() as con:
+        rows = f"select * replace (size + (_row = 1)::int as size) from '{path}'"
+        con.execute(f"copy ({rows}) to '{other}' (format parquet)")
+    name = f"{NEWEST}.{hashlib.sha256(other.read_bytes()).hexdigest()[:16]}.parquet"
+    other.rename(path.with_name(name))
+    for log in (path.parent / "_delta_log").glob("*.json"):
+        log.write_text(log.read_text().replace(path.name, name))
+    done = _load(tmp_path, archive)
+    assert done.returncode == 5
+    (refused,) = json.loads(done.stdout)["quarantined"]
+    assert re.search(f"table trades of segment {NEWEST} renders to", refused["reason"])
+
+
+def test_receipts_that_are_not_those_of_the_index_are_refused(
+    original: Original, tmp_path: Path
+) -> None:
+    archive = Path(shutil.copytree(original.archive, tmp_path / "copy"))
+    earlier = original.earlier / CHAIN / "index" / "000000000.json"
+    shutil.copy(earlier, archive / CHAIN / "index")
+    done = _load(tmp_path, archive)
+    assert done.returncode == 5
+    (refused,) = json.loads(done.stdout)["quarantined"]
+    assert f"segment {CHAIN} {NEWEST}" in refused["reason"] or NEWEST in refused["reason"]
+    assert "of which no ZIP is published" in refused["reason"]
+
+
+def test_a_receipt_that_the_index_contradicts_is_refused(
+    original: Original, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(original.archive, tmp_path / "copy"))
+    archive = Archive(FolderStore(folder), CHAIN)
+    (entry,) = archive.entries("trades", BlockRange(7000, 7000))
+    shard = folder / CHAIN / "index" / "000000000.json"
+    sha256 = entry.members[0].sha256.encode()
+    shard.write_bytes(resealed(shard.read_bytes().replace(sha256, sha256[::-1])))
+    done = _load(tmp_path, folder)
+    assert done.returncode == 5
+    (refused,) = json.loads(done.stdout)["quarantined"]
+    assert f"say different of table trades of segment {NEWEST}" in refused["reason"]
+
+
+# --- what does not fit
+
+
+def test_an_archive_of_another_chain_is_refused(original: Original, tmp_path: Path) -> None:
+    _loaded(_load(tmp_path, original.archive))
+    other = _small_site(tmp_path / "other", 0)
+    done = _load(tmp_path, other.settings.archive)
+    assert done.returncode == 2
+    assert f"there is no chain '{CHAIN}' here" in done.stderr
+    done = _load(tmp_path, other.settings.archive, "--chain", KIT_CHAIN)
+    assert done.returncode == 2
+    assert "give each chain a warehouse of its own" in done.stderr
+
+
+def test_an_archive_that_contradicts_what_is_loaded_is_refused_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    mine = _small_site(tmp_path / "mine", 0)
+    rows = table_rows("orders", {"price": "7"})
+    theirs = _small_site(tmp_path / "theirs", 0, tables={"orders": rows})
+    before = (Path(mine.settings.warehouse) / "current.json").read_bytes()
+    done = _load(tmp_path, theirs.settings.archive, STRATA_WAREHOUSE=str(mine.settings.warehouse))
+    assert done.returncode == 5
+    assert "contradicts what is loaded: segment 1-10 has the id" in done.stderr
+    assert (Path(mine.settings.warehouse) / "current.json").read_bytes() == before
+
+
+def test_an_archive_without_a_lake_is_refused(original: Original, tmp_path: Path) -> None:
+    lake = shutil.ignore_patterns("lake", "*.zip")
+    archive = shutil.copytree(original.archive, tmp_path / "copy", ignore=lake)
+    done = _load(tmp_path, archive)
+    assert done.returncode == 2
+    assert "has no receipts, so no warehouse can be made of this archive" in done.stderr
+
+
+# --- kills and networks
+
+
+@contextmanager
+def _door(archive: Path) -> Iterator[FaultProxy]:
+    with web_server(archive) as url:
+        door = FaultProxy(url)
+        yield door
+        door.stop()
+
+
+def _fetched(door: FaultProxy, action: Callable[[str], str] = lambda _: "") -> list[str]:
+    """The data files that are asked for from now on, to each of which `action` may do something."""
+    asked: list[str] = []
+
+    def note(request: Request) -> str:
+        if not re.search(r"/lake/[a-z_]+/[^/]+\.parquet$", request.path):
+            return ""
+        asked.append(request.path.rpartition("/")[2])
+        return action(asked[-1])
+
+    door.on_request = note
+    return asked
+
+
+def test_a_load_that_is_killed_in_the_middle_goes_on_where_it_was(
+    original: Original, tmp_path: Path
+) -> None:
+    last = _data_file(original.archive, "trades", NEWEST).name
+    with _door(original.archive) as door:
+        asked = _fetched(door, lambda name: STALL if name == last else "")
+        program = (*_STRATA, "load", "--archive", door.url)
+        with subprocess.Popen(program, env=_environment(tmp_path)) as killed:
+            wait_until(lambda: last in asked)
+            killed.send_signal(signal.SIGKILL)
+        again = _fetched(door)
+        assert _loaded(_load(tmp_path, door.url)) == [NEWEST]
+        assert last in again
+        assert {name.partition(".")[0] for name in again} == {NEWEST}
+    assert _answers(tmp_path / "warehouse") == _answers(Path(original.site.settings.warehouse))
+
+
+@pytest.mark.parametrize("fault", [CUT_THE_ANSWER, FLIP_THE_ANSWER])
+def test_a_file_that_does_not_arrive_whole_is_fetched_again(
+    original: Original, tmp_path: Path, fault: str
+) -> None:
+    with _door(original.archive) as door:
+        disturbed: set[str] = set()
+
+        def once(name: str) -> str:
+            is_new = name not in disturbed
+            disturbed.add(name)
+            return fault if is_new else ""
+
+        _fetched(door, once)
+        assert len(_loaded(_load(tmp_path, door.url))) == 8
+
+
+# --- current states
+
+
+def _states(site: Site) -> list[Path]:
+    return sorted(Path(site.settings.archive, KIT_CHAIN, "lake", "states").glob("*.duckdb"))
+
+
+def test_a_damaged_current_state_is_named_and_comes_when_it_is_mended(tmp_path: Path) -> None:
+    site = _small_site(tmp_path / "theirs", 0)
+    (path,) = _states(site)
+    data = path.read_bytes()
+    path.write_bytes(data[:5000] + bytes([data[5000] ^ 1]) + data[5001:])
+    done = _load(tmp_path, site.settings.archive)
+    assert done.returncode == 5
+    report = json.loads(done.stdout)
+    assert [row["segment"] for row in report["loaded"]] == ["1-10"]
+    assert str(path) in report["quarantined"][0]["reason"]
+    (finding,) = verify_site(site)
+    assert str(finding).startswith(f"{Problem.ALTERED.value}: {path}: it hashes to")
+    assert finding.remedy.commands == (f"rm {path}", "strata lake publish")
+    path.unlink()
+    _publish(site)
+    assert [*verify_site(site)] == []
+    assert _loaded(_load(tmp_path, site.settings.archive)) == []
+    theirs = _answers(Path(site.settings.warehouse))
+    assert _answers(tmp_path / "warehouse") == theirs
+
+
+def test_a_state_that_is_not_the_newest_any_more_is_swept(tmp_path: Path) -> None:
+    site = _small_site(tmp_path, 0)
+    (old,) = _states(site)
+    make_segment(site.settings, 1)
+    _publish(site)
+    assert old in _states(site)
+    report = sweep_lake(site_lake(site), kept_hours=-1)
+    assert f"lake/states/{old.name}" in report.removed
+    (new,) = _states(site)
+    assert new.name.startswith("11-20.")
+    assert [*verify_site(site)] == []
+
+
+def test_a_run_puts_states_there_once_an_hour(tmp_path: Path) -> None:
+    site = _small_site(tmp_path, 0)
+    listed = _states(site)[0].with_name("states.json")
+    before = _states(site)
+    make_segment(site.settings, 1)
+    load(site)
+    (segment,) = blocks(1)
+    publish_segments(site, [segment])
+    assert not publish_to_lake(site, [segment]).refused
+    assert _states(site) == before
+    hour_ago = listed.stat().st_mtime - 3601
+    os.utime(listed, (hour_ago, hour_ago))
+    assert not publish_to_lake(site, [segment]).refused
+    assert len(_states(site)) == 2

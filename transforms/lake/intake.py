@@ -1,0 +1,183 @@
+"""Taking published files into a warehouse: proven by receipts, added to the log as a load adds.
+
+A file of the lake that has just the rows of a run of segments becomes the warehouse's data file as
+it is; of a part of one, or of several, a data file is written. Either way every CSV is rendered
+from it and held against its receipt before anything is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+from transforms.duck import Connection
+from transforms.errors import IntegrityError
+from transforms.lake.parquet_files import LakeFile, lake_reader, opened_file, part_sql
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.scratch import scratch_folder
+from transforms.tables.file_columns import OWN_COLUMNS, file_columns
+from transforms.tables.registry import HISTORY_TABLES, TableSchema
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.load.raw_cells import count_raw
+from transforms.warehouse.load.rendering import table_digests
+from transforms.warehouse.load.segment_checks import check_keys_and_heights
+from transforms.warehouse.load.volume_storage import store_file, store_history
+from transforms.warehouse.load.volumes import finish_run
+from transforms.warehouse.log.addition import Addition
+from transforms.warehouse.manifests.data_files import rows_sql, write_sql
+from transforms.warehouse.manifests.manifest_rows import Origin
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.shapes import shapes_of
+from transforms.warehouse.repair.volume_description import describe_volume, with_index
+
+
+def take_run(
+    backing: Backing,
+    segments: Sequence[LoadedSegment],
+    receipts: Sequence[Receipt],
+    files: Mapping[str, Sequence[Path]],
+) -> None:
+    """Add a run of segments, of which the warehouse has none, with its receipts.
+
+    `files` are those of each table with rows, ascending; one that becomes a data file is moved.
+    Raises `IntegrityError` where they do not render to what the receipts say, `SegmentError` where
+    their rows are not fit to be published.
+    """
+    data: dict[str, Path] = {}
+    proven: list[Receipt] = []
+    by_table = sorted(receipts, key=lambda receipt: (receipt.table, receipt.blocks))
+    with (
+        scratch_folder(backing.scratch) as scratch,
+        lake_reader(scratch, backing.memory_mb) as con,
+    ):
+        for table, group in groupby(by_table, key=attrgetter("table")):
+            intake = _TableIntake(con, scratch, [*group])
+            path, mine = intake.taken(files.get(table, ()))
+            proven += mine
+            if path is not None:
+                data[table] = path
+        run = finish_run(con, scratch, data, shapes_of(proven))
+        newest = backing.log.begin()
+        origin = Origin(newest.warehouse, newest.generation)
+        volume = store_history(backing, run, origin, segments, proven)
+    _commit(backing, Addition(segments[0].name.chain_id, volume, ()))
+
+
+def take_state(backing: Backing, file: StoredFile, path: Path) -> None:
+    """Add the current state after a loaded segment; `path`, which is moved, has its file.
+
+    One that is not newer than what the warehouse has of its schema version changes nothing. Raises
+    `IntegrityError` where it is damaged, or is not of a segment that is loaded.
+    """
+    stored = store_file(backing.store, file.key, file.sha256, path)
+    if path.exists():
+        backing.files.adopt(stored, path)
+    info = ObjectInfo(file.key, file.size, "")
+    description = describe_volume(backing, info, lambda _bytes: None)
+    catalog = backing.catalog(backing.log.begin())
+    ((blocks, sha256),) = description.segments.items()
+    segment = catalog.segment_at(blocks.first)
+    if segment is None or (segment.blocks, segment.sha256) != (blocks, sha256):
+        raise IntegrityError(
+            f"{file.key} is the current state after segment {blocks}, whose ZIP has SHA-256 "
+            f"{sha256}, and that segment is not loaded: it is left out"
+        )
+    state = with_index(backing, description.volume)
+    _commit(backing, Addition(description.chain_id, None, (state,)))
+
+
+def _commit(backing: Backing, addition: Addition) -> None:
+    backing.log.commit(lambda newest: addition.applied(newest, backing.catalog(newest).lost))
+
+
+@dataclass(frozen=True, slots=True)
+class _TableIntake:
+    """One table of a run, by its receipts, which ascend."""
+
+    con: Connection
+    scratch: Path
+    receipts: Sequence[Receipt]
+
+    @property
+    def table(self) -> str:
+        """Its name."""
+        return self.receipts[0].table
+
+    def taken(self, files: Sequence[Path]) -> tuple[Path | None, list[Receipt]]:
+        """The data file of the run, None without rows, and the receipts with counts of texts."""
+        if not files:
+            return None, self._proven([])
+        with opened_file(files[0], self.scratch, self.receipts, self.con) as file:
+            path = files[0] if len(files) == 1 and self._is_whole(file) else self._written(files)
+            return path, self._proven([path])
+
+    def _is_whole(self, file: LakeFile) -> bool:
+        """Whether a published file has the rows and the columns of the run, and no others.
+
+        Raises `IntegrityError` where a column is of another type.
+        """
+        shape = shapes_of(self.receipts)[self.table]
+        columns = file_columns(self.table, shape.column_list())
+        names = {column.name for column in (*columns, *OWN_COLUMNS)}
+        rows = sum(receipt.rows for receipt in self.receipts)
+        if {*file.names()} != names or file.count() != rows:
+            return False
+        file.check_types(columns)
+        return True
+
+    def _written(self, files: Sequence[Path]) -> Path:
+        """A new file of the run's rows in published files."""
+        path = self.scratch / f"{self.table}.parquet"
+        columns = shapes_of(self.receipts)[self.table].column_list()
+        row_bytes = sum(r.bytes for r in self.receipts) // max(
+            sum(r.rows for r in self.receipts), 1
+        )
+        query = part_sql(self.table, files, self.receipts, columns)
+        self.con.execute(write_sql(query, path, row_bytes))
+        return path
+
+    def _proven(self, files: Sequence[Path]) -> list[Receipt]:
+        """The receipts, each held against the CSV that the rows give back."""
+
+        def source(schema: TableSchema) -> str:
+            return rows_sql(self.table, schema.columns, files)
+
+        for receipt, digest in table_digests(self.con, source, self.receipts, self.scratch):
+            if digest != receipt.sha256:
+                raise IntegrityError(
+                    f"table {self.table} of segment {receipt.blocks} renders to SHA-256 {digest}, "
+                    f"its receipt says {receipt.sha256}"
+                )
+        proven: list[Receipt] = []
+        for schema, group in groupby(self.receipts, key=attrgetter("schema")):
+            alike, rows = [*group], source(schema)
+            self._check_numbers(rows, alike)
+            raw = count_raw(self.con, schema, f"{rows} where {_between(alike)}")
+            alike = [replace(r, raw_cells=raw.get(r.blocks.first, {})) for r in alike]
+            if self.table in HISTORY_TABLES:
+                check_keys_and_heights(self.con, rows, alike)
+            proven += alike
+        return proven
+
+    def _check_numbers(self, rows: str, receipts: Sequence[Receipt]) -> None:
+        """Raise `IntegrityError` where rows of a segment are not numbered from 1, one by one."""
+        listed = self.con.execute(
+            "select _segment, count(distinct _row), min(_row), max(_row) "  # noqa: S608 - quoted
+            f"from {rows} where {_between(receipts)} group by 1"
+        ).fetchall()
+        numbers = {first: tuple(numbers) for first, *numbers in listed}
+        for receipt in receipts:
+            expected = (receipt.rows, 1, receipt.rows) if receipt.rows else None
+            if numbers.get(receipt.blocks.first) != expected:
+                raise IntegrityError(
+                    f"the rows of table {self.table} of segment {receipt.blocks} are not numbered "
+                    f"from 1 to {receipt.rows}"
+                )
+
+
+def _between(receipts: Sequence[Receipt]) -> str:
+    """SQL that is true for rows of the segments of receipts, which ascend."""
+    return f"_segment between {receipts[0].blocks.first} and {receipts[-1].blocks.first}"
