@@ -108,8 +108,8 @@ MUTANTS = (
     _one(
         "a load does not look whether its blocks are there by now",
         "transforms/warehouse/log/addition.py",
-        "if not any(volume.blocks.overlaps(self.volume.blocks) for volume in history):",
-        "if self.volume not in history:",
+        "if added and not any(volume.blocks.overlaps(added.blocks) for volume in history):",
+        "if added and added not in history:",
     ),
     _one(
         "a load forgets the segments that it lost a race for only in part",
