@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.shards import shard_number
 from pipelines.site.site import Site
@@ -54,10 +53,9 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
     """What the archive has of these segments, by table; reads their shards once."""
     if not segments:
         return []
-    hull = BlockRange(min(segments).first, max(segments).last)
     archive = site.archive(site.loaded_catalog().chain_id)
     tables: dict[str, PublishedTable] = {}
-    for number in sound_index(archive).reaching(hull):
+    for number in sorted(set(map(shard_number, segments))):
         for entry in archive.shard(number).entries:
             if not entry.is_bundle and entry.blocks in segments:
                 tables[entry.table] = _counted(tables.get(entry.table), entry)
