@@ -30,6 +30,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from exporters.archive.csv_columns import CsvColumns, ZipRow
+from exporters.archive.document_store import DocumentStore
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex, parse_index
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_columns
@@ -202,11 +203,11 @@ def update(
     """
 
     def written() -> bool:
-        before, version = versioned(store, key) or (None, None)
-        after = change(before)
-        if after != before:
-            store.put_if_match(key, after, version, content_type)
-        return after != before
+        documents = DocumentStore(store)
+        is_changed = documents.change(key, change)
+        if is_changed:
+            documents.put({key: content_type})
+        return is_changed
 
     return won_race(written, store.describe(key))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 import pytest
 
@@ -41,18 +42,10 @@ class _Watched(FolderStore):
             finally:
                 self.on_read(key)
 
-    def put_if_match(
-        self,
-        key: str,
-        data: Path | bytes,
-        expected_version: str | None,
-        content_type: str,
-        *,
-        sha256: str | None = None,
-    ) -> str:
+    def put_if_match(self, key: str, *arguments: Any, **options: Any) -> str:
         with self._lock:
             self.on_write(key)
-            return super().put_if_match(key, data, expected_version, content_type, sha256=sha256)
+            return super().put_if_match(key, *arguments, **options)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
