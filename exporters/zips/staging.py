@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 from exporters.zip_names import NameStyle, csv_name, zip_name
@@ -21,8 +20,8 @@ from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.runs import DEFAULT_LEVEL
 from exporters.zips.sources import LocalSource
 from transforms.block_range import BlockRange
-from transforms.files import TEMP_SUFFIX, file_clock, new_file
-from transforms.scratch import sweep_scratch
+from transforms.files import new_file
+from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
 
@@ -64,20 +63,21 @@ class PartStage:
             return
         identity = (segment.chain_id, schema.table)
         path = self.path(*identity, segment.blocks)
-        part = write_part_zip(
-            path,
-            csv_name(*identity, segment.version, segment.blocks, self.style),
-            header,
-            body,
-            rows,
-            self.level,
-            scratch=self.scratch,
-            durable=self.durable,
-        )
-        # A kill before this line, or a power cut soon after it, leaves a part whose hash is not
-        # known or another one: it counts as damaged and is rendered again.
-        with new_file(_hash_file(path), self.scratch, durable=False) as file:
-            file.write(f"{part.sha256}  {path.name}\n".encode())
+        with scratch_folder(self.scratch) as scratch:
+            part = write_part_zip(
+                path,
+                csv_name(*identity, segment.version, segment.blocks, self.style),
+                header,
+                body,
+                rows,
+                self.level,
+                scratch=scratch,
+                durable=self.durable,
+            )
+            # A kill before this line, or a power cut soon after it, leaves a part whose hash is
+            # not known or another one: it counts as damaged and is rendered again.
+            with new_file(_hash_file(path), scratch, durable=False) as file:
+                file.write(f"{part.sha256}  {path.name}\n".encode())
 
     def path(self, chain_id: str, table: str, blocks: BlockRange) -> Path:
         """Where the part of a table over `blocks` lies, if it is there."""
@@ -127,20 +127,9 @@ class PartStage:
         for table in HISTORY_TABLES:
             self.remove(segment.chain_id, table, segment.blocks)
 
-    def sweep(self, older_than: timedelta = timedelta(hours=1)) -> Iterator[Path]:
-        """Delete what killed processes left unfinished, yielding the path of each file.
-
-        A live writer touches its file all the time, so only files left alone for `older_than` go;
-        a scratch folder goes as soon as its process is gone.
-        """
-        if not self.scratch.is_dir():
-            return
+    def sweep(self) -> None:
+        """Delete the scratch folders of processes that are gone."""
         sweep_scratch(self.scratch)
-        limit = file_clock(self.scratch) - older_than.total_seconds()
-        for path in self.scratch.glob(f"*{TEMP_SUFFIX}"):
-            if path.stat().st_mtime <= limit:
-                path.unlink(missing_ok=True)
-                yield path
 
 
 def _hash_file(part: Path) -> Path:

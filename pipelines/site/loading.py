@@ -37,8 +37,7 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
 
     Every segment that is in the warehouse at the end has its receipts; the others their reason.
     """
-    for _ in site.stage.sweep():
-        pass
+    site.stage.sweep()
     segment_set = frozenset(segments)
     inventory = _inventory(site, segment_set)
     files = [file for file in inventory.fresh if file.blocks in segment_set]

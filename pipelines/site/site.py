@@ -184,6 +184,5 @@ class Site:
 
     def sweep(self) -> None:
         """Remove what killed processes left, and what only long outdated catalogs name."""
-        for _ in self.stage.sweep():
-            pass
+        self.stage.sweep()
         self.warehouse.sweep()

@@ -24,7 +24,7 @@ _COUNTS = " union all ".join(
         "select 'price', price::bigint::varchar, count(*) from orders group by price",
     ]
 )
-_UNFINISHED = ("scratch", "unfinished", "publishing")
+_SCRATCH = ("scratch", "unfinished")
 
 
 def cheap_problems(world: World, model: Model, machine: str) -> Iterator[str]:
@@ -139,10 +139,16 @@ def export_problems(
 def scratch_problems(world: World, machine: str) -> Iterator[str]:
     """What a machine left unfinished, once a load of it has ended."""
     left = list(world.temporary.iterdir())
-    for name in _UNFINISHED:
+    for name in _SCRATCH:
         left += (path for path in world.cache(machine).glob(f"**/{name}/*"))
     if left:
         yield f"left unfinished: {sorted(map(str, left))}"
+
+
+def journal_problems(world: World, machine: str) -> Iterator[str]:
+    """What a machine left in the journal of publications, once one of it has ended."""
+    if left := list(world.cache(machine).glob("parts/publishing/*")):
+        yield f"left in the journal: {sorted(map(str, left))}"
 
 
 def verify_problems(world: World, model: Model) -> Iterator[str]:

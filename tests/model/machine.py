@@ -25,6 +25,7 @@ from tests.model.invariants import (
     cheap_problems,
     count_problems,
     export_problems,
+    journal_problems,
     scratch_problems,
     text_problems,
     texts,
@@ -139,6 +140,7 @@ class ModelMachine(RuleBasedStateMachine):
     def _publish(self, machine: str, batch: int = 2) -> None:
         unfit = self.model.unfit
         self._expect(self.world.run(machine, "publish", batch=batch), 1 if unfit else 0)
+        _assert_none(journal_problems(self.world, machine))
         self.model.publish()
 
     @precondition(lambda self: self.model.loaded)
@@ -227,6 +229,8 @@ class ModelMachine(RuleBasedStateMachine):
         if command == "load":
             self.model.load()
             _assert_none(scratch_problems(self.world, machine))
+        if command in ("publish", "replace"):
+            _assert_none(journal_problems(self.world, machine))
         if command == "publish":
             self.model.publish()
         if command == "replace":

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from datetime import timedelta
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -129,16 +127,22 @@ def test_a_part_is_removed_and_removing_it_again_is_no_error(tmp_path: Path) -> 
     assert files_below(tmp_path) == []
 
 
-def test_only_files_left_alone_for_long_are_swept(tmp_path: Path) -> None:
+def test_what_a_dead_process_left_is_swept_and_what_is_being_written_is_not(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
-    assert list(stage.sweep()) == []
-    stage.write(SEGMENT, ORDERS, ORDERS.header, [], 0)
-    old, new = stage.scratch / "old.zip.1.tmp", stage.scratch / "new.zip.2.tmp"
-    old.write_bytes(b"half")
-    new.write_bytes(b"half")
-    os.utime(old, (time.time() - 3700,) * 2)
-    assert list(stage.sweep()) == [old]
-    assert list(stage.sweep(timedelta(0))) == [new]
+    stage.sweep()
+
+    def body() -> Iterator[bytes]:
+        (live,) = stage.scratch.glob("*.lock")
+        left = stage.scratch / "run-dead"
+        left.mkdir()
+        (left / "half.zip.tmp").write_bytes(b"half")
+        left.with_suffix(".lock").touch()
+        stage.sweep()
+        assert not left.exists()
+        assert live.exists()
+        yield b"1,2\n"
+
+    stage.write(SEGMENT, ORDERS, ORDERS.header, body(), 1)
     assert files_below(tmp_path) == [ZIP, f"{ZIP}.sha256"]
 
 

@@ -128,10 +128,9 @@ def test_a_clock_that_is_days_ahead_costs_nothing_of_what_is_under_way(
 ) -> None:
     """The times of files are right; only what the commands take for the time is not."""
     names = (place.lake / "orders" / ORPHAN, place.lake / "orders" / "_delta_log" / "tmp.json.tmp")
-    parts = place.warehouse / "parts" / "unfinished" / "part.zip.tmp"
     staged = place.archive / ".strata-scratch" / "0123456789abcdef0123456789abcdef"
-    under_way = {*names, parts, staged, *unnamed(place.lake)}
-    for path in {*names, parts, staged}:
+    under_way = {*names, staged, *unnamed(place.lake)}
+    for path in {*names, staged}:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"half")
     make_segment(place.settings, PUBLICATIONS)
