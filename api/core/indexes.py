@@ -88,7 +88,9 @@ class Indexes:
         named = {*catalog.document.indexes()}
         for file in [*self._indexes]:
             if file not in named:
-                self._hashed.pop(self._indexes.pop(file).path, None)
+                index = self._indexes.pop(file)
+                index.close()
+                self._hashed.pop(index.path, None)
         self._connections.keep({catalog.files.path(file) for file in named})
 
     def close(self) -> None:

@@ -120,8 +120,10 @@ class SpanListing:
         self, index: IndexFile, low: Key, high: Key, limit: int, *, descending: bool
     ) -> list[Row]:
         """At least `limit` rows of a volume, or all, as they are met."""
-        first, last = self._place(low), self._place(high)
         rows: list[Row] = []
+        if self.source.prefix and not index.may_have(self.source.pages, self.source.prefix[0]):
+            return rows
+        first, last = self._place(low), self._place(high)
         with closing(index.pages(self.source.pages, first, last, descending=descending)) as pages:
             for page in pages:
                 self.reading.check_interrupt()

@@ -126,7 +126,7 @@ def _rows_with_id(reading: Reading, id_: str) -> list[Row]:
         if lookups is None:
             columns, rows = WITHDRAWAL.direct(table.columns), latest_sql(table.source)
             queries.append(f"(select {columns}, {first} from ({rows}) where id = $1)")  # noqa: S608
-        else:
+        elif lookups.may_have(BY_ID, id_):
             pages = lookups.pages(BY_ID, (id_,), (id_,), descending=True)
             matches += ((first, tuple(row)) for rows in pages for row in rows if row[_ID] == id_)
     if queries:

@@ -23,10 +23,14 @@ import orjson
 from isal import isal_zlib
 
 from transforms.errors import IntegrityError, StrataError
+from transforms.lookups.key_filter import KeyFilter
 from transforms.lookups.key_pages import Key, PageTable, read_pages
 
 SUFFIX = ".sqlite"
 TABLES = "tables"
+
+MOST_FILTER_BYTES = 64 * 2**20
+"""What the filters of keys in a process take at the most; files beyond that are asked without."""
 
 MOST_OPEN = 256
 """How many connections that nobody uses a process keeps, of all index files together."""
@@ -126,8 +130,12 @@ def read_fact(file: sqlite3.Connection, name: str) -> bytes:
 class IndexConnections:
     """The open connections of a process, lent to one thread at a time; safe to use from many."""
 
-    def __init__(self, most: int = MOST_OPEN) -> None:
-        """At most `most` of those that nobody uses stay open, those that were used last."""
+    def __init__(self, most: int = MOST_OPEN, filter_bytes: int = MOST_FILTER_BYTES) -> None:
+        """At most `most` of those that nobody uses stay open, those that were used last.
+
+        `filter_bytes` is what the filters of all files take in memory at the most.
+        """
+        self._filter_bytes = filter_bytes
         self._most = most
         self._lock = Lock()
         self._idle: OrderedDict[Path, list[sqlite3.Connection]] = OrderedDict()
@@ -173,6 +181,13 @@ class IndexConnections:
         for path in others:
             self.close(path)
 
+    def reserve(self, filter_bytes: int) -> bool:
+        """Whether there is room for a filter, which is then taken; fewer than 0 give it back."""
+        with self._lock:
+            is_room = filter_bytes <= self._filter_bytes
+            self._filter_bytes -= filter_bytes if is_room else 0
+            return is_room
+
 
 class IndexFile:
     """An index file that servers ask. `is_sound` is no longer true once reading it has failed."""
@@ -181,6 +196,7 @@ class IndexFile:
         self.path = path
         self.is_sound = True
         self._connections = connections
+        self._filters: dict[str, KeyFilter] = {}
 
     @cached_property
     def tables(self) -> Mapping[str, Any]:
@@ -201,6 +217,18 @@ class IndexFile:
         with self._reading() as file:
             yield from read_pages(file, table, _known(low), _known(high), descending=descending)
 
+    def may_have(self, table: PageTable, value: str) -> bool:
+        """Whether pages of a table may have rows whose key begins with a text, told from memory.
+
+        Raises `UnreadableIndexError`.
+        """
+        key_filter = self._filters.get(table.name)
+        if key_filter is None:
+            bits = self.fact(filter_fact(table))
+            key_filter = KeyFilter(bits if self._connections.reserve(len(bits)) else b"")
+            self._filters[table.name] = key_filter
+        return key_filter.may_have(value)
+
     def fact(self, name: str) -> bytes:
         """The bytes of a name. Raises `UnreadableIndexError`."""
         with self._reading() as file:
@@ -220,8 +248,16 @@ class IndexFile:
                 self._connections.give(self.path, connection)
 
     def close(self) -> None:
-        """Close the connections that nobody uses; who asks again opens them anew."""
+        """Close the connections that nobody uses and forget filters; who asks again begins anew."""
         self._connections.close(self.path)
+        while self._filters:
+            _, key_filter = self._filters.popitem()
+            self._connections.reserve(-len(key_filter.bits))
+
+
+def filter_fact(table: PageTable) -> str:
+    """The name of the fact that is the filter of a page table's keys; see `key_filter`."""
+    return f"{table.name}.filter"
 
 
 def _known(key: Key) -> Key:

@@ -56,6 +56,11 @@ class PageTable:
         return tuple(name for name, _ in self.key)
 
     @property
+    def has_text_keys(self) -> bool:
+        """Whether the first column of the key is a text."""
+        return self.key[0][1] == "text"
+
+    @property
     def first_key(self) -> Key:
         """The key of page 0."""
         return tuple(_BEFORE_ALL[kind] for _, kind in self.key)
@@ -239,7 +244,7 @@ _EMPTY = isal_zlib.compress(b"[]", _LEVEL, _RAW_DEFLATE)
 def _bodies(con: Connection, table: PageTable, rows: str) -> Iterator[tuple[Key, bytes, bytes]]:
     """The least key, the marks and the body of each page, a bounded number of rows at a time."""
     names = [name for name, _ in table.key]
-    is_marked = table.key[0][1] == "text"
+    is_marked = table.has_text_keys
     last: Key = ()
     with con.cursor() as reading:
         for batch in _aligned(reading.sql(rows).to_arrow_reader(_BATCH_ROWS)):

@@ -13,7 +13,8 @@ oracle_data_by_time     of the rows with the same specs and data the latest in t
 signatures_by_id        the rows of `node_signatures` in pages
 facts                   `tables`: of which tables it has rows, and the first and the last time of
                         those that are listed by time; `highs`, `lows`, `written`: of withdrawals
-                        and oracle data the MD5 of what tells rows apart, and the time
+                        and oracle data the MD5 of what tells rows apart, and the time; of tables
+                        in pages whose keys begin with a text the filter of these texts
 
 What a volume does not have of them is answered from its tables: slower, and the same.
 """
@@ -29,7 +30,8 @@ import orjson
 from transforms.duck import Connection
 from transforms.lookups import oracle_rows
 from transforms.lookups.identities import identity_facts
-from transforms.lookups.index_file import TABLES, IndexFile, read_fact, write_fact
+from transforms.lookups.index_file import TABLES, IndexFile, filter_fact, read_fact, write_fact
+from transforms.lookups.key_filter import filter_bits
 from transforms.lookups.key_pages import PageTable, prove_pages, row_sql, write_pages
 from transforms.lookups.row_columns import (
     ORDER,
@@ -266,4 +268,19 @@ def _facts(
     facts = {TABLES: orjson.dumps({table: times.get(table) for table in tables})}
     for table, of in identities.items():
         facts |= identity_facts(con, table, of)
+    for page_table, (table, _) in PAGES.items():
+        if table in tables and page_table.has_text_keys:
+            facts[filter_fact(page_table)] = _filter_bits(con, page_table, sources)
     return facts
+
+
+def _filter_bits(
+    con: Connection, page_table: PageTable, sources: Mapping[str, LookupSource]
+) -> bytes:
+    """The filter of a page table's keys: of some more where not all rows are in the pages."""
+    key, _ = page_table.key[0]
+    table, _ = PAGES[page_table]
+    of = sources[table].rows
+    if table == "oracle_data":
+        of = f"(select spec_id from ({oracle_rows.matches_sql(_oracle_sql(sources))}))"  # noqa: S608
+    return filter_bits(con, key, of)
