@@ -59,7 +59,7 @@ def create_app(settings: ServeSettings, metrics: Path | None = None) -> Starlett
                 stall_seconds=settings.limits.stall_seconds,
             ),
             Middleware(Cors, origins=settings.access.origins),
-            Middleware(Compression, executor=service.compressing),
+            Middleware(Compression),
             *([Middleware(Tokens, tokens=tokens)] if tokens else []),
             # Inside of the others, so that a failure is logged, marked and compressed as well.
             Middleware(ServerErrorMiddleware, handler=_unexpected),

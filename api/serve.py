@@ -25,7 +25,7 @@ from uvicorn.supervisors import Multiprocess
 
 from api.app import create_app
 from api.core.server_settings import ServeSettings, read_settings
-from api.core.sockets import address, grpc_address, listening, reserved
+from api.core.sockets import address, host_and_port, listening, reserved
 from api.core.telemetry import log, log_config
 from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
 from exporters.locations import Locations, set_for_library
@@ -68,7 +68,7 @@ def serve(warehouse: str | None, archive: str | None, **listen: str | int | None
         if where.grpc:
             port = stack.enter_context(reserved(where.host, where.grpc_port))
             settings = replace(settings, listen=replace(where, grpc_port=port))
-            lines.append(f"Listening on {grpc_address(where.host, port)} for gRPC")
+            lines.append(f"Listening on {host_and_port(where.host, port)} for gRPC")
         lines += _absent(settings.locations)
         if not where.is_loopback and not settings.access.tokens:
             lines.append("Anyone who reaches this address may read: see STRATA_API_TOKENS.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from transforms.warehouse.warehouse_address import open_warehouse
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
 # A download has one block read at a time, so that as many wait as there are downloads.
 _READING_THREADS, _READING_QUEUE = 8, 10_000
-_COMPRESSING_THREADS = 2
 # Apart from the queries, so that a flood of these never keeps a generation from the streams.
 _STREAM_THREADS, _STREAM_QUEUE = 2, 10_000
 
@@ -91,7 +89,6 @@ class Service:
         )
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
         self.reading = Workers("read", _READING_THREADS, _READING_QUEUE)
-        self.compressing = ThreadPoolExecutor(_COMPRESSING_THREADS, "strata-compress")
         self.slots = Slots(limits.streams_per_client)
         self.unread = Unread(limits.unread_bytes, self.metrics)
         self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
@@ -138,6 +135,5 @@ class Service:
             self._streams,
         ):
             await workers.close()
-        self.compressing.shutdown(wait=False)
         # Of `asyncio.to_thread`.
         await asyncio.get_running_loop().shutdown_default_executor()

@@ -19,7 +19,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 
 from api.core.api_errors import ApiError, Code, RefusedError, UnavailableError
 from api.core.telemetry import Metrics
@@ -233,7 +232,7 @@ class Unread:
 
 
 class Room:
-    """The room of one answer, for the length of a block or until it is closed."""
+    """The room of one answer, until it is closed."""
 
     def __init__(self, unread: Unread, client: str) -> None:
         self._unread = unread
@@ -251,17 +250,6 @@ class Room:
         """Give the room back."""
         self._unread.give(self._client, self._size)
         self._size = 0
-
-    def __enter__(self) -> Room:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _is_over(there: int, size: int, most: int) -> bool:

@@ -69,13 +69,7 @@ def listening(listen: Listen, stall_seconds: float) -> Iterator[socket.socket]:
 
     Its connections die when a peer is gone, or takes nothing for `stall_seconds`.
     """
-    if listen.uds:
-        listener = _unix(Path(listen.uds))
-    elif listen.workers > 1 and sys.platform == "linux":
-        listener = _held(listen.host, listen.port, stall_seconds)
-    else:
-        listener = _tcp(listen.host, listen.port)
-        _watch(listener, stall_seconds)
+    listener = _unix(Path(listen.uds)) if listen.uds else _tcp(listen, stall_seconds)
     listener.set_inheritable(True)
     try:
         yield listener
@@ -103,8 +97,8 @@ def reserved(host: str, port: int) -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-def grpc_address(host: str, port: int) -> str:
-    """Where gRPC's clients find it."""
+def host_and_port(host: str, port: int) -> str:
+    """A port as clients name it; this is all that gRPC's say of an address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -113,32 +107,25 @@ def address(listener: socket.socket) -> str:
     where = listener.getsockname()
     if listener.family is socket.AF_UNIX:
         return f"the Unix socket {where}"
-    host, port = where[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http://{host_and_port(*where[:2])}"
 
 
 def _family(host: str) -> int:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _tcp(host: str, port: int) -> socket.socket:
+def _tcp(listen: Listen, stall_seconds: float) -> socket.socket:
+    host, port = listen.host, listen.port
     try:
-        return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
+        if listen.workers > 1 and sys.platform == "linux":
+            return SharedPort.hold(host, port, stall_seconds)
+        listener = socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
-        raise _refused(host, port, error) from error
-
-
-def _held(host: str, port: int, stall_seconds: float) -> socket.socket:
-    try:
-        return SharedPort.hold(host, port, stall_seconds)
-    except (OSError, OverflowError) as error:
-        raise _refused(host, port, error) from error
-
-
-def _refused(host: str, port: int, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"cannot listen on port {port} of {host}: {error}; choose another with --port or --host"
-    )
+        raise ConfigError(
+            f"cannot listen on port {port} of {host}: {error}; choose another with --port or --host"
+        ) from error
+    _watch(listener, stall_seconds)
+    return listener
 
 
 def _watch(listener: socket.socket, stall_seconds: float) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from concurrent.futures import Executor
 
 from isal import isal_zlib
 from starlette.datastructures import Headers, MutableHeaders
@@ -23,11 +22,10 @@ _LARGE_BYTES = 64 * 1024
 
 
 class Compression:
-    """Compresses answers to clients that accept gzip; large ones on `executor`."""
+    """Compresses answers to clients that accept gzip."""
 
-    def __init__(self, app: ASGIApp, executor: Executor) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._executor = executor
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; see the class."""
@@ -36,7 +34,7 @@ class Compression:
             and scope["method"] != "HEAD"
             and wants_gzip(Headers(scope=scope).get("accept-encoding", ""))
         ):
-            send = _Squeezed(send, self._executor).send
+            send = _Squeezed(send).send
         await self._app(scope, receive, send)
 
 
@@ -49,9 +47,8 @@ def wants_gzip(accepted: str) -> bool:
 class _Squeezed:
     """Sends an answer on, compressed. Its head waits for the body, which says how long it is."""
 
-    def __init__(self, send: Send, executor: Executor) -> None:
+    def __init__(self, send: Send) -> None:
         self._send = send
-        self._executor = executor
         self._head: Message | None = None
         self._stream = isal_zlib.compressobj(1, wbits=_GZIP)
         self._plain = False
@@ -74,8 +71,7 @@ class _Squeezed:
         if len(plain) < _LARGE_BYTES:
             body = self._compressed(plain, more)
         else:
-            loop = asyncio.get_running_loop()
-            body = await loop.run_in_executor(self._executor, self._compressed, plain, more)
+            body = await asyncio.to_thread(self._compressed, plain, more)
         if self._head is not None:
             headers = MutableHeaders(scope=self._head)
             headers["content-encoding"] = "gzip"

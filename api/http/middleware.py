@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator
+from contextlib import closing
 from time import perf_counter
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -55,7 +56,7 @@ class Exchanges:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        with Room(self._unread, client_key(scope)) as room:
+        with closing(Room(self._unread, client_key(scope))) as room:
             scope["room"] = room
             exchange = _Exchange(scope, send, self._stall_seconds)
             try:

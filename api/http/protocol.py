@@ -154,7 +154,7 @@ class BoundedHttp(HttpToolsProtocol):
         """Answer the request, or queue it behind the one before."""
         if len(self.headers) > self._limits.headers or not self._begins:
             self._check_head()
-        if not has_valid_host(self.headers, self.parser.get_http_version()):
+        if not _has_valid_host(self.headers, self.parser.get_http_version()):
             self._why = Closing.HOST
             raise _RefusedError
         if len(self.pipeline) >= self._limits.pipelined and self._unanswered():
@@ -326,7 +326,7 @@ def _refusal(why: Closing, default_headers: list[tuple[bytes, bytes]]) -> bytes:
     return b"".join([STATUS_LINE[answer.status_code], *lines, b"\r\n", answer.body])
 
 
-def has_valid_host(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
+def _has_valid_host(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
     """Whether there is one `Host` that can be one; before HTTP/1.1 there may be none."""
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) != 1:

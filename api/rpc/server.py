@@ -16,7 +16,7 @@ from grpc.aio import AbortError, Server
 from api.core.api_errors import ApiError, Code, FailedError, Reason, RefusedError
 from api.core.clients import NEEDED, Keyring, bearer_token
 from api.core.server_settings import ServeSettings
-from api.core.sockets import grpc_address
+from api.core.sockets import host_and_port
 from api.core.telemetry import log
 from api.operations import CALLS, EXPORT, STREAM
 from api.rpc.call import Call, Callers, Context, Unary
@@ -189,7 +189,7 @@ async def rpc_running(service: Service) -> AsyncIterator[None]:
         return
     server = grpc.aio.server(options=_options(service.settings))
     server.add_generic_rpc_handlers((Methods(service),))
-    address = grpc_address(listen.host, listen.grpc_port)
+    address = host_and_port(listen.host, listen.grpc_port)
     try:
         server.add_insecure_port(address)
     except RuntimeError as error:

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from api.core.server_settings import Listen, read_settings
-from api.core.sockets import grpc_address, reserved
+from api.core.sockets import host_and_port, reserved
 from api.serve import serve
 from tests.api.rpc.kit import SECONDS, Client, FailedCallError, client, messages, outcome
 from tests.api.server_kit import ServerProcess
@@ -174,8 +174,8 @@ def test_a_port_that_is_no_port_is_a_sentence_too() -> None:
 
 
 def test_an_address_is_written_as_clients_take_it() -> None:
-    assert grpc_address("127.0.0.1", 5) == "127.0.0.1:5"
-    assert grpc_address("::1", 5) == "[::1]:5"
+    assert host_and_port("127.0.0.1", 5) == "127.0.0.1:5"
+    assert host_and_port("::1", 5) == "[::1]:5"
     with reserved("::1", 0) as port:
         assert port > 0
 
