@@ -6,9 +6,10 @@ from pathlib import Path
 
 from exporters.archive.chain_list import chains
 from exporters.fetching.archive_range import choose_blocks
-from exporters.fetching.mirror import Mirrored, mirror
+from exporters.fetching.mirror import Mirrored
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import fetch_range
+from exporters.lake.whole_mirror import mirror_all
 from transforms.bounds import lower_bound, upper_bound
 
 __all__ = ["Mirrored", "fetch_all", "fetch_table"]
@@ -35,4 +36,4 @@ def fetch_all(archive: str, out: Path, chain: str | None) -> list[Mirrored]:
     """Mirror one chain, or all; returns what came of each."""
     with opened_archive(archive) as store:
         chain_ids = chains(store) if chain is None else (chain,)
-        return [mirror(choose_chain(store, chain_id), out) for chain_id in chain_ids]
+        return [mirror_all(choose_chain(store, chain_id), out) for chain_id in chain_ids]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -62,6 +62,7 @@ class ReplacedZip:
 class Mirrored:
     """What came of it: `fetched` are paths below the chain's folder.
 
+    `lake_files` of the lake were fetched; `lake_refused` says which tables of it were not, and why.
     `failures` are the ZIPs that the archive lacks, or has other ones of than its index says: the
     mirror's index does not name them. Where one was to take the place of another, its shard stays
     as it was.
@@ -74,15 +75,28 @@ class Mirrored:
     fetched_bytes: int = 0
     replaced: list[ReplacedZip] = field(default_factory=list)
     failures: list[DamagedCopyError] = field(default_factory=list)
+    lake_files: int = 0
+    lake_bytes: int = 0
+    lake_refused: list[str] = field(default_factory=list)
     documents: int = 0
     seconds: float = 0.0
 
 
+Copy = Callable[[FetchFolder, Mirrored], None]
+"""Copies what an archive has beside its ZIPs and documents into the folder of a mirror."""
+
+
 def mirror(
-    source: Archive, out: Path, *, jobs: int = JOBS, progress: Progress = no_progress
+    source: Archive,
+    out: Path,
+    *,
+    jobs: int = JOBS,
+    progress: Progress = no_progress,
+    copy_lake: Copy | None = None,
 ) -> Mirrored:
     """Make the archive in the folder `out` what `source` is; run again, only what is new comes.
 
+    `copy_lake` is called once its ZIPs and shards are there (see `exporters.lake.lake_mirror`).
     Raises `PastChangedError` where what the mirror has is no longer there, without a revision;
     `IntegrityError` where a document of the archive is damaged, `BusyError` where another process
     fetches into the folder; and errors of the machine.
@@ -91,7 +105,7 @@ def mirror(
     if page is not None and page.parent.resolve() == out.resolve():
         raise ConfigError(f"{out} is the archive itself: name another folder with --out")
     with FetchFolder(out).opened() as folder:
-        return _Mirror(source, folder, jobs, progress).run()
+        return _Mirror(source, folder, jobs, progress, copy_lake).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,7 @@ class _Mirror:
     folder: FetchFolder
     jobs: int
     progress: Progress
+    copy_lake: Copy | None = None
     _finished: list[_Finished] = field(default_factory=list)
     _revisions: bytes | None = None
     _refreshed: float = 0.0
@@ -131,6 +146,10 @@ class _Mirror:
                     self._commit(result)
                 raise
         self._revisions = right_revisions(self.source)
+        if self.copy_lake is not None:
+            if self._finished:
+                self._commit(result)
+            self.copy_lake(self.folder, result)
         self._copy_public_sql()
         self._commit(result)
         self._sign()

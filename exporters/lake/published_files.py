@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
-from exporters.archive.lake_place import LAKE
 from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.proving import fetched
-from exporters.lake.stored_log import StoredLog, read_newest
+from exporters.lake.stored_log import StoredLog, newest_files, parse_log
 from exporters.lake.table_version import ActiveFile
 from exporters.lake.tables import HeldFile
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
+
+LOG = "_delta_log"
+"""The folder of a table's log."""
 
 _ATTEMPTS = 3
 
@@ -28,6 +30,28 @@ def retried(fetch: Callable[[], None]) -> None:
         except (ConnectionError, IntegrityError):
             if not retries:
                 raise
+
+
+def log_files(lake: Lake, table: str) -> dict[str, bytes]:
+    """The files of a table's log; see `newest_files`."""
+    return newest_files(lake.archive.store, lake.key(table, LOG))
+
+
+def log_place(lake: Lake, table: str) -> str:
+    """Where a table's log lies, for a person."""
+    return lake.place(table, LOG)
+
+
+def named_files(lake: Lake, table: str, log: StoredLog) -> Iterator[HeldFile]:
+    """The files that a log names. Raises `IntegrityError` for such as Strata does not write."""
+    for name, size in log.sizes.items():
+        parts = FileName.parse(name)
+        if parts is None or name in log.cut:
+            raise IntegrityError(
+                f"{lake.place(table)} names {name} as Strata does not: its keeper should run "
+                "strata lake verify"
+            )
+        yield HeldFile(ActiveFile(name, size, 0), parts)
 
 
 @dataclass
@@ -49,20 +73,9 @@ class PublishedFiles:
 
         Raises `IntegrityError` where its log is damaged, or names what Strata does not write.
         """
-        folder = self.lake.archive.key(f"{LAKE}/{self.table}/_delta_log")
-        log = read_newest(self.lake.archive.store, folder)
-        return tuple(sorted(self._held(log), key=lambda file: file.blocks)) if log else ()
-
-    def _held(self, log: StoredLog) -> Iterator[HeldFile]:
-        for name, size in log.sizes.items():
-            parts = FileName.parse(name)
-            if parts is None or name in log.cut:
-                raise IntegrityError(
-                    f"{self.lake.place(self.table)} names {name} as Strata does not: its keeper "
-                    "should run strata lake verify"
-                )
-            if not parts.csv:  # otherwise it is current state
-                yield HeldFile(ActiveFile(name, size, 0), parts)
+        log = parse_log(log_files(self.lake, self.table), log_place(self.lake, self.table))
+        history = (file for file in named_files(self.lake, self.table, log) if not file.name.csv)
+        return tuple(sorted(history, key=lambda file: file.blocks))
 
     def copies(self, blocks: BlockRange) -> list[Path]:
         """Copies of the files with any of these blocks, ascending, until others are asked for.

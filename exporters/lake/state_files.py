@@ -59,7 +59,19 @@ class StateFile:
 def state_files(archive: Archive) -> tuple[StateFile, ...]:
     """The newest of each schema version. Raises `IntegrityError` where their list is damaged."""
     data = archive.read(LIST)
-    return _parsed(archive, data) if data is not None else ()
+    return parsed_states(archive, data) if data is not None else ()
+
+
+def parsed_states(archive: Archive, data: bytes) -> tuple[StateFile, ...]:
+    """The states that their list names. Raises `IntegrityError` where that is damaged."""
+
+    def read(document: Json) -> tuple[StateFile, ...]:
+        return tuple(
+            StateFile(item["version"], range_of(item), item["bytes"], item["sha256"])
+            for item in document["states"]
+        )
+
+    return parsed(data, archive.place(LIST), read)
 
 
 def publish_states(
@@ -137,20 +149,10 @@ def _put(archive: Archive, state: StateFile, path: Path) -> None:
 
 def _sound(archive: Archive, data: bytes | None) -> tuple[StateFile, ...]:
     try:
-        return _parsed(archive, data) if data is not None else ()
+        return parsed_states(archive, data) if data is not None else ()
     except IntegrityError as error:
         _log.warning("%s; it is made again", error)
         return ()
-
-
-def _parsed(archive: Archive, data: bytes) -> tuple[StateFile, ...]:
-    def read(document: Json) -> tuple[StateFile, ...]:
-        return tuple(
-            StateFile(item["version"], range_of(item), item["bytes"], item["sha256"])
-            for item in document["states"]
-        )
-
-    return parsed(data, archive.place(LIST), read)
 
 
 def _written(archive: Archive, states: Iterable[StateFile]) -> bytes:

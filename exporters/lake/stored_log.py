@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -23,6 +24,9 @@ from transforms.stores.store import Store
 
 CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 """The name of a checkpoint: the version whose state it holds."""
+
+NEWEST = "_last_checkpoint"
+"""The file of a log that says which checkpoint is the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,11 @@ class StoredLog:
             self.cut.discard(name)
             self.removed[name] = (gone.get("deletionTimestamp") or 0) / 1000
 
+    def apply_file(self, place: str, data: bytes) -> None:
+        """Take in all actions of a commit or a checkpoint. Raises `IntegrityError` for others."""
+        for action in (_checkpoint if place.endswith(".parquet") else _commit)(place, data):
+            self.apply(action)
+
 
 def read_stored(store: Store, folder: str, version: int) -> StoredLog:
     """Read a log's newest checkpoint and the commits after it, up to a version.
@@ -65,44 +74,56 @@ def read_stored(store: Store, folder: str, version: int) -> StoredLog:
     first = newest_checkpoint(names, version)
     log = StoredLog()
     if first >= 0:
-        for action in _checkpoint(store, f"{folder}/{first:020}.checkpoint.parquet"):
-            log.apply(action)
+        log.apply_file(*_file(store, f"{folder}/{_checkpoint_name(first)}"))
     for number in range(first + 1, version + 1):
-        for action in _commit(store, f"{folder}/{number:020}.json"):
-            log.apply(action)
+        log.apply_file(*_file(store, f"{folder}/{number:020}.json"))
     return log
 
 
-def read_newest(store: ObjectReader, folder: str) -> StoredLog | None:
-    """Read a log to its end by its names alone, as web servers give no lists; None without one.
+def newest_files(store: ObjectReader, folder: str) -> dict[str, bytes]:
+    """The files of a log that say what its newest version is, by name; none without a log.
 
-    Raises `IntegrityError` where a file of it is damaged, or the checkpoint that it names is gone.
+    They are read by their names alone, as web servers give no lists: the one that names the newest
+    checkpoint, that checkpoint, and the commits after it, in this order. Raises `IntegrityError`
+    where the first is damaged, or the checkpoint gone.
     """
-    number = _last_checkpoint(store, folder)
-    log, first = StoredLog(), number
-    if first >= 0:
-        for action in _checkpoint(store, f"{folder}/{first:020}.checkpoint.parquet"):
-            log.apply(action)
-    while True:
-        number += 1
-        key = f"{folder}/{number:020}.json"
-        try:
-            data = store.read(key)
-        except FileNotFoundError:
-            return log if number else None
-        for action in _actions(store, key, data):
-            log.apply(action)
+    files: dict[str, bytes] = {}
+    number = -1
+    with suppress(FileNotFoundError):
+        files[NEWEST] = store.read(f"{folder}/{NEWEST}")
+        number = _version(files[NEWEST], store.describe(f"{folder}/{NEWEST}"))
+        name = _checkpoint_name(number)
+        _, files[name] = _file(store, f"{folder}/{name}")
+    with suppress(FileNotFoundError):
+        while True:
+            number += 1
+            name = f"{number:020}.json"
+            files[name] = store.read(f"{folder}/{name}")
+    return files
 
 
-def _last_checkpoint(store: ObjectReader, folder: str) -> int:
-    """The version of the checkpoint that a log names; -1 where it has none yet."""
-    key = f"{folder}/_last_checkpoint"
+def parse_log(files: Mapping[str, bytes], place: str) -> StoredLog:
+    """What the files of a log in `place` say; see `newest_files`.
+
+    Raises `IntegrityError` where one of them is damaged.
+    """
+    log = StoredLog()
+    for name, data in files.items():
+        if name != NEWEST:
+            log.apply_file(f"{place}/{name}", data)
+    return log
+
+
+def _version(data: bytes, place: str) -> int:
+    """The version of the newest checkpoint."""
     try:
-        return int(json.loads(store.read(key))["version"])
-    except FileNotFoundError:
-        return -1
+        return int(json.loads(data)["version"])
     except (ValueError, TypeError, LookupError) as error:
-        raise _damaged(store, key, error) from error
+        raise _damaged(place, error) from error
+
+
+def _checkpoint_name(version: int) -> str:
+    return f"{version:020}.checkpoint.parquet"
 
 
 def newest_checkpoint(names: Iterable[str], version: int) -> int:
@@ -111,35 +132,32 @@ def newest_checkpoint(names: Iterable[str], version: int) -> int:
     return max((number for number in numbers if number <= version), default=-1)
 
 
-def _checkpoint(store: ObjectReader, key: str) -> Iterator[dict[str, Any]]:
+def _checkpoint(place: str, data: bytes) -> Iterator[dict[str, Any]]:
     try:
-        with pq.ParquetFile(io.BytesIO(_read(store, key))) as file:
+        with pq.ParquetFile(io.BytesIO(data)) as file:
             added = ("path", "size", "stats", "deletionVector.storageType")
             columns = [f"add.{name}" for name in added]
             columns += [f"remove.{name}" for name in ("path", "deletionTimestamp")]
             rows: list[dict[str, Any]] = file.read(columns, use_threads=False).to_pylist()
     except (pa.ArrowException, ValueError) as error:
-        raise _damaged(store, key, error) from error
+        raise _damaged(place, error) from error
     yield from rows
 
 
-def _commit(store: ObjectReader, key: str) -> list[dict[str, Any]]:
-    return _actions(store, key, _read(store, key))
-
-
-def _actions(store: ObjectReader, key: str, data: bytes) -> list[dict[str, Any]]:
+def _commit(place: str, data: bytes) -> Iterator[dict[str, Any]]:
     try:
-        return [dict(json.loads(line)) for line in data.decode().splitlines() if line]
+        yield from [dict(json.loads(line)) for line in data.decode().splitlines() if line]
     except (ValueError, TypeError) as error:
-        raise _damaged(store, key, error) from error
+        raise _damaged(place, error) from error
 
 
-def _read(store: ObjectReader, key: str) -> bytes:
+def _file(store: ObjectReader, key: str) -> tuple[str, bytes]:
+    """Where a file of a log lies, and its bytes."""
     try:
-        return store.read(key)
+        return store.describe(key), store.read(key)
     except FileNotFoundError as error:
         raise IntegrityError(f"{store.describe(key)} of the log is not there") from error
 
 
-def _damaged(store: ObjectReader, key: str, error: Exception) -> IntegrityError:
-    return IntegrityError(f"{store.describe(key)} of the log cannot be read: {error}")
+def _damaged(place: str, error: Exception) -> IntegrityError:
+    return IntegrityError(f"{place} of the log cannot be read: {error}")

@@ -18,6 +18,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
 from exporters.lake.maintenance import tables_there
+from exporters.lake.published_files import log_place
 from exporters.lake.state_tables import is_state
 from exporters.lake.tables import HeldFile, LakeTable, Version
 from exporters.verifying.expected import Expected, NothingExpected
@@ -110,7 +111,7 @@ class LakeCheck:
 
     def _open(self, lake: Lake, table: str) -> Iterator[Finding]:
         """Open a table's log, and see that it names one sound set of files."""
-        counts, place = self.verification.counts, lake.place(table, "_delta_log")
+        counts, place = self.verification.counts, log_place(lake, table)
         version = None
         try:
             version = LakeTable(lake, table).version()

@@ -10,16 +10,17 @@ import click
 from exporters.archive.archive import Archive
 from exporters.archive.chain_list import chains
 from exporters.fetching.archive_range import choose_blocks
-from exporters.fetching.mirror import mirror
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.progress import JOBS
 from exporters.fetching.range_fetch import fetch_range
+from exporters.lake.whole_mirror import mirror_all
 from pipelines.commands.display import Screen
 from pipelines.commands.fetch_report import show_mirrors, show_range
 from pipelines.commands.options import json_option, range_options
 from transforms.bounds import lower_bound, upper_bound
 
 if TYPE_CHECKING:
+    from exporters.fetching.mirror import Mirrored
     from exporters.signing_keys import PublicKey
 
 
@@ -66,8 +67,9 @@ def command(
     below --out, each is held against the hash in the index, and they are joined into the ZIP that
     `strata export` would give. A range snaps outwards to whole segments.
 
-    With --all, --out becomes a mirror: an archive with every ZIP, hash file and document, that can
-    be verified, served and fetched from. Run again, it gets only what is new or was replaced.
+    With --all, --out becomes a mirror: an archive with every ZIP, document and lake file, that can
+    be verified, served, fetched and loaded from. Run again, it gets only what is new or was
+    replaced.
 
     Run it again to go on where it stopped: what is there is not fetched again.
     """
@@ -81,9 +83,7 @@ def command(
         if is_whole:
             names = chains(store) if chain is None else (chain,)
             sources = [_signed(choose_chain(store, name), public_key) for name in names]
-            mirrors = [
-                mirror(origin, out, jobs=jobs, progress=screen.progress) for origin in sources
-            ]
+            mirrors = [_mirrored(screen, origin, out, jobs, key) for origin in sources]
             show_mirrors(screen, mirrors)
         elif table:
             source = _signed(choose_chain(store, chain), public_key)
@@ -103,6 +103,13 @@ def _signed(source: Archive, public_key: PublicKey | None) -> Archive:
     from exporters.fetching.signed import signed_archive
 
     return signed_archive(source, public_key)
+
+
+def _mirrored(screen: Screen, source: Archive, out: Path, jobs: int, key: str | None) -> Mirrored:
+    progress, warn = screen.progress, screen.message
+    return mirror_all(
+        source, out, is_signed=key is not None, jobs=jobs, progress=progress, warn=warn
+    )
 
 
 def _fetch_range(

@@ -9,6 +9,7 @@ from exporters.archive.figures import size_text
 from exporters.fetching.mirror import Mirrored
 from exporters.fetching.range_fetch import RangeFetch
 from pipelines.commands.display import Screen
+from transforms.errors import IntegrityError
 
 
 def show_range(screen: Screen, fetch: RangeFetch, warnings: Sequence[str]) -> None:
@@ -33,13 +34,14 @@ def show_mirrors(screen: Screen, mirrors: Sequence[Mirrored]) -> None:
 
     Raises the first failure at its end.
     """
-    columns = ("chain", "ZIPs", "bytes", "fetched", "bytes fetched", "replaced", "seconds")
+    columns = ("chain", "ZIPs", "bytes", "fetched", "bytes fetched", "replaced", "lake files", "s")
     screen.table("", columns, map(_mirror_row, mirrors))
     for replaced in (replaced for mirror in mirrors for replaced in mirror.replaced):
         why = replaced.event.reason if replaced.event else "the list of revisions does not say why"
         screen.show(f"replaced: {replaced.entry.path}: {why}")
     screen.document({"chains": [_mirror_facts(mirror) for mirror in mirrors]})
-    failures = [failure for mirror in mirrors for failure in mirror.failures]
+    failures: list[IntegrityError] = [item for mirror in mirrors for item in mirror.failures]
+    failures += (IntegrityError(reason) for mirror in mirrors for reason in mirror.lake_refused)
     for failure in failures[1:]:
         screen.message(str(failure))
     if failures:
@@ -48,8 +50,8 @@ def show_mirrors(screen: Screen, mirrors: Sequence[Mirrored]) -> None:
 
 def _mirror_row(mirror: Mirrored) -> Sequence[object]:
     whole = (mirror.chain_id, mirror.zips, mirror.bytes)
-    now = (len(mirror.fetched), mirror.fetched_bytes, len(mirror.replaced), f"{mirror.seconds:.1f}")
-    return (*whole, *now)
+    now = (len(mirror.fetched), mirror.fetched_bytes, len(mirror.replaced), mirror.lake_files)
+    return (*whole, *now, f"{mirror.seconds:.1f}")
 
 
 def _mirror_facts(mirror: Mirrored) -> dict[str, Any]:
@@ -70,6 +72,11 @@ def _mirror_facts(mirror: Mirrored) -> dict[str, Any]:
             for replacement in mirror.replaced
         ],
         "failures": [str(failure) for failure in mirror.failures],
+        "lake": {
+            "fetched": mirror.lake_files,
+            "fetched_bytes": mirror.lake_bytes,
+            "refused": mirror.lake_refused,
+        },
         "documents": mirror.documents,
         "seconds": round(mirror.seconds, 3),
     }

@@ -1,0 +1,206 @@
+"""The lake of a mirror: data files, logs and current states as the archive has them, to the byte.
+
+Logs are read before the index of ZIPs is, as the archive's lake never has what has no ZIPs; their
+files are fetched after the ZIPs, and stay in the archive for a week. A table's log takes the place
+of the mirror's own as a whole, once the files that it names are there: a killed mirror has an
+earlier table or, until it is run again, none of that name.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from exporters.archive.archive import Archive, update
+from exporters.archive.lake_place import RECEIPTS
+from exporters.fetching.fetch_folder import FetchFolder
+from exporters.fetching.mirror import Mirrored
+from exporters.fetching.progress import JOBS, Advance, Progress, no_progress
+from exporters.lake.lake_files import Lake
+from exporters.lake.maintenance import sweep_lake
+from exporters.lake.proving import fetched
+from exporters.lake.published_files import LOG, log_files, log_place, named_files, retried
+from exporters.lake.state_files import LIST, StateFile, fetch_state, parsed_states
+from exporters.lake.stored_log import parse_log
+from exporters.lake.tables import HeldFile
+from transforms.errors import IntegrityError
+from transforms.files import commit_file, file_version, new_file, sync_file
+from transforms.stores.store import content_sha256
+from transforms.tables.registry import tables_ever
+from transforms.verifying.proofs import Proof
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table as its log was read: the files of that, and those that it names."""
+
+    name: str
+    log: Mapping[str, bytes]
+    files: tuple[HeldFile, ...]
+
+
+@dataclass
+class LakeMirror:
+    """What the lake of an archive has, as it was read, for the mirror that `copy` brings it to.
+
+    `refused` says why tables are left as the mirror has them.
+    """
+
+    source: Archive
+    jobs: int = JOBS
+    progress: Progress = no_progress
+    refused: list[str] = field(default_factory=list)
+    _tables: list[_Table] = field(default_factory=list, init=False)
+    _states: bytes | None = field(default=None, init=False)
+
+    def read(self) -> None:
+        """Read the logs: that of the receipts first, since what has receipts is in the tables."""
+        names = [name for name in tables_ever() if name != RECEIPTS]
+        receipts = self._read_table(RECEIPTS)
+        if receipts is None:
+            return
+        with ThreadPoolExecutor(self.jobs) as pool:
+            tables = [*pool.map(self._read_table, names), receipts]
+        self._tables = [table for table in tables if table]
+        self._states = self.source.read(LIST)
+
+    def _read_table(self, name: str) -> _Table | None:
+        lake = Lake(self.source)
+        try:
+            log = log_files(lake, name)
+            files = tuple(named_files(lake, name, parse_log(log, log_place(lake, name))))
+        except IntegrityError as error:
+            self.refused.append(str(error))
+            return None
+        return _Table(name, log, files) if log else None
+
+    def copy(self, folder: FetchFolder, result: Mirrored) -> None:
+        """Fetch what the mirror lacks of it, each table alone, and sweep what no table names."""
+        if not self._tables:
+            return
+        copies = _Copies(self.source, folder, self.jobs, result)
+        states = self._parsed_states()
+        lacking = {table.name: copies.lacking(table) for table in self._tables}
+        total = sum(file.size for files in lacking.values() for file in files)
+        total += sum(state.bytes for state in states)
+        with self.progress("fetching the lake", total) as advance:
+            for table in self._tables:
+                # The receipts come last, and tell what all tables have: not if one lacks it.
+                if table.name != RECEIPTS or not self.refused:
+                    self._alone(partial(copies.table, table, lacking[table.name], advance))
+            self._alone(partial(copies.states, self._states, states, advance))
+        self.refused += (f"{item.table}: {item.reason}" for item in sweep_lake(copies.own).refused)
+        result.lake_refused = self.refused
+
+    def _alone(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except IntegrityError as error:
+            self.refused.append(str(error))
+
+    def _parsed_states(self) -> tuple[StateFile, ...]:
+        try:
+            return parsed_states(self.source, self._states) if self._states else ()
+        except IntegrityError as error:
+            self.refused.append(str(error))
+            self._states = None
+            return ()
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """Fetches files of a lake into the folder of a mirror."""
+
+    source: Archive
+    folder: FetchFolder
+    jobs: int
+    result: Mirrored
+
+    @property
+    def own(self) -> Lake:
+        """The mirror's lake."""
+        return Lake(Archive(self.folder.store, self.source.chain_id))
+
+    def lacking(self, table: _Table) -> list[HeldFile]:
+        """The files of a table that are not there, or not what their names say."""
+        return [file for file in table.files if not self._is_there(table.name, file)]
+
+    def _is_there(self, table: str, file: HeldFile) -> bool:
+        path = self._path(table, file.file.name)
+        try:
+            stats = path.stat()
+        except FileNotFoundError:
+            return False
+        proof = Proof(str(path), file_version(stats), file.name.digest)
+        proofs = self.folder.proofs
+        if proofs.find(proof.place, proof.state, proof.recorded):
+            return True
+        is_right = file.name.is_of(content_sha256(path))
+        if is_right:
+            proofs.keep(proof)
+        return is_right
+
+    def _path(self, table: str, name: str) -> Path:
+        return self.folder.store.path(self.own.key(table, name))
+
+    def table(self, table: _Table, lacking: list[HeldFile], advance: Advance) -> None:
+        """Have the files of a table, then its log. Raises `IntegrityError`."""
+        with ThreadPoolExecutor(self.jobs) as pool:
+            for file in pool.map(partial(self._fetch, table.name), lacking):
+                self._count(file.size)
+                advance(file.size)
+        self._replace_log(table)
+
+    def _fetch(self, table: str, file: HeldFile) -> HeldFile:
+        path = self.folder.scratch / f"{table}-{file.file.name}"
+        retried(partial(fetched, Lake(self.source), table, file, path))
+        commit_file(path, self._path(table, file.file.name))
+        return file
+
+    def _replace_log(self, table: _Table) -> None:
+        place = self._path(table.name, LOG)
+        if _contents(place) == table.log:
+            return
+        new, old = (self.folder.scratch / name for name in ("log", "log-before"))
+        for left in (new, old):
+            shutil.rmtree(left, ignore_errors=True)
+        for name, data in table.log.items():
+            with new_file(new / name) as file:
+                file.write(data)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.exists():
+            place.rename(old)
+        new.rename(place)
+        sync_file(place.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def states(self, data: bytes | None, states: tuple[StateFile, ...], advance: Advance) -> None:
+        """Have the current states, then their list. Raises `IntegrityError`."""
+        own = self.own.archive
+        for state in states:
+            path = self.folder.store.path(own.key(state.path))
+            if not path.exists() or content_sha256(path) != state.sha256:
+                copy = self.folder.scratch / "state.duckdb"
+                retried(partial(fetch_state, self.source, state, copy))
+                commit_file(copy, path)
+                self._count(state.bytes)
+            advance(state.bytes)
+        if data is not None:
+            update(own.store, own.key(LIST), lambda _: data, "application/json")
+
+    def _count(self, size: int) -> None:
+        self.result.lake_files += 1
+        self.result.lake_bytes += size
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder, by name; none where it is not there."""
+    return {path.name: path.read_bytes() for path in _files(folder)}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.glob("*") if path.is_file())
