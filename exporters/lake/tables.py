@@ -173,28 +173,27 @@ class LakeTable:
 
     def version(self) -> Version | None:
         """The newest version; None where there is no table."""
-        snapshot = self._log.snapshot()
-        return Version(self._lake, self._table, snapshot) if snapshot else None
+        return self._version(self._log.snapshot())
 
     def expected(self) -> Version | None:
         """The version upon which a commit is tried first; see `DeltaLog.expected`."""
-        snapshot = self._log.expected()
-        return Version(self._lake, self._table, snapshot) if snapshot else None
+        return self._version(self._log.expected())
 
     def recent(self) -> Version | None:
         """The version of the last hour, if this machine knows one; see `DeltaLog.recent`."""
-        snapshot = self._log.recent()
-        return Version(self._lake, self._table, snapshot) if snapshot else None
+        return self._version(self._log.recent())
 
     def listed(self, infos: Iterable[ObjectInfo]) -> Version | None:
         """The newest version, where a listing of the table is at hand; see `DeltaLog.listed`."""
-        snapshot = self._log.listed(infos)
-        return Version(self._lake, self._table, snapshot) if snapshot else None
+        return self._version(self._log.listed(infos))
 
     def made(self, columns: Sequence[FileColumn]) -> Version:
         """The newest version, of a table that is made where it is not there."""
         version = self.version()
         return version or Version(self._lake, self._table, self._log.create(columns))
+
+    def _version(self, snapshot: TableVersion | None) -> Version | None:
+        return Version(self._lake, self._table, snapshot) if snapshot else None
 
     def upload(self, new: NewFile) -> AddedFile:
         """Put a file where it belongs, whole and proven; it may be moved there.
@@ -221,11 +220,11 @@ class LakeTable:
         removed: Sequence[ActiveFile] = (),
         *,
         changes_data: bool = True,
-    ) -> None:
-        """Name files, and name others no longer, upon a version; see `DeltaLog.commit`.
+    ) -> Version:
+        """Name files, and name others no longer, upon a version; returns the one that follows.
 
         `columns` are those that the added files have. Raises `ConflictError` where one has another
-        type than the table's.
+        type than the table's, and what `DeltaLog.commit` does.
         """
         lacking = self._lacking(version.snapshot, columns)
         snapshot = version.snapshot
@@ -233,7 +232,8 @@ class LakeTable:
             snapshot = self._log.add_columns(snapshot, lacking)
             if snapshot.files != version.snapshot.files:
                 raise LostRaceError(f"{self._lake.place(self._table)} was changed meanwhile")
-        self._log.commit(snapshot, added, removed, changes_data=changes_data)
+        following = self._log.commit(snapshot, added, removed, changes_data=changes_data)
+        return Version(self._lake, self._table, following)
 
     def _lacking(self, snapshot: TableVersion, columns: Iterable[FileColumn]) -> list[FileColumn]:
         """The columns that the table has not. Raises `ConflictError` for one of another type."""
