@@ -19,7 +19,7 @@ from exporters.exports.copies import Copy, DamagedCopyError
 from exporters.exports.cover import cheapest_cover
 from exporters.exports.damages import Damages
 from exporters.exports.outage import SECONDS, Outage
-from exporters.exports.plan import ExportPlan, HeldColumns, Span, plan_columns
+from exporters.exports.plan import ExportPlan, HeldColumns, Span, plan_export
 from exporters.exports.published_zips import PublishedCopy, PublishedCsvs, ZipProver
 from exporters.exports.rendered import RenderedParts
 from exporters.exports.splice import layout_spans
@@ -127,7 +127,7 @@ class PartSearch:
 
     def _plan(self, blocks: BlockRange) -> ExportPlan:
         within = self.receipts.over(blocks)
-        return plan_columns(held_columns(within), within.schemas[0].table, blocks)
+        return plan_export(held_columns(within), within.schemas[0].table, blocks)
 
     def _parts(self, span: Span, published: PublishedCsvs) -> PartColumns:
         """The parts of a span: where no published CSV has a segment, a local one."""

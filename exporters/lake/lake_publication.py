@@ -19,11 +19,10 @@ from tempfile import mkdtemp
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
-from exporters.lake.new_files import new_file
 from exporters.lake.proving import prove_held
 from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
 from exporters.lake.reports import AddedRows, LakeReport, Refused, each_alone
-from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version
+from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version, new_file
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.parquet_rows import LakeRows
@@ -182,7 +181,7 @@ class LakePublisher:
         absent = frozenset(version.lacks(doubtful) if version else doubtful)
         there = [segment for segment in doubtful if segment not in absent]
         if version and there:
-            prove_held(self.lake, version, self.rows, there, self.scratch)
+            prove_held(version, self.rows, there, self.scratch)
         return [segment for segment in segments if segment not in absent]
 
 

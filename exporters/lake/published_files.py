@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -50,10 +50,8 @@ class PublishedFiles:
         Raises `IntegrityError` where its log is damaged, or names what Strata does not write.
         """
         folder = self.lake.archive.key(f"{LAKE}/{self.table}/_delta_log")
-        log = read_newest(self.lake.archive.store, folder)
-        return tuple(sorted(self._held(log), key=lambda file: file.blocks)) if log else ()
-
-    def _held(self, log: StoredLog) -> Iterator[HeldFile]:
+        log = read_newest(self.lake.archive.store, folder) or StoredLog()
+        files: list[HeldFile] = []
         for name, size in log.sizes.items():
             parts = FileName.parse(name)
             if parts is None or name in log.cut:
@@ -62,7 +60,8 @@ class PublishedFiles:
                     "should run strata lake verify"
                 )
             if not parts.csv:  # otherwise it is current state
-                yield HeldFile(ActiveFile(name, size, 0), parts)
+                files.append(HeldFile(ActiveFile(name, size, 0), parts))
+        return tuple(sorted(files, key=lambda file: file.blocks))
 
     def copies(self, blocks: BlockRange) -> list[Path]:
         """Copies of the files with any of these blocks, ascending, until others are asked for.
