@@ -19,7 +19,7 @@ from exporters.exports.copies import Copy, DamagedCopyError
 from exporters.exports.cover import cheapest_cover
 from exporters.exports.damages import Damages
 from exporters.exports.outage import SECONDS, Outage
-from exporters.exports.plan import ExportPlan, HeldColumns, Span, plan_columns
+from exporters.exports.plan import ExportPlan, HeldColumns, Span, plan_export
 from exporters.exports.published_zips import PublishedCopy, PublishedCsvs, ZipProver
 from exporters.exports.rendered import RenderedParts
 from exporters.exports.splice import layout_spans
@@ -33,7 +33,6 @@ from transforms.block_range import BlockRange, BlockRanges
 from transforms.errors import IntegrityError, RangeError
 from transforms.files import file_version
 from transforms.stores.store import content_sha256
-from transforms.tables.registry import TableSchema
 from transforms.verifying.proofs import Proofs
 from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
 from transforms.warehouse.manifests.receipts import Receipt
@@ -128,7 +127,7 @@ class PartSearch:
 
     def _plan(self, blocks: BlockRange) -> ExportPlan:
         within = self.receipts.over(blocks)
-        return plan_columns(held_columns(within), within.schemas[0].table, blocks)
+        return plan_export(held_columns(within), within.schemas[0].table, blocks)
 
     def _parts(self, span: Span, published: PublishedCsvs) -> PartColumns:
         """The parts of a span: where no published CSV has a segment, a local one."""
@@ -147,7 +146,9 @@ class PartSearch:
     def _fitting(self, span: Span, published: PublishedCsvs) -> list[int]:
         """The rows of the CSVs inside a span that have its columns, in ZIPs that may be taken."""
         csvs, inside, whole = published.columns, span.blocks, published.blocks
-        fits = _SameColumns(span.schema)
+        # The entries of a shard share their columns: each is compared once.
+        distinct = {id(schema.columns): schema.columns for schema in csvs.schemas}
+        fitting = {key for key, columns in distinct.items() if columns == span.schema.columns}
         ends = zip(
             csvs.firsts, csvs.lasts, csvs.zip_firsts, csvs.zip_lasts, csvs.schemas, strict=True
         )
@@ -158,7 +159,7 @@ class PartSearch:
             and last <= inside.last
             and whole.first <= zip_first
             and zip_last <= whole.last
-            and fits(schema)
+            and id(schema.columns) in fitting
         ]
         if self.damages:
             place = self.places.archive.place
@@ -249,18 +250,3 @@ def held_columns(receipts: ReceiptColumns) -> HeldColumns:
     """The segments of receipts, as an export is planned from them."""
     blocks = BlockRanges(receipts.first, receipts.last)
     return HeldColumns(receipts.chain_id, blocks, receipts.versions, receipts.schemas)
-
-
-class _SameColumns:
-    """Whether schemas have the columns of one; the entries of a shard share theirs."""
-
-    def __init__(self, schema: TableSchema) -> None:
-        self._columns = schema.columns
-        self._known: dict[int, tuple[bool, object]] = {}
-
-    def __call__(self, schema: TableSchema) -> bool:
-        columns = schema.columns
-        if id(columns) not in self._known:
-            # Kept with its answer: what is gone could leave its id to another.
-            self._known[id(columns)] = (columns == self._columns, columns)
-        return self._known[id(columns)][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from transforms.block_range import BlockRange, BlockRanges, contiguous_runs
@@ -22,19 +22,6 @@ class NotHeldError(RangeError):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSegment:
-    """A segment that can be exported: its name and the schema of each table in it."""
-
-    name: SegmentName
-    schemas: Mapping[str, TableSchema]
-
-    @property
-    def blocks(self) -> BlockRange:
-        """The segment's blocks."""
-        return self.name.blocks
-
-
-@dataclass(frozen=True, slots=True)
 class HeldColumns:
     """Held segments of a chain as columns, ascending; `schemas` has None where the table lacks."""
 
@@ -44,15 +31,15 @@ class HeldColumns:
     schemas: Sequence[TableSchema | None]
 
     @classmethod
-    def of(cls, held_segments: Iterable[HeldSegment], table: str) -> HeldColumns:
-        """The columns of segments in any order."""
-        segments = sorted(held_segments, key=lambda segment: segment.blocks)
-        names = [segment.name for segment in segments]
+    def of(cls, held_segments: Iterable[tuple[SegmentName, TableSchema | None]]) -> HeldColumns:
+        """The columns of segments of one chain in any order, each with the table's schema in it."""
+        segments = sorted(held_segments, key=lambda segment: segment[0].blocks)
+        names = [name for name, _ in segments]
         return cls(
             names[0].chain_id if names else "",
             BlockRanges.of([name.blocks for name in names]),
             [name.version for name in names],
-            [segment.schemas.get(table) for segment in segments],
+            [schema for _, schema in segments],
         )
 
     def over(self, blocks: BlockRange) -> HeldColumns:
@@ -115,18 +102,13 @@ def check_table(table: str) -> None:
         )
 
 
-def plan_export(held_segments: Iterable[HeldSegment], table: str, blocks: BlockRange) -> ExportPlan:
-    """Plan the export of `table` over `blocks` from the segments held (of one chain, any order).
+def plan_export(held: HeldColumns, table: str, blocks: BlockRange) -> ExportPlan:
+    """Plan the export of `table` over `blocks` from the segments held.
 
     Raises `InvalidExportError` for an unknown table, or for an end that lies inside a segment: the
     message names the nearest boundaries. Raises `NotHeldError` where segments are missing: the
     message names the blocks.
     """
-    return plan_columns(HeldColumns.of(held_segments, table), table, blocks)
-
-
-def plan_columns(held: HeldColumns, table: str, blocks: BlockRange) -> ExportPlan:
-    """Plan the export from segments as columns; see `plan_export`."""
     check_table(table)
     _check_aligned(held.blocks, blocks)
     inside = held.over(blocks)

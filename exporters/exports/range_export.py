@@ -17,10 +17,9 @@ from exporters.exports.outage import Outage
 from exporters.exports.part_search import PartPlaces, PartSearch, held_columns
 from exporters.exports.plan import (
     ExportPlan,
-    HeldSegment,
+    HeldColumns,
     check_table,
     export_range,
-    plan_columns,
     plan_export,
 )
 from exporters.exports.rendered import RENDERED_BYTES, RenderedParts, render_part
@@ -150,12 +149,12 @@ def _planned(
     blocks = export_range(first, last)
     receipts = holdings.receipts(table, blocks)
     try:
-        return plan_columns(held_columns(receipts), table, blocks), receipts
+        return plan_export(held_columns(receipts), table, blocks), receipts
     except RangeError:
         # All segments, which may be very many, are needed only to say what would be right.
-        schemas = {receipt.blocks: {table: receipt.schema} for receipt in receipts}
-        segments = (HeldSegment(name, schemas.get(name.blocks, {})) for name in holdings.segments())
-        return plan_export(segments, table, blocks), receipts
+        schemas = {receipt.blocks: receipt.schema for receipt in receipts}
+        segments = ((name, schemas.get(name.blocks)) for name in holdings.segments())
+        return plan_export(HeldColumns.of(segments), table, blocks), receipts
 
 
 def _staged(stage: PartStage, plan: ExportPlan, blocks: BlockRange) -> PartRef:

@@ -22,33 +22,18 @@ _REMEDY = "delete it: it is rendered from the warehouse again"
 class StagedCopy(Copy):
     """A local ZIP that was proven when it was found."""
 
-    __slots__ = ("_blocks", "_proven")
+    __slots__ = ("blocks", "name", "size", "version")
+
+    name: str
+    size: int
+    version: str
+    blocks: BlockRange
 
     def __init__(self, proven: LocalSource, blocks: BlockRange, find_equal: FindEqual) -> None:
         super().__init__(find_equal)
         self.take(proven)
-        self._proven = proven
-        self._blocks = blocks
-
-    @property
-    def name(self) -> str:
-        """Its path."""
-        return self._proven.name
-
-    @property
-    def size(self) -> int:
-        """Its length in bytes."""
-        return self._proven.size
-
-    @property
-    def version(self) -> str:
-        """Its SHA-256."""
-        return self._proven.version
-
-    @property
-    def blocks(self) -> BlockRange:
-        """The blocks of its part."""
-        return self._blocks
+        self.name, self.size, self.version = proven.name, proven.size, proven.version
+        self.blocks = blocks
 
     def prove(self) -> None:
         """Nothing is left to prove."""

@@ -14,7 +14,7 @@ from exporters.archive.shards import shard_path, table_entries
 from exporters.exports.cover import cheapest_cover
 from exporters.exports.plan import (
     ExportPlan,
-    HeldSegment,
+    HeldColumns,
     NotHeldError,
     Span,
     check_table,
@@ -25,6 +25,7 @@ from exporters.zip_names import NameStyle, zip_name
 from transforms.block_range import BlockRange, BlockRanges, contiguous_runs
 from transforms.errors import IntegrityError
 from transforms.segments.segment_name import SegmentName
+from transforms.tables.registry import TableSchema
 
 _READERS = 16
 # Asking for a ZIP takes about as long as so many bytes of it.
@@ -66,7 +67,7 @@ def plan_range(archive: Archive, table: str, first: int | None, last: int | None
     inside = [e for e in entries if _is_inside(e.blocks, blocks)]
     # Where the range is not aligned, those that reach over its ends say what would be right.
     segments = _segments(archive.chain_id, entries)
-    return RangePlan(plan_export(segments, table, blocks), tuple(inside))
+    return RangePlan(plan_export(HeldColumns.of(segments), table, blocks), tuple(inside))
 
 
 def choose(
@@ -135,7 +136,7 @@ def table_shard(archive: Archive, table: str, number: int) -> Sequence[Entry]:
     return table_entries(data, table, place, archive.chain_id, number)
 
 
-def _segments(chain_id: str, entries: Iterable[Entry]) -> Iterator[HeldSegment]:
+def _segments(chain_id: str, entries: Iterable[Entry]) -> Iterator[tuple[SegmentName, TableSchema]]:
     """The segments that ZIPs were made of, each once, with the columns that the table has there."""
     ranges: set[BlockRange] = set()
     for entry in entries:
@@ -145,5 +146,4 @@ def _segments(chain_id: str, entries: Iterable[Entry]) -> Iterator[HeldSegment]:
                 (schema,) = (
                     csv.schema for csv in entry.members if _is_inside(segment.blocks, csv.blocks)
                 )
-                name = SegmentName(chain_id, segment.version, segment.blocks)
-                yield HeldSegment(name, {entry.table: schema})
+                yield SegmentName(chain_id, segment.version, segment.blocks), schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
@@ -49,36 +49,33 @@ class ArchiveSegments:
         Raises `IntegrityError` where they do not.
         """
         by_segment: dict[SegmentName, list[Receipt]] = {}
-        for receipt in receipts:
+        for receipt in sorted(receipts, key=lambda receipt: receipt.blocks):
             by_segment.setdefault(receipt.segment, []).append(receipt)
-        return [*self._checked(by_segment)]
+        return [self._checked(name, mine) for name, mine in by_segment.items()]
 
-    def _checked(
-        self, receipts: Mapping[SegmentName, Sequence[Receipt]]
-    ) -> Iterator[LoadedSegment]:
+    def _checked(self, name: SegmentName, receipts: Sequence[Receipt]) -> LoadedSegment:
         place = self.archive.place(f"{LAKE}/{RECEIPTS}")
-        for name, mine in sorted(receipts.items(), key=lambda item: item[0].blocks):
-            source = self.sources.get(name.blocks)
-            if source is None or source.version != name.version:
-                raise IntegrityError(
-                    f"{place} has segment {name}, of which no ZIP is published: its keeper should "
-                    "run strata verify"
-                )
-            csvs = self.csvs[name.blocks]
-            told = {r.table: (r.rows, r.bytes, r.sha256, r.schema) for r in mine}
-            published = {t: (c.rows, c.bytes, c.sha256, c.schema) for t, c in csvs.items()}
-            for table in HISTORY_TABLES:
-                if told.get(table) != published.get(table):
-                    raise IntegrityError(
-                        f"{place} and the index say different of table {table} of segment "
-                        f"{name.blocks}: its keeper should run strata verify"
-                    )
-            yield LoadedSegment(
-                name,
-                ObjectInfo(name.file_name, UNKNOWN_SIZE, ""),
-                source.sha256,
-                source.segment_id,
-                source.previous_id,
-                sum(receipt.rows for receipt in mine),
-                sum(receipt.bytes for receipt in mine),
+        source = self.sources.get(name.blocks)
+        if source is None or source.version != name.version:
+            raise IntegrityError(
+                f"{place} has segment {name}, of which no ZIP is published: its keeper should "
+                "run strata verify"
             )
+        csvs = self.csvs[name.blocks]
+        told = {r.table: (r.rows, r.bytes, r.sha256, r.schema) for r in receipts}
+        published = {t: (c.rows, c.bytes, c.sha256, c.schema) for t, c in csvs.items()}
+        for table in HISTORY_TABLES:
+            if told.get(table) != published.get(table):
+                raise IntegrityError(
+                    f"{place} and the index say different of table {table} of segment "
+                    f"{name.blocks}: its keeper should run strata verify"
+                )
+        return LoadedSegment(
+            name,
+            ObjectInfo(name.file_name, UNKNOWN_SIZE, ""),
+            source.sha256,
+            source.segment_id,
+            source.previous_id,
+            sum(receipt.rows for receipt in receipts),
+            sum(receipt.bytes for receipt in receipts),
+        )

@@ -127,6 +127,12 @@ class DeltaLog:
             self._cache.write(self._table, version, state)
         return version
 
+    def _forget(self) -> None:
+        """Read the log before the next commit: another version follows than was expected."""
+        self._expected = None
+        if self._cache is not None:
+            self._cache.forget(self._table)
+
     def _state(self, version: int) -> str:
         """The store's own version of the file of a commit; empty where it is not there."""
         info = self._store.head(self._commit_key(version))
@@ -196,17 +202,22 @@ class DeltaLog:
         They have statistics only where these files have no rows: of others nothing is said of the
         new columns, and deltalake's data sets for pyarrow then skip them whatever is asked.
         """
-        self._expected = None
+        self._forget()
         once = CommitProperties(max_commit_retries=0)
         handle = self._opened(snapshot.version)
         if handle is None:
             raise LostRaceError(f"{self.place} was removed meanwhile")
         described = {column.name for column in columns if column.has_statistics}
-        with self._plain_errors(), _racing(self.place):
-            handle.alter.add_columns([_field(column) for column in columns], commit_properties=once)
-            if described and not any(file.rows for file in snapshot.files):
-                listed = ",".join(sorted(snapshot.statistics_of | described))
-                handle.alter.set_table_properties({_SKIPPING: listed}, commit_properties=once)
+        try:
+            with self._plain_errors():
+                fields = [_field(column) for column in columns]
+                handle.alter.add_columns(fields, commit_properties=once)
+                if described and not any(file.rows for file in snapshot.files):
+                    listed = ",".join(sorted(snapshot.statistics_of | described))
+                    handle.alter.set_table_properties({_SKIPPING: listed}, commit_properties=once)
+        except CommitFailedError as error:
+            what = f"was changed by another writer: {_first_line(error)}"
+            raise LostRaceError(f"{self.place} {what}") from error
         for version in range(snapshot.version + 1, handle.version() + 1):
             self._make_durable(version)
         changed = self.snapshot()
@@ -220,8 +231,8 @@ class DeltaLog:
         removed: Sequence[ActiveFile] = (),
         *,
         changes_data: bool = True,
-    ) -> None:
-        """Name files and name others no longer, in one version after the snapshot's.
+    ) -> TableVersion:
+        """Name files and name others no longer, in one version after the snapshot's: the result.
 
         `changes_data` is False where the rows stay what they were. Raises `LostRaceError` where
         somebody else committed since the snapshot was read.
@@ -234,9 +245,7 @@ class DeltaLog:
         try:
             state = self._store.put_if_match(key, data.encode(), None, "application/json")
         except LostRaceError as error:
-            self._expected = None
-            if self._cache is not None:
-                self._cache.forget(self._table)
+            self._forget()
             raise LostRaceError(f"{self.place} was changed by another writer: {error}") from error
         self._expected = following = snapshot.following(added, removed)
         if self._cache is not None:
@@ -244,6 +253,7 @@ class DeltaLog:
         # Not all tables at once: a run should cost what the one before did.
         if (following.version + crc32(self._table.encode())) % _COMMITS == 0:
             self._checkpoint(following.version)
+        return following
 
     def _checkpoint(self, version: int) -> None:
         """Sum the log up, and forget what is older than a week; without it all is right as well."""
@@ -309,16 +319,6 @@ class DeltaLog:
             "remove the table's folder, and strata lake publish makes it anew; "
             f"{_first_line(error)}"
         )
-
-
-@contextmanager
-def _racing(place: str) -> Iterator[None]:
-    try:
-        yield
-    except CommitFailedError as error:
-        raise LostRaceError(
-            f"{place} was changed by another writer: {_first_line(error)}"
-        ) from error
 
 
 def _first_line(error: Exception) -> str:

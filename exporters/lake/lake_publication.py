@@ -8,7 +8,6 @@ same data file comes again, and swept after a week otherwise.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,23 +16,21 @@ from itertools import chain
 from pathlib import Path
 from tempfile import mkdtemp
 
+from exporters.archive.archive import won_race
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
-from exporters.lake.new_files import new_file
 from exporters.lake.proving import prove_held
 from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
 from exporters.lake.reports import AddedRows, LakeReport, Refused, each_alone
-from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version
-from exporters.lake.trying import versions
+from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version, new_file
 from transforms.block_range import BlockRange, contiguous_runs
-from transforms.errors import BusyError, ConflictError, IntegrityError
+from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.parquet_rows import LakeRows
 from transforms.machine_errors import MemoryLimitError
 from transforms.scratch import scratch_folder
 from transforms.stores.store import LostRaceError
 from transforms.tables.file_columns import OWN_COLUMNS
 
-_log = logging.getLogger(__name__)
 _WORKERS = 4
 
 
@@ -82,35 +79,33 @@ class LakePublisher:
 
     def _add(self, table: str, segments: Sequence[BlockRange]) -> LakeReport:
         """Write, upload and name what a table lacks; again, where others were faster."""
+        return won_race(partial(self._add_once, table, segments), self.lake.place(table))
+
+    def _add_once(self, table: str, segments: Sequence[BlockRange]) -> LakeReport:
         own = RECEIPT_COLUMNS if table == RECEIPTS else OWN_COLUMNS
         lake_table = LakeTable(self.lake, table)
-        for version in versions(lake_table, is_read=False):
-            runs = self._runs(table, segments, version)
-            if not runs:
-                return LakeReport()
-            spelling = version.spelling if version else {}
-            with scratch_folder(self.scratch) as folder:
-                files = [*chain(*(self._files(table, run, folder, spelling) for run in runs))]
-                added = [lake_table.upload(file) for file in files]
-            columns = list(dict.fromkeys(column for file in files for column in file.columns))
-            version = version or lake_table.made([*columns, *own])
-            if self._runs(table, segments, version) != runs:
-                continue
-            old = [lake_file.file for run in runs for lake_file in run.old]
-            old += [lake_file.file for lake_file in self._states(version)]
-            try:
-                lake_table.commit(version, added, columns, old)
-            except LostRaceError as error:
-                _log.info("%s", error)
-                continue
-            self._added_segments.setdefault(table, set()).update(*(run.segments for run in runs))
-            return LakeReport(
-                tuple(
-                    AddedRows(table, upload.name, file.blocks, file.statistics.rows, upload.bytes)
-                    for upload, file in zip(added, files, strict=True)
-                )
+        version = lake_table.expected()
+        runs = self._runs(table, segments, version)
+        if not runs:
+            return LakeReport()
+        spelling = version.spelling if version else {}
+        with scratch_folder(self.scratch) as folder:
+            files = [*chain(*(self._files(table, run, folder, spelling) for run in runs))]
+            added = [lake_table.upload(file) for file in files]
+        columns = list(dict.fromkeys(column for file in files for column in file.columns))
+        version = version or lake_table.made([*columns, *own])
+        if self._runs(table, segments, version) != runs:
+            raise LostRaceError(f"{self.lake.place(table)} was made by another writer")
+        old = [lake_file.file for run in runs for lake_file in run.old]
+        old += [lake_file.file for lake_file in self._states(version)]
+        lake_table.commit(version, added, columns, old)
+        self._added_segments.setdefault(table, set()).update(*(run.segments for run in runs))
+        return LakeReport(
+            tuple(
+                AddedRows(table, upload.name, file.blocks, file.statistics.rows, upload.bytes)
+                for upload, file in zip(added, files, strict=True)
             )
-        raise BusyError(f"others keep changing {self.lake.place(table)}: try again later")
+        )
 
     def _states(self, version: Version) -> list[HeldFile]:
         """Copies of a table that was current state, of which there is history now."""
@@ -186,7 +181,7 @@ class LakePublisher:
         absent = frozenset(version.lacks(doubtful) if version else doubtful)
         there = [segment for segment in doubtful if segment not in absent]
         if version and there:
-            prove_held(self.lake, version, self.rows, there, self.scratch)
+            prove_held(version, self.rows, there, self.scratch)
         return [segment for segment in segments if segment not in absent]
 
 

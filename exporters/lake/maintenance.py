@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -45,58 +44,43 @@ def merge_lake(lake: Lake, volumes: Sequence[Volume], rows_over: RowsOver, scrat
     `volumes` are those of the warehouse, ascending. A table that is damaged, or that others wrote
     to, stays as it is: who publishes to it says so.
     """
-    merges = _Merges(lake, scratch)
-    versions = {table: merges.version(table) for table in (*lake_tables(volumes), RECEIPTS)}
+    opened = (_mergeable(lake, table) for table in (*lake_tables(volumes), RECEIPTS))
+    versions = {version.table: version for version in opened if version}
     fewer = 0
     for volume in volumes:
-        due = [table for table, version in versions.items() if version and _is_due(version, volume)]
+        due = [version for version in versions.values() if _is_due(version, volume)]
         if not due:
             continue
         with rows_over(volume.blocks) as rows:
-            for table in due if rows else ():
+            for version in due if rows else ():
                 assert rows is not None
-                fewer += merges.merge(table, volume, rows)
-                versions[table] = merges.version(table)
+                try:
+                    merged = merge_files(version, volume.blocks, rows, scratch)
+                except LostRaceError as error:
+                    _log.info("%s", error)  # who was faster merges, or the next one does
+                    del versions[version.table]
+                except (IntegrityError, MemoryLimitError) as error:
+                    _log.warning("%s was not merged: %s", lake.place(version.table), error)
+                else:
+                    fewer += len(version.files) - len(merged.files)
+                    versions[version.table] = merged
     return fewer
+
+
+def _mergeable(lake: Lake, table: str) -> Version | None:
+    """The expected version of a table; None where it cannot be merged."""
+    try:
+        version = LakeTable(lake, table).expected()
+        return version if version and version.files else None
+    except IntegrityError as error:
+        _log.warning("%s was not merged: %s", lake.place(table), error)
+        return None
 
 
 def _is_due(version: Version, volume: Volume) -> bool:
     """Whether files of a table lie in a volume's blocks, and are not the one of these."""
     blocks = [lake_file.blocks for lake_file in version.holding(volume.blocks)]
     return bool(blocks) and blocks != [volume.blocks] and all(map(volume.blocks.holds, blocks))
-
-
-@dataclass(frozen=True, slots=True)
-class _Merges:
-    """Merges in one lake, each table by itself."""
-
-    lake: Lake
-    scratch: Path
-
-    def version(self, table: str) -> Version | None:
-        """The expected version of a table; None where it cannot be merged."""
-        try:
-            version = LakeTable(self.lake, table).expected()
-            return version if version and version.files else None
-        except IntegrityError as error:
-            _log.warning("%s was not merged: %s", self.lake.place(table), error)
-            return None
-
-    def merge(self, table: str, volume: Volume, rows: LakeRows) -> int:
-        """Join the files of a table over a volume; returns how many files that left fewer."""
-        version = self.version(table)
-        if version is None or not _is_due(version, volume):
-            return 0
-        old = version.holding(volume.blocks)
-        try:
-            merge_files(self.lake, version, volume.blocks, rows, self.scratch)
-        except LostRaceError as error:
-            _log.info("%s", error)  # who was faster merges, or the next one does
-            return 0
-        except (IntegrityError, MemoryLimitError) as error:
-            _log.warning("%s was not merged: %s", self.lake.place(table), error)
-            return 0
-        return len(old) - 1
 
 
 def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
@@ -147,19 +131,14 @@ def unnamed_since(version: Version, name: str, info: ObjectInfo) -> float | None
 
     Infinity where one does; None for what somebody else put there and no log ever named.
     """
-    if name.startswith(_LOG):
-        return inf if _is_logged(name) else info.modified
+    if name.startswith(_LOG):  # the log itself tidies up its own files
+        return inf if _LOGGED.fullmatch(name, len(_LOG)) else info.modified
     if name in version.named:
         return inf
     removed = version.stored.removed.get(name)
     if removed is None and FileName.parse(name) is None:
         return None
     return max(removed or 0.0, info.modified)
-
-
-def _is_logged(name: str) -> bool:
-    """Whether a file of a table's folder is one of its log, which the log itself tidies up."""
-    return name.startswith(_LOG) and _LOGGED.fullmatch(name.removeprefix(_LOG)) is not None
 
 
 def tables_there(lake: Lake) -> list[str]:

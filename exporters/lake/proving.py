@@ -17,11 +17,7 @@ from transforms.warehouse.manifests.receipts import Receipt
 
 
 def prove_held(
-    lake: Lake,
-    version: Version,
-    rows: LakeRows,
-    segments: Sequence[BlockRange],
-    scratch: Path,
+    version: Version, rows: LakeRows, segments: Sequence[BlockRange], scratch: Path
 ) -> None:
     """Prove that a table renders segments (ascending, held whole) to what their receipts say.
 
@@ -31,13 +27,14 @@ def prove_held(
     for file in version.files:
         receipts = [r for r in rows.of(version.table, file.blocks) if r.blocks in segment_set]
         if receipts:
-            prove_file(lake, version.table, file, receipts, scratch)
+            _prove_file(version, file, receipts, scratch)
 
 
-def prove_file(
-    lake: Lake, table: str, lake_file: HeldFile, receipts: Sequence[Receipt], scratch: Path
+def _prove_file(
+    version: Version, lake_file: HeldFile, receipts: Sequence[Receipt], scratch: Path
 ) -> None:
     """Prove a file by its name and these receipts, which may be of some of its segments."""
+    lake, table = version.lake, version.table
     place = lake.place(table, lake_file.file.name)
     with scratch_folder(scratch) as folder:
         copy = folder / "file.parquet"

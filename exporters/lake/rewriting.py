@@ -13,38 +13,36 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from exporters.archive.archive import won_race
 from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.revisions import Revision, record
 from exporters.lake.lake_file_check import FileCheck
 from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
-from exporters.lake.new_files import new_file, receipts_of
 from exporters.lake.proving import fetched
 from exporters.lake.receipt_file import read_receipt_rows, receipt_rows
-from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version
-from exporters.lake.trying import versions
+from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version, new_file, receipts_of
 from exporters.publishing.replace import Correction
 from transforms.block_range import BlockRange, contiguous_runs
-from transforms.errors import BusyError, IntegrityError, RangeError
+from transforms.errors import IntegrityError, RangeError
 from transforms.lake.parquet_rows import LakeRows
 from transforms.scratch import scratch_folder
-from transforms.stores.store import LostRaceError, object_sha256
+from transforms.stores.store import object_sha256
+from transforms.warehouse.manifests.receipts import Receipt
 
 _SEGMENTS = 50  # of a file that takes the place of foreign ones: merging makes larger ones
 
 
-def merge_files(
-    lake: Lake, version: Version, run: BlockRange, rows: LakeRows, scratch: Path
-) -> None:
+def merge_files(version: Version, run: BlockRange, rows: LakeRows, scratch: Path) -> Version:
     """Make one file of those in a run of segments, which hold what `rows` has.
 
     Raises `LostRaceError` where somebody else changed the table meanwhile.
     """
-    table, old = LakeTable(lake, version.table), version.holding(run)
+    table = LakeTable(version.lake, version.table)
     with scratch_folder(scratch) as folder:
         new = new_file(rows, version.table, run, folder, version.spelling)
         added = table.upload(new)
-        files = [lake_file.file for lake_file in old]
-        table.commit(version, [added], new.columns, files, changes_data=False)
+        old = [lake_file.file for lake_file in version.holding(run)]
+        return table.commit(version, [added], new.columns, old, changes_data=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,26 +127,28 @@ def correct_table(
     comes in the same version, so that no reader sees less. Returns how many files were written
     or dropped. Raises `RangeError` as `rewrites` does, `BusyError` where others keep changing it.
     """
-    lake_table, remaining, changed = LakeTable(lake, table), set(targets), 0
-    for version in versions(lake_table):
+    remaining, changed = set(targets), 0
+
+    def correct() -> None:
+        nonlocal changed
+        version = LakeTable(lake, table).version()
         if version is None:
-            return changed
-        try:
-            if version.foreign:
-                new = _lacking(version, loaded_rows, scratch)
-                changed += put_in_place(version, (), new, correction)
-                version = lake_table.version() or version
-            for rewrite in rewrites(version, sorted(remaining), loaded_rows.segments):
-                with loaded_rows.opened(rewrite.segments) as rows:
-                    file_count = _correct(version, rewrite, rows, correction, scratch)
-                remaining.difference_update(rewrite.segments)
-                if file_count:
-                    changed += file_count
-                    version = lake_table.version() or version
-        except LostRaceError:
-            continue
-        return changed
-    raise BusyError(f"others keep changing {lake.place(table)}: try again later")
+            return
+        if version.foreign:
+            new = _lacking(version, loaded_rows, scratch)
+            version, count = put_in_place(version, (), new, correction)
+            changed += count
+        for rewrite in rewrites(version, sorted(remaining), loaded_rows.segments):
+            with loaded_rows.opened(rewrite.segments) as rows:
+                if not _is_right(version, rewrite, rows, scratch):
+                    with scratch_folder(scratch) as folder:
+                        files = _new_files(version, rows, rewrite.runs, folder)
+                        version, count = put_in_place(version, rewrite.old, files, correction)
+                    changed += count
+            remaining.difference_update(rewrite.segments)
+
+    won_race(correct, lake.place(table))
+    return changed
 
 
 def _lacking(version: Version, loaded_rows: LoadedRows, scratch: Path) -> Iterator[NewFile]:
@@ -174,37 +174,15 @@ def _new_files(
         yield new_file(rows, version.table, run, place, version.spelling)
 
 
-def _correct(
-    version: Version, rewrite: Rewrite, rows: LakeRows, correction: Correction, scratch: Path
-) -> int:
-    """Put the loaded rows there, unless they are; returns the number of files that were written.
-
-    Raises `LostRaceError` where somebody else changed the table meanwhile.
-    """
-    if _touched(version, rewrite) != rewrite.old:
-        raise LostRaceError(f"{version.lake.place(version.table)} was changed meanwhile")
-    if _is_right(version, rewrite, rows, scratch):
-        return 0
-    with scratch_folder(scratch) as folder:
-        new = _new_files(version, rows, rewrite.runs, folder)
-        return put_in_place(version, rewrite.old, new, correction)
-
-
-def _touched(version: Version, rewrite: Rewrite) -> tuple[HeldFile, ...]:
-    """The files that hold any of its blocks now."""
-    first, last = rewrite.segments[0].first, rewrite.segments[-1].last
-    return tuple(file for file in version.ours if file.blocks.overlaps(BlockRange(first, last)))
-
-
 def put_in_place(
     version: Version, old: Sequence[HeldFile], new: Iterable[NewFile], correction: Correction
-) -> int:
+) -> tuple[Version, int]:
     """Let a table have new files instead of old ones and of foreign ones, in one version of it.
 
     Every file that goes is in the revisions before it does, with the reason. What the log says of a
-    file that stays, because the new one has the same bytes, is said anew. Returns how many files
-    were written or named no longer for being foreign. Raises `LostRaceError` where the version is
-    not the newest.
+    file that stays, because the new one has the same bytes, is said anew. Returns that version, and
+    how many files were written or named no longer for being foreign. Raises `LostRaceError` where
+    the version is not the newest.
     """
     lake, table = version.lake, LakeTable(version.lake, version.table)
     added, columns, hashes = [], [], []
@@ -218,8 +196,8 @@ def put_in_place(
     for file in going:
         path, parts = lake.path(version.table, file.name), FileName.parse(file.name)
         _record(lake, path, parts.digest if parts else "unknown", "".join(hashes[:1]), correction)
-    table.commit(version, added, columns, going)
-    return len(added) + len(version.foreign)
+    following = table.commit(version, added, columns, going)
+    return following, len(added) + len(version.foreign)
 
 
 def _is_right(version: Version, rewrite: Rewrite, rows: LakeRows, scratch: Path) -> bool:
@@ -229,24 +207,29 @@ def _is_right(version: Version, rewrite: Rewrite, rows: LakeRows, scratch: Path)
         return False
     if [*contiguous_runs(ranges)] != rewrite.runs:
         return False
-    return all(_is_sound(version, file, rows, scratch) for file in rewrite.old)
+
+    def receipts(file: HeldFile) -> Sequence[Receipt]:
+        if version.table == RECEIPTS:
+            return receipts_of(rows, file.blocks)
+        return rows.of(version.table, file.blocks)
+
+    return all(is_sound(version, file, receipts(file), scratch) for file in rewrite.old)
 
 
-def _is_sound(version: Version, file: HeldFile, rows: LakeRows, scratch: Path) -> bool:
-    """Whether a file is there, whole, is what was loaded, and is described rightly by the log."""
-    table = version.table
+def is_sound(version: Version, file: HeldFile, receipts: Sequence[Receipt], scratch: Path) -> bool:
+    """Whether a file is there, whole, has what these receipts say, and is described by the log.
+
+    Of the table `receipts`, it must have these.
+    """
     with scratch_folder(scratch) as folder:
         copy = folder / "file.parquet"
         try:
-            fetched(version.lake, table, file, copy)
-            if table == RECEIPTS and read_receipt_rows(copy) != receipt_rows(
-                receipts_of(rows, file.blocks)
-            ):
+            fetched(version.lake, version.table, file, copy)
+            if version.table == RECEIPTS and read_receipt_rows(copy) != receipt_rows(receipts):
                 return False
         except IntegrityError:
             return False
-        check = FileCheck(version, file, copy, folder, rows.of(table, file.blocks))
-        return next(check.problems(), None) is None
+        return not any(FileCheck(version, file, copy, folder, receipts).problems())
 
 
 def _record(lake: Lake, path: str, known_hash: str, new: str, correction: Correction) -> None:

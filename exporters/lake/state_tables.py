@@ -7,16 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from exporters.archive.archive import won_race
 from exporters.archive.lake_place import RECEIPTS
-from exporters.lake.lake_file_check import FileCheck
 from exporters.lake.lake_files import Lake
-from exporters.lake.proving import fetched
 from exporters.lake.reports import AddedRows, LakeReport, each_alone
-from exporters.lake.rewriting import put_in_place
+from exporters.lake.rewriting import is_sound, put_in_place
 from exporters.lake.tables import LakeTable, NewFile, Version
-from exporters.lake.trying import versions
 from exporters.publishing.replace import Correction
-from transforms.errors import BusyError, IntegrityError, RangeError
+from transforms.errors import RangeError
 from transforms.lake.parquet_files import WrittenFile
 from transforms.lake.state_rows import StateRows
 from transforms.scratch import scratch_folder
@@ -64,32 +62,31 @@ def correct_state(
     receipt = state.receipts.get(table)
     if receipt is None or not is_state(table):
         raise RangeError(f"the current state that is loaded has no table {table}")
-    for version in versions(LakeTable(lake, table)):
-        if version is None:
-            return len(_put(lake, state, scratch, table).added)
-        try:
-            return _correct(version, state, receipt, correction, scratch)
-        except LostRaceError:
-            continue
-    raise BusyError(f"others keep changing {lake.place(table)}: try again later")
+    correct = partial(_correct, lake, state, receipt, correction, scratch)
+    return won_race(correct, lake.place(table))
 
 
 def _correct(
-    version: Version, state: StateRows, receipt: Receipt, correction: Correction, scratch: Path
+    lake: Lake, state: StateRows, receipt: Receipt, correction: Correction, scratch: Path
 ) -> int:
-    table = version.table
+    table = receipt.table
+    version = LakeTable(lake, table).version()
+    if version is None:
+        return len(_put_once(lake, state, scratch, table).added)
     newest = max((file.blocks.last for file in version.ours), default=-1)
     if newest > state.blocks.last:
         raise RangeError(
-            f"{version.lake.place(table)} is of block {newest}, what is loaded ends at "
+            f"{lake.place(table)} is of block {newest}, what is loaded ends at "
             f"{state.blocks.last}: load what is newer first"
         )
-    if _is_sound(version, receipt, scratch):
-        return 0
+    if not version.foreign and len(version.ours) == 1:
+        (file,) = version.ours
+        if is_sound(version, file, [receipt.since(file.blocks)], scratch):
+            return 0
     with scratch_folder(scratch) as folder:
         parquet = state.write(table, folder, version.spelling)
         new = _new_file(state, receipt, parquet)
-        return put_in_place(version, version.ours, [new], correction)
+        return put_in_place(version, version.ours, [new], correction)[1]
 
 
 def _new_file(state: StateRows, receipt: Receipt, parquet: WrittenFile) -> NewFile:
@@ -97,22 +94,9 @@ def _new_file(state: StateRows, receipt: Receipt, parquet: WrittenFile) -> NewFi
     return NewFile(parquet.path, state.blocks, statistics, columns, receipt.sha256)
 
 
-def _is_sound(version: Version, receipt: Receipt, scratch: Path) -> bool:
-    if version.foreign or len(version.ours) != 1:
-        return False
-    (file,) = version.ours
-    with scratch_folder(scratch) as folder:
-        copy = folder / "file.parquet"
-        try:
-            fetched(version.lake, version.table, file, copy)
-        except IntegrityError:
-            return False
-        check = FileCheck(version, file, copy, folder, [receipt.since(file.blocks)])
-        return next(check.problems(), None) is None
-
-
 def _published(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
-    return each_alone(table, partial(_put, lake, state, scratch, table))
+    put = partial(_put_once, lake, state, scratch, table)
+    return each_alone(table, partial(won_race, put, lake.place(table)))
 
 
 def _had_rows(lake: Lake, state: StateRows, table: str) -> bool:
@@ -131,23 +115,19 @@ def _has_rows(version: Version, state: StateRows, table: str) -> bool:
     return is_newer or csvs == [state.receipts[table].sha256]
 
 
-def _put(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
+def _put_once(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
     lake_table, receipt = LakeTable(lake, table), state.receipts[table]
-    for version in versions(lake_table, is_read=False):
-        if version is not None and _has_rows(version, state, table):
-            return LakeReport()
-        with scratch_folder(scratch) as folder:
-            parquet = state.write(table, folder, version.spelling if version else {})
-            new = _new_file(state, receipt, parquet)
-            if version is None:
-                version = lake_table.made([*parquet.columns, *OWN_COLUMNS])
-                if version.snapshot.files:
-                    continue  # somebody else was faster
-            added = lake_table.upload(new)
-        try:
-            lake_table.commit(version, [added], new.columns, [item.file for item in version.parsed])
-        except LostRaceError:
-            continue
-        rows = AddedRows(table, added.name, state.blocks, new.statistics.rows, added.bytes)
-        return LakeReport((rows,))
-    raise BusyError(f"others keep changing {lake.place(table)}: try again later")
+    version = lake_table.expected()
+    if version is not None and _has_rows(version, state, table):
+        return LakeReport()
+    with scratch_folder(scratch) as folder:
+        parquet = state.write(table, folder, version.spelling if version else {})
+        new = _new_file(state, receipt, parquet)
+        if version is None:
+            version = lake_table.made([*parquet.columns, *OWN_COLUMNS])
+            if version.snapshot.files:
+                raise LostRaceError(f"{lake.place(table)} was made by another writer")
+        added = lake_table.upload(new)
+    lake_table.commit(version, [added], new.columns, [item.file for item in version.parsed])
+    rows = AddedRows(table, added.name, state.blocks, new.statistics.rows, added.bytes)
+    return LakeReport((rows,))

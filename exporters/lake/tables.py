@@ -9,16 +9,20 @@ from functools import cached_property
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
 
+from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
+from exporters.lake.receipt_file import write_receipts
 from exporters.lake.stored_log import StoredLog
 from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConflictError, IntegrityError
+from transforms.lake.parquet_rows import LakeRows
 from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, content_sha256, content_size
 from transforms.tables.file_columns import OWN_COLUMNS, FileColumn
 from transforms.tables.registry import fold_case
+from transforms.warehouse.manifests.receipts import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,25 @@ class NewFile:
     def name(self) -> str:
         """What it is called in its table."""
         return str(FileName.of(self.blocks, self.sha256, self.csv))
+
+
+def new_file(
+    rows: LakeRows, table: str, run: BlockRange, folder: Path, spelling: Mapping[str, str]
+) -> NewFile:
+    """Write a table of history, or the receipts, over a run of segments into an empty folder.
+
+    Raises `IntegrityError` where what is written does not render to what was loaded.
+    """
+    if table == RECEIPTS:
+        path = folder / f"{table}.parquet"
+        return NewFile(path, run, write_receipts(path, receipts_of(rows, run)), ())
+    parquet = rows.write(table, run, folder, spelling)
+    return NewFile(parquet.path, run, parquet.statistics, parquet.columns)
+
+
+def receipts_of(rows: LakeRows, run: BlockRange) -> list[Receipt]:
+    """The receipts of all tables of the segments in a run."""
+    return [receipt for receipt in rows.receipts if run.holds(receipt.blocks)]
 
 
 @dataclass(frozen=True)
@@ -173,28 +196,27 @@ class LakeTable:
 
     def version(self) -> Version | None:
         """The newest version; None where there is no table."""
-        snapshot = self._log.snapshot()
-        return Version(self._lake, self._table, snapshot) if snapshot else None
+        return self._version(self._log.snapshot())
 
     def expected(self) -> Version | None:
         """The version upon which a commit is tried first; see `DeltaLog.expected`."""
-        snapshot = self._log.expected()
-        return Version(self._lake, self._table, snapshot) if snapshot else None
+        return self._version(self._log.expected())
 
     def recent(self) -> Version | None:
         """The version of the last hour, if this machine knows one; see `DeltaLog.recent`."""
-        snapshot = self._log.recent()
-        return Version(self._lake, self._table, snapshot) if snapshot else None
+        return self._version(self._log.recent())
 
     def listed(self, infos: Iterable[ObjectInfo]) -> Version | None:
         """The newest version, where a listing of the table is at hand; see `DeltaLog.listed`."""
-        snapshot = self._log.listed(infos)
-        return Version(self._lake, self._table, snapshot) if snapshot else None
+        return self._version(self._log.listed(infos))
 
     def made(self, columns: Sequence[FileColumn]) -> Version:
         """The newest version, of a table that is made where it is not there."""
         version = self.version()
         return version or Version(self._lake, self._table, self._log.create(columns))
+
+    def _version(self, snapshot: TableVersion | None) -> Version | None:
+        return Version(self._lake, self._table, snapshot) if snapshot else None
 
     def upload(self, new: NewFile) -> AddedFile:
         """Put a file where it belongs, whole and proven; it may be moved there.
@@ -221,11 +243,11 @@ class LakeTable:
         removed: Sequence[ActiveFile] = (),
         *,
         changes_data: bool = True,
-    ) -> None:
-        """Name files, and name others no longer, upon a version; see `DeltaLog.commit`.
+    ) -> Version:
+        """Name files, and name others no longer, upon a version; returns the one that follows.
 
         `columns` are those that the added files have. Raises `ConflictError` where one has another
-        type than the table's.
+        type than the table's, and what `DeltaLog.commit` does.
         """
         lacking = self._lacking(version.snapshot, columns)
         snapshot = version.snapshot
@@ -233,7 +255,8 @@ class LakeTable:
             snapshot = self._log.add_columns(snapshot, lacking)
             if snapshot.files != version.snapshot.files:
                 raise LostRaceError(f"{self._lake.place(self._table)} was changed meanwhile")
-        self._log.commit(snapshot, added, removed, changes_data=changes_data)
+        following = self._log.commit(snapshot, added, removed, changes_data=changes_data)
+        return Version(self._lake, self._table, following)
 
     def _lacking(self, snapshot: TableVersion, columns: Iterable[FileColumn]) -> list[FileColumn]:
         """The columns that the table has not. Raises `ConflictError` for one of another type."""

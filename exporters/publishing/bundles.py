@@ -10,7 +10,7 @@ from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.shards import SHARD_BLOCKS, shard_number
 from exporters.exports.copies import no_other_copy
-from exporters.exports.plan import ExportPlan, HeldSegment, NotHeldError, plan_export
+from exporters.exports.plan import ExportPlan, HeldColumns, NotHeldError, plan_export
 from exporters.exports.published_zips import published_copy, published_parts
 from exporters.exports.splice import layout_export
 from exporters.publishing.request import PublishRequest
@@ -91,15 +91,15 @@ def _parts(archive: Archive, entry: Entry, proofs: Proofs) -> Sequence[PartRef]:
 
 
 def _plan(archive: Archive, bundle: Sequence[Entry]) -> ExportPlan:
-    table = bundle[0].table
     segments = (
-        HeldSegment(
+        (
             SegmentName(archive.chain_id, entry.segments[0].version, entry.blocks),
-            {table: entry.members[0].schema},
+            entry.members[0].schema,
         )
         for entry in bundle
     )
-    return plan_export(segments, table, BlockRange(bundle[0].blocks.first, bundle[-1].blocks.last))
+    blocks = BlockRange(bundle[0].blocks.first, bundle[-1].blocks.last)
+    return plan_export(HeldColumns.of(segments), bundle[0].table, blocks)
 
 
 def _singles(archive: Archive, table: str, run: BlockRange) -> Iterator[Entry]:

@@ -16,12 +16,12 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import INDEX, stored_shards
 from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard, shard_blocks, shard_path
-from exporters.verifying.expected import Expected, Named, NothingExpected
+from exporters.verifying.expected import Expected, Named
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.unchanged_shards import ShardFacts, UnchangedShards
 from exporters.verifying.verify_documents import document_findings, document_keys, shard_findings
 from exporters.verifying.verify_zips import ZipsCheck
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
@@ -31,13 +31,13 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
+    run_sentences,
     unreadable,
 )
 from transforms.verifying.verification import Verification
 from transforms.warehouse.manifests.receipts import Receipt
 
 _WORKERS = 4
-_MOST_RUNS = 20
 
 
 @dataclass
@@ -53,7 +53,7 @@ class ArchiveCheck:
     verification: Verification
     listing: StoreListing | None = None
     scratch: Path | None = None
-    expected: Expected = field(default_factory=NothingExpected)
+    expected: Expected = field(default_factory=Expected)
     can_publish: bool = True
     with_store: bool = True
     _shards: UnchangedShards = field(init=False)
@@ -69,7 +69,7 @@ class ArchiveCheck:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well."""
-        indexed = self._indexed()
+        indexed = self._shards.lines.keys()
         stored = self._stored()
         numbers = sorted({*stored, *indexed, *self.expected.numbers()})
         zips = ZipsCheck(
@@ -110,13 +110,6 @@ class ArchiveCheck:
         if is_indexed:
             numbers = (*sound, *unchanged)
             self.verification.indexed |= {self.archive.place(shard_path(n)) for n in numbers}
-
-    def _indexed(self) -> set[int]:
-        """The shards that the index names; none where it is damaged, which is found later."""
-        try:
-            return set(self.archive.index().lines)
-        except (IntegrityError, OSError):
-            return set()
 
     def _stored(self) -> set[int]:
         """The shards that are there, whatever the index says."""
@@ -233,23 +226,19 @@ class ArchiveCheck:
         self.listing.cross_off(key(f"{entry.path}{end}") for entry in entries for end in endings)
         self.listing.cross_off([key(shard_path(number))])
         if not is_sound:  # what its ZIPs are, nobody says: none of them is a stranger
-            self.listing.forgive(self.archive.chain_id, shard_blocks(number))
+            self.listing.cross_off_shards(self.archive.chain_id, [number])
 
     def _segments(self, problem: Problem) -> Iterator[Finding]:
         """What is only in one of archive and warehouse, as runs of blocks."""
         if problem is Problem.NOT_PUBLISHED:
             missing = set().union(*self._unpublished.values())
-            remedy, where = PUBLISH, "are loaded, and not published"
+            remedy, where = PUBLISH, "loaded, and not published"
         else:
             missing = self._not_loaded
             remedy = Remedy(LOAD.commands, "or check other --blocks: the index alone proves these")
-            where = "are published, and the warehouse does not hold them"
-        runs = list(contiguous_runs(missing))
-        for run in runs[:_MOST_RUNS]:
+            where = "published, and the warehouse does not hold them"
+        for run, beginning in run_sentences(missing):
             tables = [t for t, gaps in self._unpublished.items() if any(map(run.overlaps, gaps))]
             suffix = f" ({', '.join(sorted(tables))})" if problem is Problem.NOT_PUBLISHED else ""
-            place = self.archive.place("")
-            yield Finding(problem, place, f"blocks {run} {where}{suffix}", remedy)
-        if len(runs) > _MOST_RUNS:
-            what = f"{len(runs) - _MOST_RUNS} more runs of blocks {where}"
+            what = f"{beginning} {where}{suffix}"
             yield Finding(problem, self.archive.place(""), what, remedy)

@@ -14,7 +14,7 @@ from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.shards import shard_blocks, shard_number, shard_path
 from exporters.verifying.expected import Expected, Named
 from exporters.verifying.kept_receipts import KeptReceipts
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.coverage import union
 from transforms.errors import ConfigError, IntegrityError
 from transforms.tables.registry import HISTORY_TABLES
@@ -28,10 +28,10 @@ from transforms.verifying.findings import (
     Problem,
     Remedy,
     replace_in_lake,
+    run_sentences,
 )
 from transforms.verifying.verification import Verification
 
-_MOST_RUNS = 20
 _EVERYTHING = BlockRange(0, 2**63 - 1)
 
 Shares = Mapping[str, Sequence[BlockRange]]
@@ -177,7 +177,7 @@ class SegmentsCheck:
         }
         missing = set().union(*lacking.values())
         remedy = LAKE_PUBLISH if self.can_publish else LAKE_RESTORE
-        for run, where in _shortened(missing):
+        for run, where in run_sentences(missing):
             tables = sorted(t for t, some in lacking.items() if any(map(run.overlaps, some)))
             names = "any table" if len(tables) == len(lacking) > 1 else ", ".join(tables)
             what = f"{where} published, and not in the lake ({names})"
@@ -194,7 +194,7 @@ class SegmentsCheck:
         remedy = RESTORE
         if self.can_publish:
             remedy = LOAD_AND_PUBLISH if self.expected.numbers() else PUBLISH
-        for _, where in _shortened(still):
+        for _, where in run_sentences(still):
             what = f"{where} in the lake, and not published as ZIPs"
             yield Finding(Problem.NOT_PUBLISHED, self._place(), what, remedy)
 
@@ -217,12 +217,3 @@ def _holds(runs: Sequence[BlockRange], blocks: BlockRange) -> bool:
     """Whether one of the runs, which ascend without touching, holds all of these blocks."""
     before = bisect_right(runs, blocks.first, key=lambda run: run.first) - 1
     return before >= 0 and blocks.last <= runs[before].last
-
-
-def _shortened(segments: Iterable[BlockRange]) -> Iterator[tuple[BlockRange, str]]:
-    """The first runs of segments, each with the beginning of a sentence; then the others as one."""
-    runs = [*contiguous_runs(segments)]
-    for run in runs[:_MOST_RUNS]:
-        yield run, f"blocks {run} are"
-    if rest := runs[_MOST_RUNS:]:
-        yield BlockRange(rest[0].first, rest[-1].last), f"{len(rest)} more runs of blocks are"

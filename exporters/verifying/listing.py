@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exporters.archive.shards import SHARD_BLOCKS
-from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.scratch import scratch_folder
 from transforms.stores.store import Store
@@ -26,12 +25,19 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
 _AT_ONCE = 10_000
-_ZIP = re.compile(r"([^/]+)/[^/]+/[^/]+-(\d{1,19})-\d{1,19}\.zip(?:\.sha256)?")
-_OF_SHARD = re.compile(rf"(?:{_ZIP.pattern})|([^/]+)/index/(\d{{1,19}})\.(?:json|html|sha256)")
+_OF_SHARD = re.compile(
+    r"([^/]+)/[^/]+/[^/]+-(\d{1,19})-\d{1,19}\.zip(?:\.sha256)?"
+    r"|([^/]+)/index/(\d{1,19})\.(?:json|html|sha256)"
+)
 _TABLE = (
     "create table objects (key text primary key, size, version, modified, chain, shard) "
     "without rowid"
 )
+
+
+def listed_object(store: Store, listing: StoreListing | None, key: str) -> ObjectInfo | None:
+    """An object as listed; a listing is not believed, what it lacks is asked for by name."""
+    return (listing.find(key) if listing is not None else None) or store.head(key)
 
 
 @dataclass(slots=True)
@@ -139,15 +145,6 @@ class StoreListing:
                 "delete from objects where chain = ? and shard in (select value from json_each(?))"
             )
             self._con.execute(delete, [chain_id, json.dumps([*numbers])])
-
-    def forgive(self, chain_id: str, blocks: BlockRange) -> None:
-        """Cross off every ZIP of a chain that begins in these blocks, with its hash file."""
-        gone = []
-        for info in self.left():
-            match = _ZIP.fullmatch(info.key)
-            if match and match[1] == chain_id and blocks.first <= int(match[2]) <= blocks.last:
-                gone.append(info.key)
-        self.cross_off(gone)
 
     def left(self, first: str = "") -> Iterator[ObjectInfo]:
         """What was not crossed off of keys that begin so, by key."""

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator
 from exporters.archive.chain_list import CHAINS
 from exporters.archive.documents import HOME
 from exporters.verifying.listing import StoreListing
-from transforms.objects import ObjectInfo
 from transforms.stores.store import SCRATCH, Store
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import Finding, Problem, move_away
@@ -34,7 +33,8 @@ def stranger_findings(
     folders: Counter[str] = Counter()
     for info in listing.left():
         top, slash, _ = info.key.partition("/")
-        if top == SCRATCH or (_is_young(info, listing.time) and _OURS.fullmatch(info.key)):
+        is_young = listing.time - info.modified < YOUNG_SECONDS
+        if top == SCRATCH or (is_young and _OURS.fullmatch(info.key)):
             continue
         if slash and top not in chains:
             folders[top] += 1
@@ -45,7 +45,3 @@ def stranger_findings(
         place = store.describe(folder)
         what = f"it is the folder of no chain of this archive, and holds {count} files"
         yield Finding(Problem.ORPHAN, place, what, move_away(place))
-
-
-def _is_young(info: ObjectInfo, now: float) -> bool:
-    return now - info.modified < YOUNG_SECONDS

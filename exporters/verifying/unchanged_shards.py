@@ -61,7 +61,7 @@ class UnchangedShards:
     expected: Expected
 
     @cached_property
-    def _lines(self) -> Mapping[int, str]:
+    def lines(self) -> Mapping[int, str]:
         """What the index says of each shard; nothing where it is damaged, which is found later."""
         try:
             return self.archive.index().lines
@@ -85,7 +85,7 @@ class UnchangedShards:
 
     def add(self, number: int, entries: Sequence[Entry]) -> None:
         """Take in a shard whose entries are what is loaded; it is kept if nothing is wrong."""
-        if self.listing is None or number not in self._lines:
+        if self.listing is None or number not in self.lines:
             return
         # What is there besides may be too young to be a stranger: later checks must see it.
         if self.listing.shard(self.archive.chain_id, number).count == 2 * len(entries) + _DOCUMENTS:
@@ -99,7 +99,7 @@ class UnchangedShards:
         """The proof of a shard as it is now, if it has what `digest` says."""
         assert self.listing is not None
         state = self.listing.shard(self.archive.chain_id, number).digest
-        facts = (self._lines.get(number, ""), self.expected.origin(number), digest)
+        facts = (self.lines.get(number, ""), self.expected.origin(number), digest)
         recorded = hashlib.sha256("\n".join(facts).encode()).hexdigest()
         return Proof(self._place(number), state, recorded, digest)
 

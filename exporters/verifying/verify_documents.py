@@ -18,8 +18,9 @@ from exporters.archive.documents import (
 )
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, right_revisions
-from exporters.verifying.right_store import RightStore
 from transforms.errors import IntegrityError
+from transforms.stores.read_only import ReadOnlyStore
+from transforms.stores.store import Store
 from transforms.verifying.counts import Counts, Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
 
@@ -34,6 +35,29 @@ _KINDS = {
 _NEITHER = Remedy(
     (), f"put {REVISIONS} or {REVISIONS_COPY} back from a backup: nothing else says this"
 )
+
+
+class RightStore(ReadOnlyStore):
+    """A store for reading; documents that were computed stand in the place of those stored.
+
+    So a damaged document does not keep what follows from it from being held against what is right.
+    """
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._right: dict[str, bytes] = {}
+
+    def correct(self, key: str, content: bytes) -> None:
+        """Answer with this from now on."""
+        self._right[key] = content
+
+    def read(
+        self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
+    ) -> bytes:
+        """The right bytes where they are known, and those stored otherwise."""
+        if key not in self._right:
+            return self.store.read(key, start, length, version=version)
+        return self._right[key][start : None if length is None else start + length]
 
 
 def shard_findings(

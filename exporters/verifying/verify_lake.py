@@ -21,7 +21,7 @@ from exporters.lake.maintenance import tables_there
 from exporters.lake.published_files import log_place
 from exporters.lake.state_tables import is_state
 from exporters.lake.tables import HeldFile, LakeTable, Version
-from exporters.verifying.expected import Expected, NothingExpected
+from exporters.verifying.expected import Expected
 from exporters.verifying.kept_receipts import KeptReceipts
 from exporters.verifying.lake_leftovers import leftover_findings
 from exporters.verifying.lake_segments import SegmentsCheck, Shares
@@ -74,7 +74,7 @@ class LakeCheck:
     listing: StoreListing | None = None
     scratch: Path | None = None
     is_wanted: bool = False
-    expected: Expected = field(default_factory=NothingExpected)
+    expected: Expected = field(default_factory=Expected)
     can_publish: bool = True
     state: LoadedState | None = None
     memory_mb: int = MEMORY_MB

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exporters.lake.lake_file_check import FileCheck
 from exporters.lake.tables import HeldFile, Version
-from exporters.verifying.listing import StoreListing
+from exporters.verifying.listing import StoreListing, listed_object
 from exporters.verifying.local_copy import local_copy
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
@@ -134,10 +134,8 @@ class LakeFileReader:
         return info is not None and now - info.modified < YOUNG_SECONDS
 
     def _info(self, version: Version, file: HeldFile) -> ObjectInfo | None:
-        """An object as listed; a listing is not believed, what it lacks is asked for by name."""
         key = version.lake.key(version.table, file.file.name)
-        listed = self.listing.find(key) if self.listing is not None else None
-        return listed or version.lake.archive.store.head(key)
+        return listed_object(version.lake.archive.store, self.listing, key)
 
 
 def _missing(place: str, remedy: Remedy) -> Finding:

@@ -142,8 +142,9 @@ class ZipReader:
                     check.csvs += 1
                 checksums = [(info.CRC, info.file_size) for info in opened.infolist()]
         except _DAMAGED as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                _raise_machine_error(error)
+            # EINVAL is what a length of nonsense gives: it is about the bytes.
+            if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+                raise
             yield Finding(Problem.BAD_ZIP, place, f"it does not unpack: {error}", remedy)
             return
         if entry.is_bundle:
@@ -189,12 +190,6 @@ class ZipReader:
         if checksums != [(member.crc32, member.csv_bytes) for member in layout.members]:
             what = "it is not its single-segment ZIPs joined"
             yield Finding(Problem.BAD_BUNDLE, place, what, remedy)
-
-
-def _raise_machine_error(error: OSError) -> None:
-    """Raise an error that is not about the bytes: EINVAL is what a length of nonsense gives."""
-    if error.errno != errno.EINVAL:
-        raise error
 
 
 def _origin_findings(place: str, entry: Entry, receipt: Receipt) -> Iterator[Finding]:

@@ -12,10 +12,9 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.hash_file import hash_line
 from exporters.verifying.expected import Named
-from exporters.verifying.listing import StoreListing
+from exporters.verifying.listing import StoreListing, listed_object
 from exporters.verifying.unchanged_shards import ShardFacts
 from exporters.verifying.verify_zip import ZipCheck, ZipReader
-from transforms.objects import ObjectInfo
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, replace_zips
 from transforms.verifying.proofs import Proof
@@ -102,8 +101,8 @@ class ZipsCheck:
         if self.verification.is_quick:
             return reader.check(entry, receipt)
         proven, key = self.verification.proven, self.archive.key(entry.path)
-        place, state = self.archive.place(entry.path), _version(self._info(key))
-        beside = _version(self._info(f"{key}.sha256"))
+        place, state = self.archive.place(entry.path), self._version(key)
+        beside = self._version(f"{key}.sha256")
         # What it is held against: all that the index and the warehouse say of it.
         text = f"{entry!r} {receipt.sha256 if receipt else ''}"
         recorded = hashlib.sha256(text.encode()).hexdigest()
@@ -137,7 +136,7 @@ class ZipsCheck:
             (entry.path, entry.bytes),
             (f"{entry.path}.sha256", len(hash_line(entry))),
         ):
-            info = self._info(self.archive.key(path))
+            info = listed_object(self.archive.store, self.listing, self.archive.key(path))
             place = self.archive.place(path)
             if info is None:
                 what = "the index names it, and it is not there"
@@ -147,11 +146,6 @@ class ZipsCheck:
                 what = f"it has {info.size} bytes, not {size}"
                 yield Finding(Problem.ALTERED, place, what, remedy)
 
-    def _info(self, key: str) -> ObjectInfo | None:
-        """An object as listed; a listing is not believed, what it lacks is asked for by name."""
-        listed = self.listing.find(key) if self.listing is not None else None
-        return listed or self.archive.store.head(key)
-
-
-def _version(info: ObjectInfo | None) -> str:
-    return info.version if info else ""
+    def _version(self, key: str) -> str:
+        info = listed_object(self.archive.store, self.listing, key)
+        return info.version if info else ""

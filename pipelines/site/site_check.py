@@ -19,7 +19,7 @@ from exporters.archive.lake_place import LAKE
 from exporters.archive.shards import shard_blocks
 from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
-from exporters.verifying.expected import Expected, ExpectedOfHolding, NothingExpected
+from exporters.verifying.expected import Expected
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.public_check import public_findings
 from exporters.verifying.signature_check import signature_findings
@@ -109,7 +109,7 @@ def _findings(site: Site, check: Verification, *, archive_alone: bool) -> Iterat
                 listing = stack.enter_context(_listed(site, scratch))
             chain_ids = _chains(site, warehouse.holding.chain_id, listing)
         except ConfigError as error:
-            _expect(ExpectedOfHolding(warehouse.holding, check.scope), check)
+            _expect(Expected(warehouse.holding, check.scope), check)
             remedy = _FIRST_TIME if warehouse.holding.chain_id else _RIGHT_PLACE
             yield Finding(Problem.NOTHING, site.store.describe(), str(error), remedy)
             return
@@ -148,7 +148,7 @@ def _archives(
     """Check each chain of the archive, that of the warehouse against what is loaded."""
     own = holding.chain_id
     if own and own not in chain_ids:
-        _expect(ExpectedOfHolding(holding, check.scope), check)
+        _expect(Expected(holding, check.scope), check)
         others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
         what = f"nothing of chain {own} is here; {others}: is this the right place?"
         yield Finding(Problem.NOTHING, site.store.describe(), what, _FIRST_TIME)
@@ -157,9 +157,7 @@ def _archives(
         yield Finding(Problem.NOTHING, site.store.describe(), what, _RIGHT_PLACE)
     for number, chain_id in enumerate(chain_ids):
         is_own = chain_id == own
-        expected: Expected = (
-            ExpectedOfHolding(holding, check.scope) if is_own else NothingExpected()
-        )
+        expected = Expected(holding, check.scope) if is_own else Expected()
         archive = site.archive(chain_id)
         yield from ArchiveCheck(
             archive,
@@ -231,9 +229,7 @@ def verify_lake(site: Site, check: Verification) -> Iterator[Finding]:
             return
         for chain_id in chain_ids:
             archive, is_own = site.archive(chain_id), chain_id == own
-            for finding in _lake(
-                site, check, archive, listing, scratch, NothingExpected(), is_own=is_own
-            ):
+            for finding in _lake(site, check, archive, listing, scratch, Expected(), is_own=is_own):
                 count += 1
                 yield finding
     if not count:

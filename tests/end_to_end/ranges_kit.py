@@ -9,17 +9,19 @@ from __future__ import annotations
 import itertools
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporters.exports.plan import HeldSegment, plan_export
+from exporters.exports.plan import HeldColumns, plan_export
 from exporters.exports.splice import layout_export
 from exporters.zips.staging import PartStage
 from tests import zip_readers
 from transforms.block_range import BlockRange
+from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
+from transforms.tables.registry import TableSchema
 from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -71,7 +73,7 @@ class Loaded:
     segments: Sequence[SourceSegment]
     warehouse: Warehouse
     report: LoadReport
-    held: Sequence[HeldSegment]
+    held: Mapping[SegmentName, Mapping[str, TableSchema]]
     stage: PartStage
 
 
@@ -92,12 +94,10 @@ def load(folder: Path, home: Path) -> Loaded:
     report = warehouse.load(source, warehouse.survey(source).pending, stage)
     assert report.failures == []
     names = {receipt.blocks: receipt.segment for receipt in warehouse.receipts()}
-    held = [
-        HeldSegment(
-            name, {receipt.table: receipt.schema for receipt in warehouse.receipts([blocks])}
-        )
+    held = {
+        name: {receipt.table: receipt.schema for receipt in warehouse.receipts([blocks])}
         for blocks, name in names.items()
-    ]
+    }
     return Loaded(source_segments(folder), warehouse, report, held, stage)
 
 
@@ -119,7 +119,8 @@ def assert_every_range_is_exact(loaded: Loaded, table: str, folder: Path) -> Non
     for start, end in itertools.combinations_with_replacement(range(len(segments)), 2):
         wanted = segments[start : end + 1]
         blocks = BlockRange(wanted[0].first, wanted[-1].last)
-        plan = plan_export(loaded.held, table, blocks)
+        held = HeldColumns.of((name, schemas.get(table)) for name, schemas in loaded.held.items())
+        plan = plan_export(held, table, blocks)
         parts = [
             part
             for segment in wanted

@@ -164,7 +164,7 @@ def _assert_exact(site: Site, loaded: tuple[BlockRange, ...]) -> None:
             version, segments = LakeTable(lake, table).version(), rows.segments(table)
             assert version is not None
             assert version.lacks(segments) == []
-            prove_held(lake, version, rows, segments, site.scratch())
+            prove_held(version, rows, segments, site.scratch())
             row_count = sum(file.file.rows for file in version.files)
             assert row_count == sum(receipt.rows for receipt in rows.of(table, hull))
         logged = receipt_rows(lake_receipts(lake, hull, site.scratch()))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, contiguous_runs
+
+_MOST_RUNS = 20
 
 _OF_THE_FILE = (errno.EIO, errno.EACCES, errno.EISDIR, errno.ELOOP)
 
@@ -130,6 +133,15 @@ def move_away(place: str) -> Remedy:
 def remove(place: str, *then: str) -> Remedy:
     """Remove a file of this machine that is made again."""
     return Remedy((f"rm {shlex.quote(place)}", *then))
+
+
+def run_sentences(segments: Iterable[BlockRange]) -> Iterator[tuple[BlockRange, str]]:
+    """The first runs of segments, each with the beginning of a sentence; then the others as one."""
+    runs = [*contiguous_runs(segments)]
+    for run in runs[:_MOST_RUNS]:
+        yield run, f"blocks {run} are"
+    if rest := runs[_MOST_RUNS:]:
+        yield BlockRange(rest[0].first, rest[-1].last), f"{len(rest)} more runs of blocks are"
 
 
 def unreadable(error: OSError, place: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.exports.plan import HeldSegment, NotHeldError, plan_export
+from exporters.exports.plan import HeldColumns, NotHeldError, plan_export
 from exporters.exports.splice import cover, layout_export, layout_zip
 from exporters.zip_names import NameStyle
 from exporters.zips.parts import PartRef, read_parts
@@ -204,21 +204,21 @@ def test_a_range_that_no_parts_cover_names_what_is_missing(
         cover(BlockRange(1001, 4000), [labelled(part, *span) for span in held])
 
 
-def held_segments() -> list[HeldSegment]:
+def held_segments() -> list[tuple[SegmentName, TableSchema]]:
     """Three segments at versions 1, 2 and 3; the third has a column more."""
     narrow = TableSchema("orders", (Column("id", "bytea"), Column("size", "bigint")))
     wide = TableSchema("orders", (*narrow.columns, Column("x", "text")))
     return [
-        HeldSegment(SegmentName(CHAIN, version, blocks_of(at)), {"orders": schema})
+        (SegmentName(CHAIN, version, blocks_of(at)), schema)
         for at, (version, schema) in enumerate([(1, narrow), (2, narrow), (3, wide)])
     ]
 
 
 def test_a_plan_becomes_the_zip_that_the_spec_names(tmp_path: Path) -> None:
-    held = held_segments()
+    held = HeldColumns.of(held_segments())
     parts = [
-        make_part(tmp_path, segment.blocks, [b"1\n"], header=segment.schemas["orders"].header)
-        for segment in held
+        make_part(tmp_path, name.blocks, [b"1\n"], header=schema.header)
+        for name, schema in held_segments()
     ]
     layout = layout_export(plan_export(held, "orders", BlockRange(1, 3000)), parts)
     assert layout.name == "testnet-001-orders-1-3000.zip"
@@ -236,6 +236,6 @@ def test_a_plan_becomes_the_zip_that_the_spec_names(tmp_path: Path) -> None:
 
 def test_a_part_left_from_other_columns_contradicts_the_plan(tmp_path: Path) -> None:
     old = make_part(tmp_path, blocks_of(0), [b"1\n"], header=b"id\n")
-    plan = plan_export(held_segments(), "orders", blocks_of(0))
+    plan = plan_export(HeldColumns.of(held_segments()), "orders", blocks_of(0))
     with pytest.raises(IntegrityError, match="does not have the columns that segment 1-1000 has"):
         layout_export(plan, [old])

@@ -12,7 +12,6 @@ from exporters.archive.archive import Archive
 from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.table_version import AddedFile
 from exporters.lake.tables import LakeTable
-from exporters.lake.trying import versions
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.stores.store import LostRaceError
 from transforms.stores.store_address import open_store
@@ -44,7 +43,8 @@ def publish(
         wanted = segments(count)[start : start + dice.randint(1, 3)]
         # A machine that has just been started, and goes by what it kept, if anything.
         table = LakeTable(lake_at(place, told.with_suffix(".cache")), "orders")
-        for version in versions(table, is_read=False):
+        while True:
+            version = table.expected()
             assert version is not None
             missing = version.lacks(wanted)
             if not missing:
