@@ -27,8 +27,8 @@ from transforms.warehouse.log.log import LOG, document_key, is_document_key
 from transforms.warehouse.log.newest_generation import NewestGeneration
 from transforms.warehouse.merge.sweep import ORPHAN_SECONDS, folder_listing, is_ours, unnamed
 from transforms.warehouse.repair.log_state import LogState, read_state
-from transforms.warehouse.repair.older_log import check_not_older, listed_volumes
-from transforms.warehouse.repair.volume_description import volume_blocks
+from transforms.warehouse.repair.older_log import check_not_older
+from transforms.warehouse.repair.volume_description import listed_volumes, volume_blocks
 from transforms.warehouse.views.catalog_file import OWN_VIEWS, CatalogFile, read_record
 
 _DAY_SECONDS = 24 * 3600.0

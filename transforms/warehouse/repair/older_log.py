@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from transforms.block_range import BlockRange, contiguous_runs
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.stores.store import Store
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.document import Document
 from transforms.warehouse.manifests.manifest import read_about
 from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.volume_description import volume_blocks
+from transforms.warehouse.repair.volume_description import listed, volume_blocks
 
 
 def check_not_older(
@@ -79,17 +78,6 @@ def lacking(
         blocks = volume_blocks(info.key)
         if info.key not in keys and blocks and not _covers(runs, blocks):
             yield info
-
-
-def listed_volumes(store: Store, folder: str) -> Iterator[ObjectInfo]:
-    """The files in a folder of volumes that have the name of one."""
-    return (info for info in listed(store, folder) if volume_blocks(info.key))
-
-
-def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
-    """The files in a folder of the warehouse."""
-    with suppress(ConfigError):  # the folder of the whole store is not there
-        yield from store.list(f"{folder}/")
 
 
 def _covers(runs: list[BlockRange], blocks: BlockRange) -> bool:
