@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -83,11 +83,6 @@ def check_null(null: str) -> None:
             f"the NULL string {null!r} holds a comma, a quote or a line end: "
             "nothing could tell it from a value"
         )
-
-
-def data_reader(scratch: Path, memory_limit: str) -> AbstractContextManager[Connection]:
-    """Open an in-memory DuckDB of one thread to render data files."""
-    return working_connection(scratch, memory_limit=memory_limit)
 
 
 @contextmanager
