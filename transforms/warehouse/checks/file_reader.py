@@ -6,7 +6,7 @@ One file that cannot be read does not keep the others from being read.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from transforms.errors import BusyError, StrataError
 from transforms.scratch import scratch_folder
 from transforms.verifying.findings import unreadable
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.manifests.receipts import Receipt
 
 Opening = Callable[[Path], AbstractContextManager[Connection]]
 """From a scratch folder to a DuckDB in use."""
@@ -61,14 +60,3 @@ def file_reader(backing: Backing, opening: Opening) -> Iterator[FileReader]:
     """A reader for the files of a warehouse, with scratch of its own."""
     with scratch_folder(backing.scratch) as scratch, ExitStack() as stack:
         yield FileReader(opening, scratch, stack)
-
-
-def rendering_problem(digests: Iterable[tuple[Receipt, str]]) -> str:
-    """The first CSV that is another one than was loaded, and how many more."""
-    others = [
-        f"segment {receipt.blocks} renders to SHA-256 {digest}, not {receipt.sha256}"
-        for receipt, digest in digests
-        if digest != receipt.sha256
-    ]
-    more = f" (and {len(others) - 1} more of its segments)" if len(others) > 1 else ""
-    return f"{others[0]}{more}" if others else ""

@@ -25,9 +25,9 @@ from transforms.verifying.findings import (
 from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import Verification
 from transforms.warehouse.checks.file_check import NOT_READ, file_findings, proof_of, replacement
-from transforms.warehouse.checks.file_reader import FileReader, file_reader, rendering_problem
+from transforms.warehouse.checks.file_reader import FileReader, file_reader
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.rendering import table_digests
+from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.volumes import volume_sources
 from transforms.warehouse.manifests.data_files import file_sql, rows_sql
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest

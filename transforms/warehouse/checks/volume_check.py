@@ -11,9 +11,9 @@ from typing import TypeVar
 from transforms.duck import Connection, quote_name, read_only_connection
 from transforms.tables.registry import TableSchema
 from transforms.verifying.verification import Scope
-from transforms.warehouse.checks.file_reader import FileReader, file_reader, rendering_problem
+from transforms.warehouse.checks.file_reader import FileReader, file_reader
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.rendering import table_digests
+from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.manifests.manifest_rows import read_receipts
 from transforms.warehouse.manifests.receipts import Receipt
 

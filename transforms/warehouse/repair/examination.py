@@ -148,7 +148,6 @@ def _disagreement(entry: FoundVolume, remainder: Document) -> str:
     if entry.volume.kind == "state":
         return ""
     for volume in remainder.history():
-        inside = blocks.first <= volume.blocks.first and volume.blocks.last <= blocks.last
-        if volume.blocks.overlaps(blocks) and not inside:
+        if volume.blocks.overlaps(blocks) and not blocks.holds(volume.blocks):
             return f"{volume.key}, which is named, has only a part of its blocks"
     return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import contiguous_runs
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.warehouse.files.backing import Backing
@@ -76,12 +76,8 @@ def lacking(
     runs = list(contiguous_runs(volume.blocks for volume in volumes))
     for info in manifests:
         blocks = volume_blocks(info.key)
-        if info.key not in keys and blocks and not _covers(runs, blocks):
+        if info.key not in keys and blocks and not any(run.holds(blocks) for run in runs):
             yield info
-
-
-def _covers(runs: list[BlockRange], blocks: BlockRange) -> bool:
-    return any(run.first <= blocks.first and blocks.last <= run.last for run in runs)
 
 
 def _origin(backing: Backing, info: ObjectInfo) -> Origin | None:

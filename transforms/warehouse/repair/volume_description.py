@@ -68,7 +68,9 @@ def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
         yield from store.list(f"{folder}/")
 
 
-def describe_volume(backing: Backing, info: ObjectInfo, advance: Advance) -> FoundVolume:
+def describe_volume(
+    backing: Backing, info: ObjectInfo, advance: Advance = lambda _: None
+) -> FoundVolume:
     """Hash a manifest with its data files, or a state, and read what it says of itself.
 
     Raises `IntegrityError` where it is damaged or not what its name says, `FileNotFoundError` where
