@@ -5,7 +5,7 @@ A coverage is a tuple of ranges, ascending, that neither overlap nor join. Pure 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from transforms.block_range import BlockRange
 
@@ -69,3 +69,14 @@ def difference(coverage: Coverage, other: Coverage) -> Coverage:
         if first <= blocks.last:
             remainder.append(BlockRange(first, blocks.last))
     return tuple(remainder)
+
+
+def inside(segments: Iterable[BlockRange], runs: Iterable[BlockRange]) -> Iterator[BlockRange]:
+    """Those of the segments that lie whole inside one of the runs; both ascend."""
+    rest = iter(runs)
+    run = next(rest, None)
+    for blocks in segments:
+        while run is not None and run.last < blocks.last:
+            run = next(rest, None)
+        if run is not None and run.first <= blocks.first:
+            yield blocks

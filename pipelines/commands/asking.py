@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import click
 
 from pipelines.commands.display import Screen
-from transforms.block_range import BlockRange
+from pipelines.commands.options import blocks_of
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.manifests.shapes import Extent, Times
 from transforms.warehouse.questions.queries import query_rows
@@ -36,7 +35,7 @@ def asked_extent(blocks: str | None, times: str | None) -> Extent | None:
     """What `--blocks` and `--times` ask for. Raises `click.UsageError` where that is no extent."""
     if not (blocks or times):
         return None
-    return Extent(_blocks(blocks) if blocks else None, _times(times) if times else None)
+    return Extent(blocks_of(blocks), _times(times) if times else None)
 
 
 def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:
@@ -52,13 +51,6 @@ def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:
             f"warning: rows are missing: of {warehouse.describe()} {len(lost)} volumes are lost "
             f"(blocks {blocks}{more}): strata repair, then strata load bring them back"
         )
-
-
-def _blocks(text: str) -> BlockRange:
-    match = re.fullmatch(r"(\d+)-(\d+)", text)
-    if match is None or int(match[2]) < int(match[1]):
-        raise click.UsageError(f"--blocks is {text!r}: give two heights, like 1-5000")
-    return BlockRange(int(match[1]), int(match[2]))
 
 
 def _times(text: str) -> Times:

@@ -56,10 +56,16 @@ class Screen:
     json: bool = False
     errors: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
     output: Console = field(default_factory=_output)
+    warnings: list[str] = field(default_factory=list)
 
     def message(self, text: str) -> None:
         """Print a message for the person, on stderr."""
         self.errors.print(text, markup=False, soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        """Print a warning, and keep it for the document."""
+        self.warnings.append(text)
+        self.message(f"warning: {text}")
 
     def show(self, text: str) -> None:
         """A line of the result; programs read the JSON instead."""

@@ -87,23 +87,17 @@ def command(
     assert first is not None
     assert last is not None
     style = NameStyle(name_style) if name_style else site.settings.name_style
-    warnings: list[str] = []
-
-    def warn(text: str) -> None:
-        warnings.append(text)
-        screen.message(f"warning: {text}")
-
     with temporary_folder(prefix="strata-export-") as folder:
         if null:
             arguments = (CatalogHoldings(site.loaded_catalog()), table, first, last, null)
             export = site.exporter.export_with_null(*arguments, folder, style=style)
         else:
             with screen.progress("checking") as advance:
-                export = site.with_progress(advance).export(table, first, last, style, warn)
+                export = site.with_progress(advance).export(table, first, last, style, screen.warn)
         path, sha256 = _write(screen, export.layout, None if dry_run else out)
         _show(screen, export, path, sha256)
     chosen = {} if choice is None else {"chosen": choice.facts()}
-    facts = {**_facts(export, path), "sha256": sha256, **chosen, "warnings": warnings}
+    facts = {**_facts(export, path), "sha256": sha256, **chosen, "warnings": screen.warnings}
     screen.document(facts)
 
 

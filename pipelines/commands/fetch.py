@@ -115,17 +115,13 @@ def _mirrored(screen: Screen, source: Archive, out: Path, jobs: int, key: str | 
 def _fetch_range(
     screen: Screen, source: Archive, scope: tuple[str, str | None, str | None], out: Path, jobs: int
 ) -> None:
-    warnings: list[str] = []
-
-    def warn(text: str) -> None:
-        warnings.append(text)
-        screen.message(f"warning: {text}")
-
     table, start, end = scope
     bounds = (lower_bound(start) if start else None, upper_bound(end) if end else None)
     blocks = choose_blocks(source, table, *bounds)
     if start or end:
         screen.message(f"{table} over blocks {blocks}")
     ends = (blocks.first, blocks.last)
-    result = fetch_range(source, table, *ends, out, jobs=jobs, progress=screen.progress, warn=warn)
-    show_range(screen, result, warnings)
+    result = fetch_range(
+        source, table, *ends, out, jobs=jobs, progress=screen.progress, warn=screen.warn
+    )
+    show_range(screen, result)

@@ -12,8 +12,8 @@ from pipelines.commands.display import Screen
 from transforms.errors import IntegrityError
 
 
-def show_range(screen: Screen, fetch: RangeFetch, warnings: Sequence[str]) -> None:
-    """The ZIPs that a range is made of, and the range; `warnings` go into the JSON."""
+def show_range(screen: Screen, fetch: RangeFetch) -> None:
+    """The ZIPs that a range is made of, and the range."""
     screen.table(
         "",
         ("ZIP", "bytes", "fetched", "SHA-256"),
@@ -26,7 +26,7 @@ def show_range(screen: Screen, fetch: RangeFetch, warnings: Sequence[str]) -> No
     there = "was there already" if fetch.was_there else fetched
     screen.show(f"{fetch.path}: {fetch.layout.size:,} bytes, {there}")
     screen.show(f"SHA-256 {fetch.sha256}")
-    screen.document({**_range_facts(fetch), "warnings": warnings})
+    screen.document({**_range_facts(fetch), "warnings": screen.warnings})
 
 
 def show_mirrors(screen: Screen, mirrors: Sequence[Mirrored]) -> None:

@@ -6,13 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import click
-
 from pipelines.commands.display import Screen
-from pipelines.commands.options import two_heights
 from pipelines.site.site_check import count_table, summary
-from transforms.block_range import BlockRange
-from transforms.errors import SegmentError
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 
@@ -38,16 +33,6 @@ class FindingList:
         self.count += 1
         if len(self.first) < _MOST_FINDINGS:
             self.first.append(finding)
-
-
-def blocks_in_scope(text: str | None) -> BlockRange | None:
-    """The blocks of the option `--blocks`. Raises `UsageError`."""
-    if text is None:
-        return None
-    try:
-        return BlockRange(*two_heights(text))
-    except SegmentError as error:
-        raise click.UsageError(f"--blocks {text}: {error}") from error
 
 
 def show_findings(

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 import click
 
-from exporters.exports.plan import export_range
 from exporters.lake.reports import LakeReport
-from exporters.publishing.replace import Correction
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import CONFLICT, DAMAGED, OK
-from pipelines.commands.found import FindingList, blocks_in_scope, show_findings
+from pipelines.commands.found import FindingList, show_findings
 from pipelines.commands.lake_report import lake_facts, show_lake
 from pipelines.commands.options import (
     archive_option,
+    blocks_of,
     json_option,
     open_site,
-    two_heights,
     warehouse_option,
 )
+from pipelines.commands.replacing import blocks_option, correction_for, loaded_inside, tables_option
 from pipelines.site.lake_publishing import lake_status, publish_missing, replace_in_lake
-from pipelines.site.site import Site
 from pipelines.site.site_check import verify_lake
 from transforms.block_range import BlockRange
-from transforms.errors import RangeError
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.verification import Scope, Verification
 
@@ -43,10 +39,8 @@ def command() -> None:
     metavar="REASON",
     help="Prove what is there already, too; files that have other rows are replaced and recorded.",
 )
-@click.option("--table", "tables", multiple=True, help="With --replace: only this table (repeat).")
-@click.option(
-    "--blocks", metavar="FROM-TO", help="With --replace: only the segments inside these blocks."
-)
+@tables_option
+@blocks_option
 @warehouse_option
 @archive_option
 @json_option
@@ -63,31 +57,18 @@ def publish(
     Small neighbouring files become larger ones, what no version of the last week names is removed.
     A table to which nothing can be added is named, the rest goes on, and the exit code is 4.
     """
-    if reason is None and (tables or blocks):
-        raise click.UsageError("--table and --blocks say what --replace is about")
+    correction = correction_for(reason, tables, blocks)
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     report = LakeReport()
-    if reason is not None:
-        correction = Correction(reason, datetime.now(UTC))
-        segments = _segments(site, blocks)
+    if correction is not None:
+        segments = loaded_inside(site, blocks)
         report = replace_in_lake(site, segments, tables or HISTORY_TABLES, correction)
     with screen.progress("publishing to the lake") as advance:
         report = report.and_(publish_missing(site, advance))
     show_lake(screen, report)
     screen.document(lake_facts(report))
     return CONFLICT if report.refused else OK
-
-
-def _segments(site: Site, blocks: str | None) -> list[BlockRange]:
-    segments = site.loaded_catalog().blocks
-    if blocks is None:
-        return list(segments)
-    hull = export_range(*two_heights(blocks))
-    inside = [segment for segment in segments if segment.overlaps(hull)]
-    if not inside:
-        raise RangeError(f"no loaded segment lies in blocks {blocks}")
-    return inside
 
 
 @command.command("verify", short_help="Prove every file of the lake by reading it.")
@@ -114,7 +95,7 @@ def verify(
     """
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
-    check = Verification(Scope(tuple(sorted(set(tables))), blocks_in_scope(blocks)), quick)
+    check = Verification(Scope(tuple(sorted(set(tables))), blocks_of(blocks)), quick)
     tally = FindingList()
     with screen.counts("verifying") as count:
         check.progress = count

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from transforms.block_range import BlockRange
+from transforms.errors import SegmentError
+
 if TYPE_CHECKING:
     from pipelines.site.site import Site
 
@@ -42,12 +45,14 @@ def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _from_option(_to_option(command))
 
 
-def two_heights(text: str) -> tuple[int, int]:
-    """Read `--blocks FROM-TO`. Raises `click.UsageError` where that are not two heights."""
-    first, dash, last = text.partition("-")
-    if not (dash and first.isdecimal() and last.isdecimal()):
-        raise click.UsageError(f"--blocks {text}: give two heights, FROM-TO")
-    return int(first), int(last)
+def blocks_of(text: str | None) -> BlockRange | None:
+    """The blocks of the option `--blocks`; None without it. Raises `click.UsageError`."""
+    if text is None:
+        return None
+    try:
+        return BlockRange.from_key(text)
+    except (SegmentError, ValueError):
+        raise click.UsageError(f"--blocks is {text!r}: give two heights, like 1-5000") from None
 
 
 def open_site(

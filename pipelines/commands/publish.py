@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 
 import click
 
 from exporters.archive.figures import size_text
-from exporters.exports.plan import export_range
 from exporters.lake.reports import LakeReport
 from exporters.publishing.publication import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
@@ -23,9 +21,9 @@ from pipelines.commands.options import (
     check_lake,
     json_option,
     open_site,
-    two_heights,
     warehouse_option,
 )
+from pipelines.commands.replacing import blocks_option, correction_for, loaded_inside, tables_option
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.leftovers import finish_interrupted, remove_published_parts
 from pipelines.site.publishing import (
@@ -36,7 +34,6 @@ from pipelines.site.publishing import (
 from pipelines.site.segment_status import unpublished_segments
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
-from transforms.errors import RangeError
 from transforms.tables.registry import HISTORY_TABLES
 
 
@@ -47,10 +44,8 @@ from transforms.tables.registry import HISTORY_TABLES
     metavar="REASON",
     help="Publish anew what is there already; files that differ are replaced and recorded.",
 )
-@click.option("--table", "tables", multiple=True, help="With --replace: only this table (repeat).")
-@click.option(
-    "--blocks", metavar="FROM-TO", help="With --replace: only the segments inside these blocks."
-)
+@tables_option
+@blocks_option
 @click.option(
     "--only-new",
     is_flag=True,
@@ -75,8 +70,7 @@ def command(
     bytes stand in the place of a ZIP it is named, the rest goes on, and the exit code is 4;
     --replace puts ours there and says so in the list of revisions.
     """
-    if reason is None and (tables or blocks):
-        raise click.UsageError("--table and --blocks say what --replace is about")
+    correction = correction_for(reason, tables, blocks)
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     check_lake(site)
@@ -88,13 +82,13 @@ def command(
     else:
         with screen.counts("looking at") as count:
             completion = complete_archive(site, site.archive(chain_id), count)
-    if reason is None:
+    if correction is None:
         reports = _publish(site, screen, completion.unpublished)
     else:
-        reports = _replace(site, reason, tables or HISTORY_TABLES, blocks)
-    lake = _publish_lake(site, screen, reason, tables, blocks) if site.settings.lake else None
+        reports = _replace(site, correction, tables or HISTORY_TABLES, blocks)
+    lake = _publish_lake(site, screen, correction, tables, blocks) if site.settings.lake else None
     failed = [failure for report in reports for failure in report.failed]
-    if reason is None:  # else what it found wrong is what was replaced, or was not asked for
+    if correction is None:  # else what it found wrong is what was replaced, or was not asked for
         failed = [*completion.failed, *failed]
     _show(screen, site, completion, reports, failed, lake)
     return _exit_code(failed) or (CONFLICT if lake and lake.refused else OK)
@@ -145,18 +139,20 @@ def _show(
 
 
 def _publish_lake(
-    site: Site, screen: Screen, reason: str | None, tables: Sequence[str], blocks: str | None
+    site: Site,
+    screen: Screen,
+    correction: Correction | None,
+    tables: Sequence[str],
+    blocks: str | None,
 ) -> LakeReport:
     """The same for the lake: what it lacks, or what it has otherwise."""
     # deltalake takes its time to import, which whoever has no lake need not pay.
     from pipelines.site.lake_publishing import publish_missing, replace_in_lake
 
-    if reason is None:
+    if correction is None:
         with screen.progress("publishing to the lake") as advance:
             return publish_missing(site, advance)
-    chosen = tables or HISTORY_TABLES
-    correction = Correction(reason, datetime.now(UTC))
-    return replace_in_lake(site, _segments(site, blocks), chosen, correction)
+    return replace_in_lake(site, loaded_inside(site, blocks), tables or HISTORY_TABLES, correction)
 
 
 def _counts(completion: Completion) -> dict[str, int]:
@@ -165,26 +161,12 @@ def _counts(completion: Completion) -> dict[str, int]:
 
 
 def _replace(
-    site: Site, reason: str, tables: Sequence[str], blocks: str | None
+    site: Site, correction: Correction, tables: Sequence[str], blocks: str | None
 ) -> list[PublishReport]:
     unknown = sorted(set(tables) - set(HISTORY_TABLES))
     if unknown:
         raise click.UsageError(f"{', '.join(unknown)}: choose from {', '.join(HISTORY_TABLES)}")
-    correction = Correction(reason, datetime.now(UTC))
-    return replace_published(site, _segments(site, blocks), tables, correction)
-
-
-def _segments(site: Site, blocks: str | None) -> list[BlockRange]:
-    """The loaded segments that lie in the blocks (None: all). Raises `RangeError` for none."""
-    hull = export_range(*two_heights(blocks)) if blocks else None
-    segments = [
-        segment
-        for segment in site.loaded_catalog().segments
-        if hull is None or (hull.first <= segment.first and segment.last <= hull.last)
-    ]
-    if not segments:
-        raise RangeError(f"no loaded segment lies in blocks {blocks}")
-    return segments
+    return replace_published(site, loaded_inside(site, blocks), tables, correction)
 
 
 def _publish(site: Site, screen: Screen, segments: Sequence[BlockRange]) -> list[PublishReport]:

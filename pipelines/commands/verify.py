@@ -7,9 +7,10 @@ import click
 from exporters.signing_keys import read_public_key
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
-from pipelines.commands.found import FindingList, blocks_in_scope, show_findings
+from pipelines.commands.found import FindingList, show_findings
 from pipelines.commands.options import (
     archive_option,
+    blocks_of,
     json_option,
     open_site,
     warehouse_option,
@@ -63,7 +64,7 @@ def command(
     """
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
-    scope = Scope(tuple(sorted(set(tables))), blocks_in_scope(blocks))
+    scope = Scope(tuple(sorted(set(tables))), blocks_of(blocks))
     public_key = read_public_key(key) if key else None
     tally = FindingList()
     archive_alone = archive is not None and warehouse is None and not site.settings.has_warehouse

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -25,11 +25,12 @@ from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.site.journal import journaled
-from pipelines.site.publication_state import is_held, published_entries
+from pipelines.site.publication_state import is_held, published_parts
 from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
+from transforms.coverage import inside
 from transforms.errors import BusyError, ConflictError, IntegrityError
-from transforms.lake.parquet_rows import LakeRows, lake_rows, lake_tables
+from transforms.lake.parquet_rows import lake_rows, lake_tables
 from transforms.lake.state_rows import StateRows, loaded_state, state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES
@@ -70,10 +71,7 @@ def _unpublished(
     tables: Sequence[str] = HISTORY_TABLES,
 ) -> dict[BlockRange, tuple[str, ...]]:
     """The segments that the archive has not, or has otherwise: the lake has what the ZIPs have."""
-    entries = {
-        (entry.table, entry.blocks): entry
-        for entry in published_entries(lake.archive, segments, tables)
-    }
+    entries = published_parts(lake.archive, segments, tables)
     problems: dict[BlockRange, tuple[str, ...]] = {}
     zipped = frozenset(HISTORY_TABLES).intersection(tables)
     for receipt in site.receipts(segments):
@@ -149,18 +147,8 @@ def _lacks(lake: Lake, table: str, catalog: Catalog) -> Sequence[BlockRange]:
     if table == RECEIPTS:
         return version.lacks(catalog.blocks) if version else catalog.blocks
     volumes = (volume.blocks for volume in catalog.history() if table in volume.data)
-    lacking = iter([blocks for blocks in volumes if not (version and version.covers(blocks))])
-    return [*_of_runs(catalog.blocks, lacking)]
-
-
-def _of_runs(segments: Sequence[BlockRange], runs: Iterator[BlockRange]) -> Iterator[BlockRange]:
-    """Those of the segments that lie in runs; both ascend."""
-    run = next(runs, None)
-    for segment in segments:
-        while run is not None and run.last < segment.first:
-            run = next(runs, None)
-        if run is not None and run.holds(segment):
-            yield segment
+    lacking = [blocks for blocks in volumes if not (version and version.covers(blocks))]
+    return [*inside(catalog.blocks, lacking)]
 
 
 def sweep(site: Site) -> LakeReport:
@@ -237,11 +225,6 @@ def _loaded_rows(site: Site, lake: Lake, table: str) -> LoadedRows:
     catalog = site.loaded_catalog()
     tables = HISTORY_TABLES if table == RECEIPTS else (table,)
 
-    @contextmanager
-    def opened(segments: Sequence[BlockRange]) -> Iterator[LakeRows]:
-        with lake_rows(site.warehouse, segments) as rows:
-            yield rows
-
     def due(segments: Sequence[BlockRange]) -> list[BlockRange]:
         """Of the receipts only those of segments that every table has."""
         absent = set(_unpublished(site, lake, segments, tables))
@@ -249,7 +232,7 @@ def _loaded_rows(site: Site, lake: Lake, table: str) -> LoadedRows:
             absent.update(_lacks(lake, other, catalog))
         return [blocks for blocks in segments if blocks not in absent]
 
-    return LoadedRows(catalog.blocks, opened, due)
+    return LoadedRows(catalog.blocks, partial(lake_rows, site.warehouse), due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,11 +291,7 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
     lake = site_lake(site)
     published = completeness(sound_index(lake.archive).tables).complete
     lacking, report = _lacking(site, lake)
-    missing = [
-        blocks
-        for blocks in lacking
-        if any(run.first <= blocks.first and blocks.last <= run.last for run in published)
-    ]
+    missing = [*inside(lacking, published)]
     keys = [blocks.key for blocks in missing]
     for batch in plan_batches(missing, keys, site.settings.batch):
         batch_report = publish_to_lake(site, batch.segments)

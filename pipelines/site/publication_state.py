@@ -32,6 +32,14 @@ def published_entries(
                 yield entry
 
 
+def published_parts(
+    archive: Archive, segments: Sequence[BlockRange], tables: Collection[str]
+) -> dict[tuple[str, BlockRange], Entry]:
+    """The same by table and blocks."""
+    entries = published_entries(archive, segments, tables)
+    return {(entry.table, entry.blocks): entry for entry in entries}
+
+
 def is_held(receipt: Receipt, entries: Mapping[tuple[str, BlockRange], Entry]) -> bool:
     """Whether the archive's `entries` have a receipt's very CSV."""
     entry = entries.get((receipt.table, receipt.blocks))

@@ -13,12 +13,12 @@ from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
 from exporters.publishing.adopting import Origin, Recovery
-from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
+from exporters.publishing.bundles import Bundle, bundle_request, bundles_over, due_bundles
 from exporters.publishing.publication import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
 from pipelines.site.journal import journaled
-from pipelines.site.publication_state import is_held, published_entries
+from pipelines.site.publication_state import is_held, published_parts
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError
@@ -53,17 +53,13 @@ def publish_segments(
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [r for r in site.receipts(segments) if r.table in tables]
-    entries_by_part = {
-        (entry.table, entry.blocks): entry for entry in published_entries(archive, segments, tables)
-    }
+    entries_by_part = published_parts(archive, segments, tables)
     missing = [receipt for receipt in receipts if not is_held(receipt, entries_by_part)]
     with journaled(site.journal, map(shard_number, segments)):
         report = _publish_parts(site, archive, missing, _loaded(catalog, segments))
-    entries = (
-        tuple(published_entries(archive, segments, tables))
-        if missing
-        else tuple(entries_by_part.values())
-    )
+    if missing:
+        entries_by_part = published_parts(archive, segments, tables)
+    entries = tuple(entries_by_part.values())
     for entry in entries:
         site.stage.remove(archive.chain_id, entry.table, entry.blocks)
     return PublishOutcome(archive, entries, report)
@@ -76,11 +72,7 @@ def publish_bundles(site: Site) -> PublishReport:
     if catalog is None or not site.settings.bundle:
         return PublishReport()
     archive = site.archive(catalog.chain_id)
-    requests = (
-        bundle_request(archive, bundle, site.exporter.proofs, site.settings.name_style)
-        for table in HISTORY_TABLES
-        for bundle in due_bundles(archive, table, site.settings.bundle)
-    )
+    requests = (_request(site, archive, bundle) for bundle in _due(site, archive))
     with journaled(site.journal, sound_index(archive).lines):
         return publish_zips(archive, requests, scratch=site.scratch(), recovery=site_recovery(site))
 
@@ -91,9 +83,16 @@ def bundles_are_due(site: Site) -> bool:
     if catalog is None or not site.settings.bundle:
         return False
     archive = site.archive(catalog.chain_id)
-    return any(
-        True for table in HISTORY_TABLES for _ in due_bundles(archive, table, site.settings.bundle)
-    )
+    return next(_due(site, archive), None) is not None
+
+
+def _due(site: Site, archive: Archive) -> Iterator[Bundle]:
+    for table in HISTORY_TABLES:
+        yield from due_bundles(archive, table, site.settings.bundle)
+
+
+def _request(site: Site, archive: Archive, bundle: Bundle) -> PublishRequest:
+    return bundle_request(archive, bundle, site.exporter.proofs, site.settings.name_style)
 
 
 def segment_origin(site: Site) -> Origin:
@@ -154,9 +153,7 @@ def _bundles_over(
     for table in tables:
         for run in contiguous_runs(segments):
             for bundle in bundles_over(archive, table, run):
-                yield bundle_request(
-                    archive, bundle, site.exporter.proofs, site.settings.name_style
-                )
+                yield _request(site, archive, bundle)
 
 
 def _publish_parts(

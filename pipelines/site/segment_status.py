@@ -6,7 +6,6 @@ requested, so a run that was killed, or done elsewhere, changes nothing about wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ from exporters.archive.sums import Completeness, completeness
 from pipelines.site.loaded_id_chain import IdReport, id_report
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
-from transforms.coverage import Coverage
+from transforms.coverage import inside
 from transforms.errors import ConflictError, IntegrityError
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.survey import Survey
@@ -134,7 +133,7 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
         survey = site.warehouse.survey(site.source, listed_for)
     of_source = survey.inventory.chain_id
     archived = extent.result() if chain_id == of_source else _extent(site, of_source)
-    published = tuple(_inside(catalog.blocks if catalog else (), archived.complete))
+    published = tuple(inside(catalog.blocks if catalog else (), archived.complete))
     lacking, problem = lake.result() if lake else ((), "")
     return SiteStatus(survey, catalog, published, archived.until, lacking, problem)
 
@@ -153,20 +152,9 @@ def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:
 def unpublished_segments(site: Site) -> tuple[BlockRange, ...]:
     """What is loaded and not in the archive with every table, by its index alone, ascending."""
     catalog = site.loaded_catalog()
-    published = frozenset(_inside(catalog.blocks, _extent(site, catalog.chain_id).complete))
+    published = frozenset(inside(catalog.blocks, _extent(site, catalog.chain_id).complete))
     return tuple(blocks for blocks in catalog.blocks if blocks not in published)
 
 
 def _extent(site: Site, chain_id: str) -> Completeness:
     return completeness(sound_index(site.archive(chain_id)).tables if chain_id else {})
-
-
-def _inside(segments: Iterable[BlockRange], complete: Coverage) -> Iterator[BlockRange]:
-    """Those of the ascending segments that lie whole inside a coverage."""
-    runs = iter(complete)
-    run = next(runs, None)
-    for blocks in segments:
-        while run is not None and run.last < blocks.last:
-            run = next(runs, None)
-        if run is not None and run.first <= blocks.first:
-            yield blocks

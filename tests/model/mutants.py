@@ -132,8 +132,8 @@ MUTANTS = (
     _one(
         "repair goes on naming what is damaged",
         "transforms/warehouse/repair/examination.py",
-        "            if lost:\n                continue\n",
-        "",
+        "            if not bad:\n",
+        "            if bad or not bad:\n",
     ),
     _one(
         "the index has the entry before the ZIP is there",

@@ -22,7 +22,7 @@ from transforms.tables.file_columns import OWN_COLUMNS, file_columns
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.raw_cells import count_raw
-from transforms.warehouse.load.rendering import table_digests
+from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.load.volume_storage import store_file, store_history
 from transforms.warehouse.load.volumes import finish_run
@@ -76,7 +76,7 @@ def take_state(backing: Backing, file: StoredFile, path: Path) -> None:
     if path.exists():
         backing.files.adopt(stored, path)
     info = ObjectInfo(file.key, file.size, "")
-    description = describe_volume(backing, info, lambda _bytes: None)
+    description = describe_volume(backing, info)
     catalog = backing.catalog(backing.log.begin())
     ((blocks, sha256),) = description.segments.items()
     segment = catalog.segment_at(blocks.first)
@@ -145,12 +145,9 @@ class _TableIntake:
         def source(schema: TableSchema) -> str:
             return rows_sql(self.table, schema.columns, files)
 
-        for receipt, digest in table_digests(self.con, source, self.receipts, self.scratch):
-            if digest != receipt.sha256:
-                raise IntegrityError(
-                    f"table {self.table} of segment {receipt.blocks} renders to SHA-256 {digest}, "
-                    f"its receipt says {receipt.sha256}"
-                )
+        digests = table_digests(self.con, source, self.receipts, self.scratch)
+        if problem := rendering_problem(digests):
+            raise IntegrityError(f"table {self.table} of {problem}")
         proven: list[Receipt] = []
         for schema, group in groupby(self.receipts, key=attrgetter("schema")):
             alike, rows = [*group], source(schema)

@@ -80,6 +80,10 @@ class Proofs:
         (proof,) = self.find_each([Proof(place, state, recorded)])
         return proof
 
+    def has(self, proof: Proof) -> bool:
+        """Whether the very same was proven before."""
+        return self.find(proof.place, proof.state, proof.recorded) is not None
+
     def find_each(self, asked: Sequence[Proof]) -> list[Proof | None]:
         """The proofs of places, each in its very state against its recorded hash, or None."""
         sql = f"{_FIND} and place in ({', '.join('?' * len(asked))})"

@@ -38,7 +38,7 @@ from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.load_settings import LoadSettings, Progress
-from transforms.warehouse.log.document import Document, new_warehouse
+from transforms.warehouse.log.document import Document
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Extent, QueryTables
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
@@ -109,9 +109,9 @@ class Warehouse:
         """
         document = self._backing.log.newest()
         if document is None:
-            from transforms.warehouse.repair.rebuild import rebuild
+            from transforms.warehouse.repair.log_repair import rebuild
 
-            rebuild(self._backing, new_warehouse())
+            rebuild(self._backing)
             document = self._backing.log.newest()
         return document
 

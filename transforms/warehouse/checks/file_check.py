@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
 from transforms.stores.store import content_sha256, object_sha256
-from transforms.verifying.findings import Finding, Problem, Remedy, remove, unreadable
+from transforms.verifying.findings import (
+    REPAIR_AND_LOAD,
+    Finding,
+    Problem,
+    Remedy,
+    move_away,
+    remove,
+    unreadable,
+)
+from transforms.verifying.proofs import Proof
 from transforms.warehouse.files.backing import Backing
 
 NOT_READ = (Problem.MISSING, Problem.UNREADABLE)
@@ -17,13 +26,10 @@ NOT_READ = (Problem.MISSING, Problem.UNREADABLE)
 NOT_THERE = "the log names it, and it is not there"
 
 
-def file_findings(
-    backing: Backing, file: StoredFile, remedy: Remedy, advance: Callable[[int], None]
-) -> Iterator[Finding]:
+def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
     """Hash a file that a document names; of a bucket's, also the copy in this machine's cache.
 
-    `advance` gets the bytes that were read. Where the cache has no copy of a volume, the file is
-    downloaded into it, which hashes it.
+    Where the cache has no copy of a volume, the file is downloaded into it, which hashes it.
     """
     place = backing.store.describe(file.key)
     copy = None
@@ -32,9 +38,9 @@ def file_findings(
             copy = backing.files.path(file)
     try:
         if copy is not None and not copy.exists():
-            backing.files.bring([file], advance)
+            backing.files.bring([file])
             return
-        digest = object_sha256(backing.store, file.key, advance)
+        digest = object_sha256(backing.store, file.key)
         if digest != file.sha256:
             what = f"it hashes to SHA-256 {digest}, not {file.sha256} as when it was written"
             yield Finding(Problem.DAMAGED, place, what, remedy)
@@ -47,3 +53,15 @@ def file_findings(
     if copy is not None and copy.exists() and content_sha256(copy) != file.sha256:
         what = f"this copy of {place} does not hash to {file.sha256}"
         yield Finding(Problem.DAMAGED, str(copy), what, remove(str(copy)))
+
+
+def proof_of(backing: Backing, file: StoredFile, recorded: str) -> Proof:
+    """That a file, as it is now, is what was recorded: for who has read it, or asks who did."""
+    info = backing.store.head(file.key)
+    return Proof(backing.store.describe(file.key), info.version if info else "", recorded)
+
+
+def replacement(place: str) -> Remedy:
+    """What to do about a file that is whole, and not what its records say."""
+    away = move_away(place).commands
+    return Remedy((*away, *REPAIR_AND_LOAD.commands), REPAIR_AND_LOAD.note)

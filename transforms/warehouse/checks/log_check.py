@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.verifying.counts import Kind
@@ -27,8 +26,8 @@ from transforms.warehouse.log.log import LOG, document_key, is_document_key
 from transforms.warehouse.log.newest_generation import NewestGeneration
 from transforms.warehouse.merge.sweep import ORPHAN_SECONDS, folder_listing, is_ours, unnamed
 from transforms.warehouse.repair.log_state import LogState, read_state
-from transforms.warehouse.repair.older_log import check_not_older, listed_volumes
-from transforms.warehouse.repair.volume_description import volume_blocks
+from transforms.warehouse.repair.older_log import check_not_older, lacking
+from transforms.warehouse.repair.volume_description import listed_volumes
 from transforms.warehouse.views.catalog_file import OWN_VIEWS, CatalogFile, read_record
 
 _DAY_SECONDS = 24 * 3600.0
@@ -121,19 +120,18 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
     store, now = backing.store, backing.store.now()
     dropped = {file.key for file in document.dropped}
     keys = document.named_keys()
-    runs = list(contiguous_runs(volume.blocks for volume in document.history()))
     listing = folder_listing(store)
+    unknown = {info.key for info in lacking(listing["manifests"], keys, document.history())}
     for info in listing[LOG]:
         if not is_document_key(info.key):
             yield _orphan(backing, info, "it is no document of the log")
     for info in unnamed(listing, document):
         age = now - info.modified
-        blocks = volume_blocks(info.key)
         if info.key in dropped or info.key.removesuffix(".wal") in keys:  # found with its file
             continue
         if not is_ours(info.key):
             yield _orphan(backing, info, "no file of a warehouse has such a name")
-        elif blocks and info.key.startswith("volumes/") and not _covered(blocks, runs):
+        elif info.key in unknown:
             if age > _DAY_SECONDS:  # a load may be about to name it
                 what = "no document names it, and it has blocks that the log lacks"
                 yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)
@@ -141,10 +139,6 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
             what = "no document names it, and no load has removed it"
             remedy = Remedy(("strata compact",))
             yield Finding(Problem.ORPHAN, store.describe(info.key), what, remedy)
-
-
-def _covered(blocks: BlockRange, runs: list[BlockRange]) -> bool:
-    return any(run.first <= blocks.first and blocks.last <= run.last for run in runs)
 
 
 def _orphan(backing: Backing, info: ObjectInfo, what: str) -> Finding:

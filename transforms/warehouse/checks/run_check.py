@@ -1,24 +1,16 @@
-"""Proving the files of a run of segments: each data file by its hash and by its receipts.
-
-One table that cannot be read does not keep the others from being read.
-"""
+"""Proving the files of a run of segments: each data file by its hash and by its receipts."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-import duckdb
-
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, naming_large, quote_files
-from transforms.errors import BusyError, IntegrityError, StrataError
+from transforms.duck import Connection, quote_files, working_connection
 from transforms.lookups.index_file import open_index
 from transforms.lookups.lookup_tables import prove_lookups
 from transforms.objects import StoredFile
-from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import OWN_TYPES, duck_type, file_columns
 from transforms.tables.registry import TableSchema, fold_case
 from transforms.verifying.counts import Kind
@@ -29,20 +21,17 @@ from transforms.verifying.findings import (
     Problem,
     Remedy,
     move_away,
-    unreadable,
 )
 from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import Verification
-from transforms.warehouse.checks.file_check import NOT_READ, file_findings
+from transforms.warehouse.checks.file_check import NOT_READ, file_findings, proof_of, replacement
+from transforms.warehouse.checks.file_reader import FileReader, file_reader
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.rendering import data_reader, table_digests
+from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.volumes import volume_sources
 from transforms.warehouse.manifests.data_files import file_sql, rows_sql
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
 from transforms.warehouse.manifests.shapes import Shape, Volume
-
-# What rows that were damaged can make of parsing.
-_NONSENSE = (IntegrityError, StrataError, ValueError, TypeError, LookupError)
 
 
 class RunCheck:
@@ -77,8 +66,7 @@ class RunCheck:
         """Read and render the tables in scope, and the index file; yields what is wrong."""
         verification, counts = self._verification, self._verification.counts
         sound = True
-        with ExitStack() as closing:
-            reader = _Reader(self._backing, closing)
+        with self._reader() as reader:
             for table, shape in sorted(self._volume.shapes.items()):
                 if verification.scope.has_table(table):
                     findings = [*self._table(reader, table, shape)]
@@ -90,6 +78,14 @@ class RunCheck:
         if not verification.is_quick and self._receipts is not None:
             count = len(self._rendered - self._unproven)
             counts.read(Kind.SEGMENTS, count, is_earlier=self.was_earlier)
+
+    @contextmanager
+    def _reader(self) -> Iterator[_Reader]:
+        limit = self._backing.rendering_limit
+        with file_reader(
+            self._backing, lambda scratch: working_connection(scratch, memory_limit=limit)
+        ) as reader:
+            yield _Reader(self._backing, reader)
 
     def _table(self, reader: _Reader, table: str, shape: Shape) -> Iterator[Finding]:
         verification, counts = self._verification, self._verification.counts
@@ -104,14 +100,14 @@ class RunCheck:
                 what = f"it has rows of {table}, and no data file for them"
                 yield self._finding(self._volume.file, Problem.DISAGREEMENT, what)
             return
-        place, state, recorded = self._identity(file)
-        if verification.proven.find(place, state, recorded) is not None:
+        proof = self._proof(file)
+        if verification.proven.has(proof):
             self._keep_rendered(file, receipts, chosen)
             self._numbers["earlier"] += 1
             counts.read(Kind.TABLES, is_earlier=True)
             counts.read(Kind.BYTES, file.size, is_earlier=True)
             return
-        findings = [*file_findings(self._backing, file, REPAIR_AND_LOAD, lambda _: None)]
+        findings = [*file_findings(self._backing, file, REPAIR_AND_LOAD)]
         self._numbers["now"] += 1
         if any(finding.problem in NOT_READ for finding in findings):
             self.was_read = False
@@ -124,7 +120,7 @@ class RunCheck:
             if problem:
                 findings = [self._finding(file, Problem.DAMAGED, f"{table}: {problem}")]
             else:
-                verification.proven.keep(Proof(place, state, recorded))
+                verification.proven.keep(proof)
                 self._keep_rendered(file, receipts, chosen)
         if findings:
             self._unproven |= segments
@@ -139,66 +135,52 @@ class RunCheck:
         if len(chosen) == len(receipts):
             self._verification.rendered[file.sha256] = receipts_digest(receipts)
 
-    def _identity(self, file: StoredFile) -> tuple[str, str, str]:
-        """What a proof of a file is about: its place, its state, what it was held against."""
-        info = self._backing.store.head(file.key)
-        recorded = f"{file.sha256} {self._volume.file.sha256}"
-        return self._backing.store.describe(file.key), info.version if info else "", recorded
+    def _proof(self, file: StoredFile) -> Proof:
+        return proof_of(self._backing, file, f"{file.sha256} {self._volume.file.sha256}")
 
     def index_findings(self, *, is_sound: bool) -> Iterator[Finding]:
         """Prove the index file alone, also of a current state; yields what is wrong."""
-        with ExitStack() as closing:
-            yield from self._index(_Reader(self._backing, closing), is_sound=is_sound)
+        with self._reader() as reader:
+            yield from self._index(reader, is_sound=is_sound)
 
     def _index(self, reader: _Reader, *, is_sound: bool) -> Iterator[Finding]:
         """The index file, whose bytes are proven, and what it has where the rows are sound."""
         file = self._volume.index
         if file is None or not self._verification.scope.is_whole:
             return
-        place, state, recorded = self._identity(file)
-        if self._verification.proven.find(place, state, recorded) is not None:
+        proof = self._proof(file)
+        if self._verification.proven.has(proof):
             return
-        findings = [*file_findings(self._backing, file, REPAIR, lambda _: None)]
+        findings = [*file_findings(self._backing, file, REPAIR)]
         yield from findings
         if findings or not is_sound or self._verification.is_quick:
             return
         if problem := reader.index_problem(file, self._volume):
-            yield Finding(
-                Problem.DAMAGED,
-                place,
-                problem,
-                Remedy((*move_away(place).commands, *REPAIR.commands)),
-            )
+            remedy = Remedy((*move_away(proof.place).commands, *REPAIR.commands))
+            yield Finding(Problem.DAMAGED, proof.place, problem, remedy)
         else:
-            self._verification.proven.keep(Proof(place, state, recorded))
+            self._verification.proven.keep(proof)
 
     def _finding(self, file: StoredFile, problem: Problem, what: str) -> Finding:
         place = self._backing.store.describe(file.key)
-        away = move_away(place).commands
-        remedy = Remedy((*away, *REPAIR_AND_LOAD.commands), REPAIR_AND_LOAD.note)
-        return Finding(problem, place, what, remedy)
+        return Finding(problem, place, what, replacement(place))
 
 
 class _Reader:
-    """Reads files of a run by a DuckDB that is opened when it is first needed."""
+    """Reads the files of a run, and says what is wrong with them, "" if nothing."""
 
-    def __init__(self, backing: Backing, closing: ExitStack) -> None:
+    def __init__(self, backing: Backing, reader: FileReader) -> None:
         self._backing = backing
-        self._scratch: Path = closing.enter_context(scratch_folder(backing.scratch))
-        self._closing = closing.enter_context(ExitStack())
-        self._open: Connection | None = None
+        self._reader = reader
 
     def problem(
         self,
         file: StoredFile,
         shape: Shape,
         receipts: Sequence[Receipt],
-        chosen: Iterable[Receipt],
+        chosen: Sequence[Receipt],
     ) -> str:
-        """What is wrong with a data file, "" if nothing; errors of the machine pass.
-
-        `receipts` are all of its segments, `chosen` those that are rendered.
-        """
+        """Read a data file; `receipts` are all of its segments, `chosen` are rendered."""
         path = self._backing.files.path(file)
 
         def source(schema: TableSchema) -> str:
@@ -208,14 +190,14 @@ class _Reader:
             return (
                 _columns_problem(con, path, receipts[0].table, shape)
                 or _rows_problem(con, path, receipts)
-                or _rendering_problem(table_digests(con, source, [*chosen], self._scratch))
+                or rendering_problem(table_digests(con, source, chosen, self._reader.scratch))
             )
 
         with self._backing.files.hold([file]):
-            return self._said(path, read)
+            return self._reader.problem(path, read)
 
     def index_problem(self, file: StoredFile, volume: Volume) -> str:
-        """What is wrong with an index file, "" if nothing."""
+        """Read an index file, and the tables that it is made from."""
         files = self._backing.files
 
         def read(con: Connection) -> str:
@@ -226,31 +208,7 @@ class _Reader:
                 return prove_lookups(con, index, sources)
 
         with files.hold([file, *volume.table_files]):
-            return self._said(files.path(file), read)
-
-    def _said(self, path: Path, read: Callable[[Connection], str]) -> str:
-        try:
-            if self._open is None:
-                self._open = self._closing.enter_context(self._connection())
-            with naming_large(str(path), self._scratch):
-                return read(self._open)
-        except OSError as error:
-            if not error.filename:
-                raise
-            return unreadable(error, str(path))
-        except BusyError:
-            raise
-        except sqlite3.Error as error:
-            return f"it cannot be read ({error})"
-        except duckdb.Error as error:
-            self._open = None  # an error may make DuckDB refuse everything that follows
-            self._closing.close()
-            return f"it cannot be read ({str(error).splitlines()[0]})"
-        except _NONSENSE as error:
-            return f"it cannot be read ({' '.join(str(error).split())})"
-
-    def _connection(self) -> AbstractContextManager[Connection]:
-        return data_reader(self._scratch, self._backing.rendering_limit)
+            return self._reader.problem(files.path(file), read)
 
 
 def _columns_problem(con: Connection, path: Path, table: str, shape: Shape) -> str:
@@ -274,14 +232,3 @@ def _rows_problem(con: Connection, path: Path, receipts: Sequence[Receipt]) -> s
     rows = sum(receipt.rows for receipt in receipts)
     ((there,),) = con.execute(f"select count(*) from {file_sql(quote_files([path]))}").fetchall()  # noqa: S608
     return "" if there == rows else f"it has {there} rows, its segments have {rows}"
-
-
-def _rendering_problem(digests: Iterable[tuple[Receipt, str]]) -> str:
-    """The first CSV that is another one than was loaded, and how many more."""
-    others = [
-        f"segment {receipt.blocks} renders to SHA-256 {digest}, not {receipt.sha256}"
-        for receipt, digest in digests
-        if digest != receipt.sha256
-    ]
-    more = f" (and {len(others) - 1} more of its segments)" if len(others) > 1 else ""
-    return f"{others[0]}{more}" if others else ""

@@ -14,7 +14,6 @@ from transforms.block_range import BlockRange
 from transforms.duck_files import FOREIGN_LOG, log_beside
 from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
-from transforms.scratch import scratch_folder
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
     REPAIR,
@@ -25,9 +24,14 @@ from transforms.verifying.findings import (
     Remedy,
     move_away,
 )
-from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import Verification
-from transforms.warehouse.checks.file_check import NOT_READ, NOT_THERE, file_findings
+from transforms.warehouse.checks.file_check import (
+    NOT_READ,
+    NOT_THERE,
+    file_findings,
+    proof_of,
+    replacement,
+)
 from transforms.warehouse.checks.log_check import (
     log_findings,
     orphan_findings,
@@ -35,7 +39,7 @@ from transforms.warehouse.checks.log_check import (
     view_findings,
 )
 from transforms.warehouse.checks.run_check import RunCheck
-from transforms.warehouse.checks.volume_check import VolumeCheck
+from transforms.warehouse.checks.volume_check import VolumeCheck, volume_check
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.lost_files import MISSING, absent_files
 from transforms.warehouse.log.document import Document
@@ -116,22 +120,16 @@ class WarehouseCheck:
         """A small file, which is read whatever is chosen otherwise."""
         counts = self._verification.counts
         counts.expect(Kind.DOCUMENTS)
-        findings = list(file_findings(self._backing, file, remedy, lambda _: None))
+        findings = list(file_findings(self._backing, file, remedy))
         if not any(finding.problem in NOT_READ for finding in findings):
             counts.read(Kind.DOCUMENTS)
         yield from findings
 
     def _captures(self, captures: StoredFile) -> Iterator[Finding]:
         place = self._backing.store.describe(captures.key)
-        with scratch_folder(self._backing.scratch) as scratch:
-            check = VolumeCheck(
-                self._backing.files.path(captures), scratch, self._backing.memory_limit
-            )
-            try:
-                tables = check.tables([], self._verification.scope)
-                problems = [f"{table.table}: {table.problem}" for table in tables if table.problem]
-            finally:
-                check.close()
+        with volume_check(self._backing, self._backing.files.path(captures)) as check:
+            tables = check.tables([], self._verification.scope)
+            problems = [f"{table}: {problem}" for table, problem in tables if problem]
         for problem in (*check.problems, *problems):
             yield Finding(Problem.DAMAGED, place, problem, move_away(place))
 
@@ -200,20 +198,14 @@ class WarehouseCheck:
     def _state(self, volume: Volume) -> Iterator[Finding]:
         """A current state, which is read whole."""
         verification, counts = self._verification, self._verification.counts
-        place = self._backing.store.describe(volume.key)
-        info = self._backing.store.head(volume.key)
-        state = info.version if info else ""
-        recorded = volume.file.sha256
-        is_earlier = verification.proven.find(place, state, recorded) is not None
+        proof = proof_of(self._backing, volume.file, volume.file.sha256)
+        is_earlier = verification.proven.has(proof)
         if is_earlier:
             findings = []
-            counts.read(
-                Kind.TABLES, sum(map(verification.scope.has_table, volume.shapes)), is_earlier=True
-            )
+            tables = sum(map(verification.scope.has_table, volume.shapes))
+            counts.read(Kind.TABLES, tables, is_earlier=True)
         else:
-            findings = list(
-                file_findings(self._backing, volume.file, REPAIR_AND_LOAD, lambda _: None)
-            )
+            findings = list(file_findings(self._backing, volume.file, REPAIR_AND_LOAD))
             if any(finding.problem in NOT_READ for finding in findings):
                 yield from findings
                 return
@@ -224,7 +216,7 @@ class WarehouseCheck:
         counts.read(Kind.BYTES, volume.size, is_earlier=is_earlier)
         verification.report(Kind.VOLUMES if verification.is_quick else Kind.TABLES)
         if not findings and not verification.is_quick:
-            verification.proven.keep(Proof(place, state, recorded))
+            verification.proven.keep(proof)
 
     def _tables(self, volume: Volume, findings: list[Finding]) -> Iterator[Finding]:
         """Read what a volume holds; what is wrong goes to what was found of its file."""
@@ -233,13 +225,8 @@ class WarehouseCheck:
         if not path.exists():  # of a bucket, and what it gives cannot be used
             yield from findings
             return
-        with scratch_folder(self._backing.scratch) as scratch:
-            check = VolumeCheck(path, scratch, self._backing.memory_limit)
-            try:
-                receipts = check.receipts()
-                problems = list(self._read(volume, check, receipts))
-            finally:
-                check.close()
+        with volume_check(self._backing, path) as check:
+            problems = list(self._read(volume, check, check.receipts()))
         problems = [*check.problems, *problems]
         for finding in findings:
             if finding.place == place:
@@ -247,22 +234,20 @@ class WarehouseCheck:
             else:
                 yield finding
         if not findings:
-            away = move_away(place).commands
-            remedy = Remedy((*away, *REPAIR_AND_LOAD.commands), REPAIR_AND_LOAD.note)
             for problem in problems:
-                yield Finding(Problem.DAMAGED, place, problem, remedy)
+                yield Finding(Problem.DAMAGED, place, problem, replacement(place))
 
     def _read(
         self, volume: Volume, check: VolumeCheck, receipts: Sequence[Receipt]
     ) -> Iterator[str]:
         """Read all tables of a volume; yields what is wrong."""
         counts, scope = self._verification.counts, self._verification.scope
-        for table in check.tables(receipts, scope):
-            if table.table in volume.shapes:
+        for table, problem in check.tables(receipts, scope):
+            if table in volume.shapes:
                 counts.read(Kind.TABLES)
                 self._verification.report(Kind.TABLES)
-            if table.problem:
-                yield f"{table.table}: {table.problem}"
+            if problem:
+                yield f"{table}: {problem}"
 
 
 def _shortened(problems: Sequence[str]) -> list[str]:

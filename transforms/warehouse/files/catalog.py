@@ -156,7 +156,7 @@ class Catalog:
     def volume_of(self, blocks: BlockRange) -> Volume:
         """The volume with a segment's history. Raises `RangeError` where none has it."""
         for volume in self.volumes_over(blocks):
-            if volume.blocks.first <= blocks.first and blocks.last <= volume.blocks.last:
+            if volume.blocks.holds(blocks):
                 return volume
         raise RangeError(f"the warehouse does not hold the segment {blocks}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -23,7 +23,7 @@ from transforms.errors import ConfigError, IntegrityError
 from transforms.memory import RENDERING_LIMIT
 from transforms.tables.dialect import copy_sql
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.load.table_load import render_sql
+from transforms.warehouse.load.table_load import portions, render_sql
 from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -32,8 +32,6 @@ Source = Callable[[TableSchema], str]
 
 _CHUNK = 1 << 20
 REMEDY = "the file is damaged, run strata repair and load its segments again"
-# CSV bytes that are rendered at once, into a file of the scratch.
-_PORTION_BYTES = 128 * 10**6
 _FORBIDDEN_IN_NULL = ',"\r\n'
 
 
@@ -85,11 +83,6 @@ def check_null(null: str) -> None:
         )
 
 
-def data_reader(scratch: Path, memory_limit: str) -> AbstractContextManager[Connection]:
-    """Open an in-memory DuckDB of one thread to render data files."""
-    return working_connection(scratch, memory_limit=memory_limit)
-
-
 @contextmanager
 def readable(what: str, scratch: Path) -> Iterator[None]:
     """Say of a file that its bytes cannot be read: an `IntegrityError`."""
@@ -110,7 +103,7 @@ def table_digests(
     columns. Raises `IntegrityError` where a table has more rows than the receipts say.
     """
     for schema, group in groupby(receipts, key=lambda receipt: receipt.schema):
-        for alike in _portions(group):
+        for alike in portions(group):
             rendered = scratch / "table.csv"
             header = _copy(con, source(schema), alike, rendered, "")
             with rendered.open("rb") as stream:
@@ -122,18 +115,15 @@ def table_digests(
                     )
 
 
-def _portions(receipts: Iterable[Receipt]) -> Iterator[list[Receipt]]:
-    """Consecutive receipts, as many as are rendered at once."""
-    portion: list[Receipt] = []
-    size = 0
-    for receipt in receipts:
-        if portion and size + receipt.bytes > _PORTION_BYTES:
-            yield portion
-            portion, size = [], 0
-        portion.append(receipt)
-        size += receipt.bytes
-    if portion:
-        yield portion
+def rendering_problem(digests: Iterable[tuple[Receipt, str]]) -> str:
+    """The first CSV that is another one than was loaded, and how many more."""
+    others = [
+        f"segment {receipt.blocks} renders to SHA-256 {digest}, not {receipt.sha256}"
+        for receipt, digest in digests
+        if digest != receipt.sha256
+    ]
+    more = f" (and {len(others) - 1} more of its segments)" if len(others) > 1 else ""
+    return f"{others[0]}{more}" if others else ""
 
 
 def _digest(receipt: Receipt, header: bytes, stream: BinaryIO) -> str:

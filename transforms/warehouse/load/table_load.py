@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import duckdb
 
@@ -215,7 +215,7 @@ class TableLoader:
         raw: list[dict[str, int]] = []
         told = 0
         for number, files in enumerate(groups):
-            for some in _portions(files):
+            for some in portions(files):
                 try:
                     raw += self._prove(some)
                 except ProofError:
@@ -265,17 +265,21 @@ class TableLoader:
         path.unlink()
 
 
-def _portions(files: Sequence[TableFile]) -> Iterator[list[TableFile]]:
-    """Consecutive files, as many as are rendered at once."""
-    portion: list[TableFile] = []
+_Csv = TypeVar("_Csv", TableFile, Receipt)
+
+
+def portions(items: Iterable[_Csv]) -> Iterator[list[_Csv]]:
+    """Consecutive CSVs, as many as are rendered at once."""
+    portion: list[_Csv] = []
     size = 0
-    for file in files:
-        if portion and size + file.bytes > _PORTION_BYTES:
+    for item in items:
+        if portion and size + item.bytes > _PORTION_BYTES:
             yield portion
             portion, size = [], 0
-        portion.append(file)
-        size += file.bytes
-    yield portion
+        portion.append(item)
+        size += item.bytes
+    if portion:
+        yield portion
 
 
 def _start(file: TableFile) -> int:

@@ -126,15 +126,11 @@ class Log:
 
     def numbers(self) -> list[int]:
         """The numbers of all documents that are there, ascending; a missing folder has none."""
-        return [number for number, _ in self._listed()]
-
-    def _listed(self) -> list[tuple[int, float]]:
-        """The numbers of all documents, ascending, with when each was written."""
         folder = self._store.path(LOG)
         if folder is not None and not folder.is_dir():
             return []
         # Any other error of the listing is one: who may not list a bucket must not begin a new log.
-        return _documents(self._store.list(_FOLDER))
+        return [number for number, _ in _documents(self._store.list(_FOLDER))]
 
     def read(self, generation: int) -> Document:
         """One document. Raises `FileNotFoundError`, `IntegrityError`."""

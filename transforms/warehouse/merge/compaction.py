@@ -19,7 +19,7 @@ from transforms.tables.file_columns import OWN_TYPES, has_column
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.load_settings import LoadSettings
-from transforms.warehouse.load.rendering import table_digests
+from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.volume_storage import store_history
 from transforms.warehouse.load.volumes import finish_run
 from transforms.warehouse.log.document import Document
@@ -133,9 +133,5 @@ def _prove(con: Connection, path: Path, receipts: Sequence[Receipt], scratch: Pa
     def source(schema: TableSchema) -> str:
         return rows_sql(schema.table, schema.columns, [path])
 
-    for receipt, digest in table_digests(con, source, receipts, scratch):
-        if digest != receipt.sha256:
-            raise IntegrityError(
-                f"merged, table {receipt.table} of segment {receipt.blocks} renders to SHA-256 "
-                f"{digest}, its receipt says {receipt.sha256}: the old files stay"
-            )
+    if problem := rendering_problem(table_digests(con, source, receipts, scratch)):
+        raise IntegrityError(f"merged, table {receipts[0].table} of {problem}: the old files stay")

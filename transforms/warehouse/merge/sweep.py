@@ -109,7 +109,7 @@ class _Removable:
         if match is None:  # what somebody else put there is not ours to delete
             return _OTHERS.fullmatch(key) is not None
         blocks = BlockRange(int(match[1]), int(match[2]))
-        return any(run.first <= blocks.first and blocks.last <= run.last for run in self._runs)
+        return any(run.holds(blocks) for run in self._runs)
 
 
 def _old_documents(

@@ -43,7 +43,7 @@ def choose_segments(warehouse: Warehouse, extent: Extent | None) -> SegmentChoic
 
 def _check_loaded(catalog: Catalog, blocks: BlockRange) -> None:
     runs = [*contiguous_runs(catalog.blocks)]
-    if not any(run.first <= blocks.first and blocks.last <= run.last for run in runs):
+    if not any(run.holds(blocks) for run in runs):
         more = f" and {len(runs) - _NAMED} more runs" if len(runs) > _NAMED else ""
         raise RangeError(
             f"of blocks {blocks} not all are loaded: {catalog.store.describe()} holds "

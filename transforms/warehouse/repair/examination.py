@@ -10,13 +10,17 @@ from transforms.lookups.index_file import SUFFIX
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.stores.store import object_sha256
 from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.lost_files import MISSING, absent_files
+from transforms.warehouse.load.volume_storage import INDEX
 from transforms.warehouse.log.document import Document
-from transforms.warehouse.repair.older_log import lacking, listed, listed_volumes
+from transforms.warehouse.repair.older_log import lacking
 from transforms.warehouse.repair.volume_choice import check_agreement
 from transforms.warehouse.repair.volume_description import (
     Advance,
     FoundVolume,
     describe_volume,
+    listed,
+    listed_volumes,
     volume_blocks,
 )
 
@@ -42,30 +46,29 @@ class Examination:
 
     def kept(self, document: Document, findings: list[RepairFinding]) -> Document:
         """The document without what is not there or damaged; volumes then lack their index file."""
-        bad = {file for file, problem in self._named(document) if problem}
+        self._examine(document)
+
+        def is_bad(file: StoredFile | None, remedy: str) -> bool:
+            problem = file and self._problems[file]
+            if file and problem:
+                findings.append(RepairFinding(file.key, problem, remedy))
+            return bool(problem)
+
         volumes = []
         for volume in document.volumes:
-            lost = [file for file in volume.row_files if file in bad]
             remedy = "no longer named: load its segments again, unless others hold them"
-            findings += (RepairFinding(item.key, self._problems[item], remedy) for item in lost)
-            if lost:
-                continue
-            if volume.index in bad:
-                remedy = "made again from its tables"
-                problem = self._problems[volume.index]
-                findings.append(RepairFinding(volume.index.key, problem, remedy))
-            volumes.append(replace(volume, index=None) if volume.index in bad else volume)
+            bad = [file for file in volume.row_files if is_bad(file, remedy)]
+            if not bad:
+                is_lost = is_bad(volume.index, "made again from its tables")
+                volumes.append(replace(volume, index=None) if is_lost else volume)
         captures = document.captures
-        if captures in bad:
-            remedy = "no longer named: load the spam captures again"
-            findings.append(RepairFinding(captures.key, self._problems[captures], remedy))
+        if is_bad(captures, "no longer named: load the spam captures again"):
             captures = None
-        refused = []
-        for file in document.quarantine:
-            if file.copy in bad:
-                remedy = "no longer named: the refused file is tried again"
-                findings.append(RepairFinding(file.copy.key, self._problems[file.copy], remedy))
-            refused.append(replace(file, copy=None) if file.copy in bad else file)
+        remedy = "no longer named: the refused file is tried again"
+        refused = [
+            replace(file, copy=None) if is_bad(file.copy, remedy) else file
+            for file in document.quarantine
+        ]
         changed = replace(document, captures=captures, quarantine=tuple(refused))
         return changed.with_volumes(volumes)
 
@@ -96,32 +99,23 @@ class Examination:
         check_agreement(entries, self._backing.store.describe())
         return entries
 
-    def _named(self, document: Document) -> Iterator[tuple[StoredFile, str]]:
-        sizes: dict[str, int] = {}
-        files = document.files()
-        for folder in sorted({file.key.partition("/")[0] for file in files}):
-            sizes |= {info.key: info.size for info in listed(self._backing.store, folder)}
+    def _examine(self, document: Document) -> None:
+        files = [file for file in document.files() if file not in self._problems]
+        absent = absent_files(self._backing.store, files)
         for file in files:
-            if file not in self._problems:
-                self._problems[file] = self._problem(file, sizes.get(file.key))
-            yield file, self._problems[file]
+            is_absent = file in absent
+            self._problems[file] = f"it {absent[file]}" if is_absent else self._problem(file)
 
-    def _problem(self, file: StoredFile, size: int | None) -> str:
-        store = self._backing.store
-        if size != file.size:  # a listing is not believed: what it lacks is asked for by name
-            info = store.head(file.key)
-            if info is None:
-                return "it is missing"
-            if info.size != file.size:
-                return f"it has {info.size} bytes, not {file.size}"
-        if file.key.startswith("index/") and not file.key.endswith(SUFFIX):
+    def _problem(self, file: StoredFile) -> str:
+        """What is wrong with a file that is there, with all its bytes."""
+        if file.key.startswith(f"{INDEX}/") and not file.key.endswith(SUFFIX):
             return "it is an index file of an earlier release"
         if self._quick:
             return ""
         try:
-            digest = object_sha256(store, file.key, self._advance)
+            digest = object_sha256(self._backing.store, file.key, self._advance)
         except FileNotFoundError:
-            return "it is missing"
+            return f"it {MISSING}"
         same = digest == file.sha256
         return "" if same else f"it is damaged: it hashes to {digest}, not {file.sha256}"
 
@@ -154,7 +148,6 @@ def _disagreement(entry: FoundVolume, remainder: Document) -> str:
     if entry.volume.kind == "state":
         return ""
     for volume in remainder.history():
-        inside = blocks.first <= volume.blocks.first and volume.blocks.last <= blocks.last
-        if volume.blocks.overlaps(blocks) and not inside:
+        if volume.blocks.overlaps(blocks) and not blocks.holds(volume.blocks):
             return f"{volume.key}, which is named, has only a part of its blocks"
     return ""

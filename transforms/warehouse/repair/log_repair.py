@@ -6,26 +6,36 @@ removed but what other programs wrote on this machine.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from transforms.errors import BusyError
+from transforms.moments import Moment
+from transforms.objects import ObjectInfo
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.document import Document, following, new_warehouse
 from transforms.warehouse.log.log import document_key
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.examination import Examination, RepairFinding
 from transforms.warehouse.repair.foreign_writes import remove_foreign_writes
 from transforms.warehouse.repair.log_state import LogState, read_state
-from transforms.warehouse.repair.older_log import (
-    lacking,
-    later_volumes,
+from transforms.warehouse.repair.older_log import lacking, later_volumes, older_log
+from transforms.warehouse.repair.volume_choice import chosen_volumes
+from transforms.warehouse.repair.volume_description import (
+    Advance,
+    FoundVolume,
     listed,
     listed_volumes,
-    older_log,
+    newest_captures,
+    with_index,
 )
-from transforms.warehouse.repair.rebuild import beyond, chosen_volumes, indexed, rebuild
-from transforms.warehouse.repair.volume_description import Advance
 
+_log = logging.getLogger(__name__)
+
+_MARGIN = 1000
+_LINE_SECONDS = 10.0
 _ATTEMPTS = 10
 
 
@@ -86,6 +96,53 @@ def repair(
     )
 
 
+def rebuild(backing: Backing) -> None:
+    """Make the log again from the volumes, if it is gone and there are any.
+
+    Another process may be faster. Raises `IntegrityError` where volumes contradict each other.
+    """
+    state = read_state(backing)
+    if state.numbers or not (infos := _volume_files(backing)):
+        return  # or a load has just begun: its first document is there before its volumes
+    place = backing.store.describe()
+    _log.warning("%s has volumes and no log: it is rebuilt from %d files", place, len(infos))
+    examination = Examination(backing, _logged_progress(), quick=False)
+    attempt = _Attempt(backing, examination, None, dry_run=False)
+    if attempt.begins(state):
+        for finding in attempt.report.findings:
+            _log.warning("%s: %s: %s", finding.what, finding.problem, finding.remedy)
+        number = attempt.report.generation
+        _log.warning("%s: generation %d; refused files are tried again", place, number)
+
+
+def _logged_progress() -> Advance:
+    """Log how many bytes were read, a line now and then."""
+    byte_count, last = 0, Moment.now()
+
+    def advance(size: int) -> None:
+        nonlocal byte_count, last
+        byte_count += size
+        if last.passed() >= _LINE_SECONDS:
+            last = Moment.now()
+            _log.warning("rebuilding: %.1f GB read", byte_count / 1e9)
+
+    return advance
+
+
+def _volume_files(backing: Backing) -> list[ObjectInfo]:
+    folders = ("manifests", "state")
+    return [info for folder in folders for info in listed_volumes(backing.store, folder)]
+
+
+def _beyond(generations: Iterable[int]) -> int:
+    """A generation that nobody can have seen, where these are known to have been there.
+
+    Machines refuse a log that is older than what they saw, and a volume says only upon which
+    generation it was built: commits that followed it are counted by nobody.
+    """
+    return max(generations, default=0) + _MARGIN
+
+
 class _Attempt:
     """One attempt; it does not succeed where another process wrote a document meanwhile."""
 
@@ -127,14 +184,14 @@ class _Attempt:
             elif base is None and state.last_seen:
                 base = replace(new_warehouse(), warehouse=state.last_seen.warehouse)
         if base is None:
-            return self._begin(state)
+            return self.begins(state)
         accepted = base.losses if self._choice is RepairChoice.TRUST_LOG else ()
         for loss in accepted:
             self._find("log", f"it misses {loss}", f"missed no more: you chose --{self._choice}")
         base = replace(base, losses=()) if accepted else base
         seen_generation = state.last_seen.generation if state.last_seen else 0
         origins = (origin.generation for origin in later.values())
-        number = beyond([state.top, seen_generation, *origins]) if conflict else state.top + 1
+        number = _beyond([state.top, seen_generation, *origins]) if conflict else state.top + 1
         return self._continue(state, base, number, is_forced=bool(conflict or accepted))
 
     def _explain(self, conflict: str, base: Document | None) -> None:
@@ -157,31 +214,38 @@ class _Attempt:
                 "--take-volumes: taken in; --trust-log: left where it is",
             )
 
-    def _begin(self, state: LogState) -> bool:
+    def begins(self, state: LogState) -> bool:
         """Make a document where there is none that could be read."""
-        store = self._backing.store
-        volumes = [
-            info for folder in ("manifests", "state") for info in listed_volumes(store, folder)
-        ]
-        self.report.volumes = len(volumes)
-        if not volumes and not state.numbers:
+        infos = _volume_files(self._backing)
+        if not infos and not state.numbers:
             self._find(self._place, "there is no log and no volume", "is this the right place?")
             return True
-        what = f"there are {len(volumes)} volumes" if volumes else "there is no volume"
+        what = f"there are {len(infos)} volumes" if infos else "there is no volume"
         remedy = "a document is made from the volumes"
         self._find("log", f"there is no sound document; {what}", remedy)
-        if self._dry_run:
+        self.report.volumes = len(infos)
+        base = new_warehouse()
+        entries = self._examination.takeable(base, base, self.report.findings)
+        if self._dry_run or not (entries or state.numbers):
             return True
-        start = new_warehouse()
-        document = rebuild(self._backing, start, at_least=state.top)
-        if not state.numbers:
-            newest = document or self._backing.log.newest()
-            self.report.generation = newest.generation if newest else 0
-            return True
-        if document is None and not volumes:
-            base = replace(start, generation=beyond([state.top]) - 1)
-            document = self._backing.log.create(following(base, "", base, ()))
-        return document is not None and self._wrote(document, state)
+        target = base.with_volumes(self._indexed(chosen_volumes([], entries)))
+        if entries:
+            captures = newest_captures(self._backing)
+            target = replace(target, chain_id=entries[0].chain_id, captures=captures)
+        number = _beyond([state.top, *(entry.origin.generation for entry in entries)])
+        base = replace(base, warehouse=self._warehouse(entries, base), generation=number - 1)
+        created = self._backing.log.create(following(base, "", target, ()))
+        return created is not None and self._wrote(created, state)
+
+    def _warehouse(self, entries: Collection[FoundVolume], base: Document) -> str:
+        warehouses = {entry.origin.warehouse for entry in entries}
+        if len(warehouses) > 1:
+            _log.warning("%s has volumes that were made for several warehouses", self._place)
+        return warehouses.pop() if len(warehouses) == 1 else base.warehouse
+
+    def _indexed(self, volumes: Iterable[Volume]) -> list[Volume]:
+        """The volumes with their index files, which are made where one lacks."""
+        return [item if item.index else with_index(self._backing, item) for item in volumes]
 
     def _continue(self, state: LogState, base: Document, number: int, *, is_forced: bool) -> bool:
         """Make the document that follows, if there is a reason to."""
@@ -204,9 +268,7 @@ class _Attempt:
         if state.gap and state.sound and not self._backing.log.bridge(state.sound, state.gap):
             return False
         chain_id = remainder.chain_id or (entries[0].chain_id if entries else "")
-        target = replace(remainder, chain_id=chain_id).with_volumes(
-            [indexed(self._backing, volume) for volume in volumes]
-        )
+        target = replace(remainder, chain_id=chain_id).with_volumes(self._indexed(volumes))
         if target == base and not state.damaged and not is_forced:
             return True
         parent = state.parent if base is state.sound and number == base.generation + 1 else ""

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from transforms.block_range import BlockRange, contiguous_runs
-from transforms.errors import ConfigError, IntegrityError
+from transforms.block_range import contiguous_runs
+from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.stores.store import Store
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.document import Document
 from transforms.warehouse.manifests.manifest import read_about
 from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.volume_description import volume_blocks
+from transforms.warehouse.repair.volume_description import listed, volume_blocks
 
 
 def check_not_older(
@@ -77,23 +76,8 @@ def lacking(
     runs = list(contiguous_runs(volume.blocks for volume in volumes))
     for info in manifests:
         blocks = volume_blocks(info.key)
-        if info.key not in keys and blocks and not _covers(runs, blocks):
+        if info.key not in keys and blocks and not any(run.holds(blocks) for run in runs):
             yield info
-
-
-def listed_volumes(store: Store, folder: str) -> Iterator[ObjectInfo]:
-    """The files in a folder of volumes that have the name of one."""
-    return (info for info in listed(store, folder) if volume_blocks(info.key))
-
-
-def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
-    """The files in a folder of the warehouse."""
-    with suppress(ConfigError):  # the folder of the whole store is not there
-        yield from store.list(f"{folder}/")
-
-
-def _covers(runs: list[BlockRange], blocks: BlockRange) -> bool:
-    return any(run.first <= blocks.first and blocks.last <= run.last for run in runs)
 
 
 def _origin(backing: Backing, info: ObjectInfo) -> Origin | None:

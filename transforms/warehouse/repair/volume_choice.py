@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
+from transforms.warehouse.log.addition import newest_states
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.volume_description import FoundVolume
 
@@ -31,6 +32,22 @@ def check_agreement(entries: Sequence[FoundVolume], place: str) -> None:
             f"{place} has volumes of several chains ({listed}): move those of the wrong chain to "
             "another place, then run strata repair"
         )
+
+
+def chosen_volumes(named_volumes: Sequence[Volume], entries: Sequence[FoundVolume]) -> list[Volume]:
+    """The volumes of the next document: of the named ones and those that were found."""
+    volumes = [*named_volumes, *(item.volume for item in entries)]
+    keys = {volume.key for volume in named_volumes}
+    history = best_cover((item for item in volumes if item.kind == "history"), keys)
+    states = [
+        state
+        for state in volumes
+        if state.kind == "state"
+        and (state.key in keys or any(item.blocks.overlaps(state.blocks) for item in history))
+    ]
+    by_origin = {item.volume.key: item.origin.generation for item in entries}
+    states.sort(key=lambda state: (state.key in keys, by_origin.get(state.key, 0)))
+    return [*history, *newest_states(states)]
 
 
 def best_cover(volumes: Iterable[Volume], named_keys: Collection[str] = ()) -> list[Volume]:

@@ -5,23 +5,22 @@ A run of segments is described by its manifest, a current state by its own table
 
 from __future__ import annotations
 
-import logging
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import duckdb
 
 from transforms.block_range import BlockRange
 from transforms.duck import Connection, read_only_connection, working_connection
-from transforms.errors import IntegrityError
+from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.scratch import scratch_folder
-from transforms.stores.store import object_sha256
+from transforms.stores.store import Store, object_sha256
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.volume_storage import store_new
+from transforms.warehouse.load.volume_storage import INDEX, store_new
 from transforms.warehouse.load.volumes import volume_sources, write_index
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_about, read_manifest
 from transforms.warehouse.manifests.manifest_rows import (
@@ -36,11 +35,7 @@ from transforms.warehouse.manifests.shapes import Volume, shapes_of
 Advance = Callable[[int], None]
 """Called with the bytes that were just read."""
 
-_log = logging.getLogger(__name__)
-
-_FOLDERS = {"manifests": "history", "state": "state"}
 _NAME = re.compile(r"(manifests|state)/(\d+)-(\d+)\.[0-9a-f]{64}\.(?:parquet|duckdb)")
-_LINE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +57,20 @@ def volume_blocks(key: str) -> BlockRange | None:
     return BlockRange(int(match[2]), int(match[3])) if match else None
 
 
-def volume_kind(key: str) -> str:
-    """`history` or `state`, by the folder of the store."""
-    return _FOLDERS[key.partition("/")[0]]
+def listed_volumes(store: Store, folder: str) -> Iterator[ObjectInfo]:
+    """The files in a folder of volumes that have the name of one."""
+    return (info for info in listed(store, folder) if volume_blocks(info.key))
 
 
-def describe_volume(backing: Backing, info: ObjectInfo, advance: Advance) -> FoundVolume:
+def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
+    """The files in a folder of the warehouse."""
+    with suppress(ConfigError):  # the folder of the whole store is not there
+        yield from store.list(f"{folder}/")
+
+
+def describe_volume(
+    backing: Backing, info: ObjectInfo, advance: Advance = lambda _: None
+) -> FoundVolume:
     """Hash a manifest with its data files, or a state, and read what it says of itself.
 
     Raises `IntegrityError` where it is damaged or not what its name says, `FileNotFoundError` where
@@ -75,7 +78,7 @@ def describe_volume(backing: Backing, info: ObjectInfo, advance: Advance) -> Fou
     """
     file = StoredFile(info.key, info.size, info.key.split(".")[-2])
     _prove(backing, file, advance)
-    describe = _described_run if volume_kind(info.key) == "history" else _described_state
+    describe = _described_run if info.key.startswith("manifests/") else _described_state
     volume, origin, segments = describe(backing, file)
     if volume.blocks != volume_blocks(info.key):
         raise IntegrityError(
@@ -143,22 +146,27 @@ def with_index(backing: Backing, volume: Volume) -> Volume:
         if path is None:
             return replace(volume, index=None)
         return replace(
-            volume, index=store_new(backing.store, backing.files, "index", volume.blocks, path)
+            volume, index=store_new(backing.store, backing.files, INDEX, volume.blocks, path)
         )
 
 
-def logged_progress(what: str, total: int) -> Advance:
-    """Log how many of `total` bytes were read, a line now and then."""
-    byte_count, last = 0, time.monotonic()
+def newest_captures(backing: Backing) -> StoredFile | None:
+    """The sound file of spam captures that was made of the most files; None without one.
 
-    def advance(size: int) -> None:
-        nonlocal byte_count, last
-        byte_count += size
-        if time.monotonic() - last >= _LINE_SECONDS:
-            last = time.monotonic()
-            _log.warning("%s: %.1f of %.1f GB read", what, byte_count / 1e9, total / 1e9)
-
-    return advance
+    Each was made of all that its older one was; what lacks is loaded again from its source.
+    """
+    best: tuple[int, StoredFile] | None = None
+    for info in listed(backing.store, "spam"):
+        sha256 = Path(info.key).stem
+        if object_sha256(backing.store, info.key) != sha256:
+            continue
+        file = StoredFile(info.key, info.size, sha256)
+        backing.files.bring([file])
+        with read_only_connection(backing.files.path(file), threads=1) as con:
+            (count,) = con.execute("select count(*) from files").fetchall()[0]
+        if best is None or count > best[0]:
+            best = count, file
+    return best[1] if best else None
 
 
 @contextmanager

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -312,10 +314,16 @@ def test_what_a_killed_load_left_is_taken_in(sound: Path) -> None:
     for path in sorted((sound / "w" / "log").iterdir())[-2:]:
         path.unlink()  # two later generations; the volumes were built upon the one before
     (sound / "w" / "seen.json").unlink()
-    assert log.create(following(base, "", document.with_volumes(kept), ()))
+    newest = following(base, "", document.with_volumes(kept), ())
+    assert log.create(replace(newest, dropped=()))  # nothing had named it
 
     load = open_warehouse(sound / "w")
     assert load.sweep() == []
+    left = next((sound / "w" / "manifests").glob("000000005-*"))
+    unknown = "no document names it, and it has blocks that the log lacks"
+    assert unknown not in _verify(sound)  # a load may be about to name it
+    os.utime(left, (time.time() - 2 * 24 * 3600,) * 2)
+    assert unknown in _verify(sound)
     (finding, state) = _repair(sound).findings
     assert (finding.problem, finding.remedy) == ("no document in the log names it", "taken in")
     assert state.what.startswith("state/")
