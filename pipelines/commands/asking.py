@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import click
 
 from pipelines.commands.display import Screen
 from pipelines.commands.options import blocks_of
+from transforms.bounds import lower_bound, upper_bound
+from transforms.errors import RangeError
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.manifests.shapes import Extent, Times
 from transforms.warehouse.questions.queries import query_rows
@@ -54,23 +55,18 @@ def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:
 
 
 def _times(text: str) -> Times:
+    begin, _, end = text.partition("..")
     try:
-        first, last = (
-            datetime.fromisoformat(part).replace(tzinfo=UTC) for part in text.split("..")
-        )
-    except ValueError:
+        first, last = lower_bound(begin).micros, upper_bound(end).micros
+    except RangeError:
+        first = last = None
+    if first is None or last is None:  # no time, or the height of a block
         raise click.UsageError(
             f"--times is {text!r}: give two times in UTC, like 2023-06-01..2023-06-02"
-        ) from None
-    if len(text.rpartition("..")[2]) == len("2023-06-01"):
-        last += timedelta(days=1) - timedelta(microseconds=1)  # a date is a whole day
+        )
     if last < first:
         raise click.UsageError(f"--times is {text!r}: the second time is before the first")
-    return _micros(first), _micros(last)
-
-
-def _micros(moment: datetime) -> int:
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return first, last
 
 
 def show_rows(warehouse: Warehouse, query: str, extent: Extent | None, screen: Screen) -> None:

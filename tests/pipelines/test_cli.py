@@ -475,6 +475,12 @@ def test_verify_leaves_with_5_where_something_is_gone(strata: Strata, settings: 
         (["sql", "select 1", "--blocks", "5-1"], 2, "give two heights, like 1-5000"),
         (["sql", "select 1", "--blocks", "30-40"], 3, "holds nothing of blocks 30-40"),
         (["sql", "select 1", "--times", "2023"], 2, "give two times in UTC"),
+        (["sql", "select 1", "--times", "1..20"], 2, "give two times in UTC"),
+        (
+            ["sql", "select 1", "--times", "2023-01-01T01:00+02:00..2023-01-01T01:59+02:00"],
+            3,
+            "holds nothing of the times",
+        ),
         (["sql", "select 1", "--times", "2023-06-02..2023-06-01"], 2, "before the first"),
         (["sql", "select 1", "--times", "1999-01-01..1999-12-31"], 3, "holds nothing of the times"),
         (["sql", "select 1", "--json", "--format", "csv"], 2, "exclude each other"),
