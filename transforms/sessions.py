@@ -1,8 +1,8 @@
 """Reading for servers: one DuckDB per process that attaches the warehouse's files read-only.
 
 The files never change, so one that two catalog generations name stays attached, its pages warm and
-its statements prepared. A file is attached when a statement first names it: of hundreds a server
-asks few at a time, and each takes memory. Nothing here knows what the files hold.
+its statements prepared. A file is attached when a statement first names it, at 0.8 MB of memory and
+a thousandth of a second. Nothing here knows what the files hold.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import Lock, Timer, get_ident
-from time import monotonic
 from typing import Any
 
 import duckdb
@@ -29,9 +28,6 @@ _MAX_PREPARED = 200
 _AGAIN_SECONDS = 0.02
 _ALIAS = re.compile(r"\bf\d+(?=\.)")
 _PARQUET = re.compile(r"'((?:[^']|'')+\.parquet)'")
-
-IDLE_SECONDS = 60.0
-"""How long a file stays attached, at 0.8 MB and a thousandth of a second, that nobody asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ class InterruptedQueryError(StrataError):
 
 @dataclass(slots=True)
 class _File:
-    """A file that may be asked: `users` count who may name it, `busy` statements that do.
+    """A file that may be asked: `users` count who may name it.
 
     It is open from the beginning and attached, under its alias, when a statement names it.
     """
@@ -59,9 +55,7 @@ class _File:
     alias: str
     descriptor: int
     users: int = 0
-    busy: int = 0
     attached: bool = False
-    last_used: float = 0.0
 
 
 class SessionPool:
@@ -119,43 +113,19 @@ class SessionPool:
                 if not self._closed:
                     self._detach(file)
 
-    def rest(self, idle_seconds: float = IDLE_SECONDS) -> None:
-        """Detach what no statement has named for a while: each attached file takes memory."""
-        before = monotonic() - idle_seconds
-        with self._lock:
-            for file in self._files_by_alias.values():
-                if not file.busy and file.last_used <= before and not self._closed:
-                    self._detach(file)
-
     @property
     def attached(self) -> int:
         """How many files are attached."""
         return sum(file.attached for file in self._files_by_alias.values())
 
-    def take(self, aliases: Iterable[str]) -> list[_File]:
-        """Attach the files that a statement names, unless they are, and keep them until `give`."""
-        files: list[_File] = []
-        try:
-            for alias in aliases:
-                with self._lock:  # of hundreds, others need not wait for all
-                    file = self._files_by_alias.get(alias)
-                    if file is not None:
-                        if not file.attached:
-                            self._attach(file)
-                        file.busy += 1
-                        files.append(file)
-        except BaseException:
-            self.give(files)
-            raise
-        return files
-
-    def give(self, files: Iterable[_File]) -> None:
-        """The statement is over."""
-        now = monotonic()
+    def attached_files(self, aliases: Iterable[str]) -> list[_File]:
+        """The files that a statement names, attached for it unless they are already."""
         with self._lock:
+            files = [file for alias in aliases if (file := self._files_by_alias.get(alias))]
             for file in files:
-                file.busy -= 1
-                file.last_used = now
+                if not file.attached:
+                    self._attach(file)
+        return files
 
     def _attach(self, file: _File) -> None:
         path = file.path if _is_there(file) else Path(f"/dev/fd/{file.descriptor}")
@@ -269,7 +239,7 @@ class Session:
     @contextmanager
     def _running(self, sql: str, values: Sequence[Value]) -> Iterator[None]:
         self._check_thread()
-        files = self._pool.take(_ALIAS.findall(sql))
+        files = self._pool.attached_files(_ALIAS.findall(sql))
         try:
             with _unreadable(_paths(files, sql)), plain_errors():
                 if values:
@@ -280,8 +250,6 @@ class Session:
                 yield
         except duckdb.InterruptException as error:
             raise InterruptedQueryError("the query was interrupted") from error
-        finally:
-            self._pool.give(files)
 
     def _prepare(self, sql: str) -> str:
         if len(self._prepared) >= _MAX_PREPARED:

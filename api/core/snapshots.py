@@ -251,7 +251,6 @@ class Snapshots:
         generation in use.
         """
         with self._refreshing:
-            self._pool.rest()
             try:
                 return self._follow()
             except IntegrityError as error:
@@ -446,7 +445,7 @@ class Snapshots:
         captures = catalog.document.captures
         snapshot.captures = aliases[captures] if captures is not None else None
         if current is not None:  # what cannot be read is found before it is served
-            self._pool.give(self._pool.take({*files.values()} - {*current.files.values()}))
+            self._pool.attached_files({*files.values()} - {*current.files.values()})
             entries = [*current.tables.items()]  # requests add to them
             snapshot.tables = {
                 at: table for at, table in entries if _is_same(current, snapshot, at[0])
