@@ -141,7 +141,7 @@ def test_the_command_replaces_one_table_of_some_blocks(
     [
         (["--table", "orders"], "--replace"),
         (["--replace", "x", "--table", "nonsense"], "nonsense"),
-        (["--replace", "x", "--blocks", "20"], "FROM-TO"),
+        (["--replace", "x", "--blocks", "20"], "give two heights, like 1-5000"),
     ],
 )
 def test_a_request_that_cannot_be_meant_is_refused(
