@@ -9,7 +9,7 @@ earlier table or, until it is run again, none of that name.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -132,16 +132,14 @@ class _Copies:
     def _is_there(self, table: str, file: HeldFile) -> bool:
         path = self._path(table, file.file.name)
         try:
-            stats = path.stat()
+            proof = _proof(path, file)
         except FileNotFoundError:
             return False
-        proof = Proof(str(path), file_version(stats), file.name.digest)
-        proofs = self.folder.proofs
-        if proofs.find(proof.place, proof.state, proof.recorded):
+        if self.folder.proofs.has(proof):
             return True
         is_right = file.name.is_of(content_sha256(path))
         if is_right:
-            proofs.keep(proof)
+            self.folder.proofs.keep(proof)
         return is_right
 
     def _path(self, table: str, name: str) -> Path:
@@ -158,7 +156,9 @@ class _Copies:
     def _fetch(self, table: str, file: HeldFile) -> HeldFile:
         path = self.folder.scratch / f"{table}-{file.file.name}"
         retried(partial(fetched, Lake(self.source), table, file, path))
-        commit_file(path, self._path(table, file.file.name))
+        place = self._path(table, file.file.name)
+        commit_file(path, place)
+        self.folder.proofs.keep(_proof(place, file))  # it was hashed on its way
         return file
 
     def _replace_log(self, table: _Table) -> None:
@@ -199,8 +199,9 @@ class _Copies:
 
 def _contents(folder: Path) -> dict[str, bytes]:
     """The files of a folder, by name; none where it is not there."""
-    return {path.name: path.read_bytes() for path in _files(folder)}
+    return {path.name: path.read_bytes() for path in folder.glob("*") if path.is_file()}
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.glob("*") if path.is_file())
+def _proof(path: Path, file: HeldFile) -> Proof:
+    """That a file, as it is now, is what its name says."""
+    return Proof(str(path), file_version(path.stat()), file.name.digest)

@@ -225,8 +225,10 @@ class IndexFile:
         key_filter = self._filters.get(table.name)
         if key_filter is None:
             bits = self.fact(filter_fact(table))
-            key_filter = KeyFilter(bits if self._connections.reserve(len(bits)) else b"")
-            self._filters[table.name] = key_filter
+            read = KeyFilter(bits if self._connections.reserve(len(bits)) else b"")
+            key_filter = self._filters.setdefault(table.name, read)
+            if key_filter is not read:  # another thread was faster
+                self._connections.reserve(-len(read.bits))
         return key_filter.may_have(value)
 
     def fact(self, name: str) -> bytes:

@@ -47,7 +47,7 @@ class KeyFilter:
 
 @lru_cache(_KEPT_KEYS)  # a request asks many files for the same value
 def _places(value: str) -> tuple[int, ...]:
-    """The places of a value in a filter without end: `_places_sql` of the same value."""
+    """The places of a value in a filter without end, as `filter_bits` has them in SQL."""
     digest = md5(value.encode("utf-8", "replace"), usedforsecurity=False).digest()
     low, step = (int.from_bytes(digest[at : at + 4], "little") for at in (8, 12))
     return tuple(low + turn * step for turn in range(_PROBES))
