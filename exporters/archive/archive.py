@@ -23,8 +23,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -39,7 +38,7 @@ from transforms.block_range import BlockRange
 from transforms.bounded_cache import BoundedCache
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.stores.store import LostRaceError, Store, read_as_is, versioned
+from transforms.stores.store import LostRaceError, Store, asked_together, read_as_is, versioned
 
 if TYPE_CHECKING:
     from exporters.signing_keys import Signer
@@ -54,7 +53,6 @@ _COLUMNS_BYTES = 64 * 2**20
 _columns = BoundedCache[tuple[str, CsvColumns]](_COLUMNS_BYTES)
 _ATTEMPTS = 100
 _LONGEST_PAUSE_SECONDS = 0.2
-_READERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ class Archive:
         """
         numbers = range(blocks.first // SHARD_BLOCKS, blocks.last // SHARD_BLOCKS + 1)
         read_shard = partial(self._table_columns, table, unreadable)
-        return CsvColumns.joined(table, self._read_several(read_shard, numbers))
+        return CsvColumns.joined(table, asked_together(self.store, read_shard, numbers))
 
     def _table_columns(
         self,
@@ -155,16 +153,6 @@ class Archive:
             return CsvColumns(table)
         _columns.put((place, table), (version, columns), columns.memory)
         return columns
-
-    def _read_several(
-        self, read_shard: Callable[[int], CsvColumns], numbers: Sequence[int]
-    ) -> Iterator[CsvColumns]:
-        """Read shards in order; those of a distant store several at a time."""
-        if self.store.path(self.key("index")) is not None or len(numbers) == 1:
-            yield from map(read_shard, numbers)
-            return
-        with ThreadPoolExecutor(_READERS) as pool:
-            yield from pool.map(read_shard, numbers)
 
     def source(self, entry: Entry | ZipRow, state: str | None = None) -> ByteSource:
         """The bytes of a published ZIP; their version is their SHA-256, whatever the store.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from transforms.stores.read_only import ReadOnlyStore
-from transforms.stores.store import Store, Versioned, versioned
+from transforms.stores.store import Store, Versioned, asked_together, versioned
 
 _REQUESTS = 20
 
@@ -27,9 +27,8 @@ class DocumentStore(ReadOnlyStore):
     def read_first(self, keys: Iterable[str]) -> None:
         """Read documents, several at a time; those that are absent are known to be so."""
         names = list(keys)
-        with ThreadPoolExecutor(_REQUESTS) as pool:
-            contents = pool.map(lambda key: versioned(self.store, key), names)
-            self._documents.update(zip(names, contents, strict=True))
+        contents = asked_together(self.store, lambda key: versioned(self.store, key), names)
+        self._documents.update(zip(names, contents, strict=True))
 
     def get(self, key: str) -> Versioned:
         """A document with its version."""

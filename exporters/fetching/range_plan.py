@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,9 +24,9 @@ from exporters.zip_names import NameStyle, zip_name
 from transforms.block_range import BlockRange, BlockRanges, contiguous_runs
 from transforms.errors import IntegrityError
 from transforms.segments.segment_name import SegmentName
+from transforms.stores.store import asked_together
 from transforms.tables.registry import TableSchema
 
-_READERS = 16
 # Asking for a ZIP takes about as long as so many bytes of it.
 _OPENING_BYTES = 64 * 1024
 
@@ -120,11 +119,10 @@ def _blocks(index: ArchiveIndex, table: str, first: int | None, last: int | None
 def overlapping(
     archive: Archive, index: ArchiveIndex, table: str, blocks: BlockRange
 ) -> Iterator[Entry]:
-    """The published ZIPs of a table that hold any of these blocks; shards are read in parallel."""
-    with ThreadPoolExecutor(_READERS) as pool:
-        read_shard = partial(table_shard, archive, table)
-        for entries in pool.map(read_shard, index.reaching(blocks)):
-            yield from (entry for entry in entries if entry.blocks.overlaps(blocks))
+    """The published ZIPs of a table that hold any of these blocks; shards are read together."""
+    read_shard = partial(table_shard, archive, table)
+    for entries in asked_together(archive.store, read_shard, index.reaching(blocks)):
+        yield from (entry for entry in entries if entry.blocks.overlaps(blocks))
 
 
 def table_shard(archive: Archive, table: str, number: int) -> Sequence[Entry]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
@@ -23,7 +22,7 @@ from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import LakeRows, lake_tables
 from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
-from transforms.stores.store import LostRaceError
+from transforms.stores.store import LostRaceError, asked_together
 from transforms.warehouse.manifests.shapes import Volume
 
 RowsOver = Callable[[BlockRange], AbstractContextManager[LakeRows | None]]
@@ -34,7 +33,6 @@ _LOGGED = re.compile(
     r"|_last_checkpoint|_sidecars/.*"
 )
 _LOG = "_delta_log/"
-_WORKERS = 8
 _log = logging.getLogger(__name__)
 
 
@@ -104,9 +102,9 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
         return LakeReport(removed=tuple(lake.path(*lake.parts(key)) for key in removed))
 
     report = each_alone(STATES, sweep_unnamed)
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        for table_report in pool.map(sweep_table, filter(None, sorted(listed))):
-            report = report.and_(table_report)
+    tables = filter(None, sorted(listed))
+    for table_report in asked_together(lake.archive.store, sweep_table, tables):
+        report = report.and_(table_report)
     return report
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -47,13 +46,12 @@ from transforms.lake.public_views import (
     public_statements,
 )
 from transforms.scratch import scratch_folder
-from transforms.stores.store import content_sha256, versioned
+from transforms.stores.store import asked_together, content_sha256, versioned
 from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.views.catalog_views import table_shapes
 
-_READERS = 16
 # The columns of a file stand at its end; of the largest tables they take a dozen kB.
 _END_BYTES = 32 * 1024
 _TAIL = 8
@@ -155,9 +153,8 @@ class PublicDocuments:
             table = self._table(name, columns, versions.get(name, 0))
             return replace(table, state_of=None) if table and name in history else table
 
-        with ThreadPoolExecutor(_READERS) as pool:
-            tables = pool.map(public_table, names)
-            there = {table.name: table for table in tables if table and table.files}
+        tables = asked_together(self.lake.archive.store, public_table, names)
+        there = {table.name: table for table in tables if table and table.files}
         receipts = there.pop(RECEIPTS, None)
         chain_id = self.lake.archive.chain_id
         shapes = table_shapes(self.catalog.history(), self.catalog.states())

@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -30,13 +29,13 @@ from exporters.publishing.unnamed import Unnamed
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo
+from transforms.stores.store import asked_together
 from transforms.tables.registry import HISTORY_TABLES
 
 Progress = Callable[[str, int, int], None]
 """Called with what is looked at, how many of it were, and how many there are (0: not known)."""
 
 _STEP = 20_000
-_LISTERS = 8
 _HASH = ".sha256"
 _ROWS = pa.schema([("path", pa.large_string()), ("size", pa.int64()), ("shard", pa.int64())])
 
@@ -130,12 +129,11 @@ def _listed(archive: Archive, progress: Progress) -> pa.Table:
     """Paths and sizes of all that lies in the folders of the tables."""
     tables = [_rows([], [])]
     count = 0
-    # A bucket answers a page at a time: the tables are listed side by side.
-    with ThreadPoolExecutor(_LISTERS) as pool:
-        for listed in pool.map(partial(_listed_table, archive), HISTORY_TABLES):
-            tables.append(listed)
-            count += listed.num_rows
-            progress("objects", count, 0)
+    # A bucket answers a page at a time.
+    for listed in asked_together(archive.store, partial(_listed_table, archive), HISTORY_TABLES):
+        tables.append(listed)
+        count += listed.num_rows
+        progress("objects", count, 0)
     return pa.concat_tables(tables)
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
 from transforms.objects import ObjectInfo, ObjectReader
@@ -27,6 +27,10 @@ SCRATCH = ".strata-scratch"
 """The hidden folder of a store, for what is unfinished: no listing shows it, no key names it."""
 
 _READINGS = 4
+_REQUESTS = 16
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
 # One expression: an export checks 10,000 keys before its first byte.
 _PART = r"(?!\.\.?(?:/|\Z))[^/\\\x00-\x1f]+"
 _KEY = re.compile(rf"(?!{re.escape(SCRATCH)}(?:/|\Z)){_PART}(?:/{_PART})*")
@@ -223,14 +227,30 @@ def versioned(store: Store, key: str) -> Versioned | None:
         return None if info is None else (read_as_is(store, key), info.version)
 
 
+def asked_together(
+    store: Store, ask: Callable[[_Item], _Answer], items: Iterable[_Item], most: int = _REQUESTS
+) -> Iterator[_Answer]:
+    """What `ask` answers for each item, in their order.
+
+    A request to a service waits, so `most` are made at a time. A folder answers at once: threads
+    would only wait for the interpreter's lock, and take three times as long. Raises what `ask`
+    raises for an item.
+    """
+    if store.path("any") is not None:
+        yield from map(ask, items)
+        return
+    with ThreadPoolExecutor(most) as pool:
+        yield from pool.map(ask, items)
+
+
 def listed_together(store: Store, prefixes: Iterable[str]) -> list[list[ObjectInfo]]:
-    """The objects below each of these prefixes, which are listed side by side.
+    """The objects below each of these prefixes; see `asked_together`.
 
     Raises what `Store.list` raises for one of them.
     """
     names = list(prefixes)
-    with ThreadPoolExecutor(max(len(names), 1)) as pool:
-        return list(pool.map(lambda prefix: list(store.list(prefix)), names))
+    most = max(len(names), 1)
+    return list(asked_together(store, lambda prefix: list(store.list(prefix)), names, most))
 
 
 def object_sha256(

@@ -422,6 +422,24 @@ def test_strange_files_are_seen_and_can_be_moved_away(place: Place) -> None:
     assert place.verify()[0] == 0
 
 
+def test_data_files_of_a_load_that_was_killed_long_ago_go_once_the_blocks_are_loaded(
+    place: Place,
+) -> None:
+    folder = place.archive.parent / "warehouse" / "data" / "blocks"
+    source = next(path for path in folder.iterdir() if path.name.startswith("000000001-"))
+    left = folder / source.name.replace("000000001-000000010", "000000031-000000040")
+    shutil.copyfile(source, left)
+    os.utime(left, (0, 0))
+    # Nothing else has these blocks: a sweep keeps the file until they are loaded.
+    place.run("compact")
+    assert left.exists()
+    Path(place.settings.source, f"{KIT_CHAIN}-1-31-40.zip").unlink()
+    make_segment(place.settings, 3)
+    (finding,) = [row for row in remedied(place) if row["problem"] == "orphan"]
+    assert (finding["where"], "move it away" in finding["remedy"]) == (str(left), True)
+    assert not left.exists()
+
+
 def test_what_a_publisher_at_work_has_just_put_there_is_no_finding_for_an_hour(
     place: Place,
 ) -> None:

@@ -24,7 +24,13 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.document import Document
 from transforms.warehouse.log.log import LOG, document_key, is_document_key
 from transforms.warehouse.log.newest_generation import NewestGeneration
-from transforms.warehouse.merge.sweep import ORPHAN_SECONDS, folder_listing, is_ours, unnamed
+from transforms.warehouse.merge.sweep import (
+    ORPHAN_SECONDS,
+    Coverage,
+    folder_listing,
+    is_ours,
+    unnamed,
+)
 from transforms.warehouse.repair.log_state import LogState, read_state
 from transforms.warehouse.repair.older_log import check_not_older, lacking
 from transforms.warehouse.repair.volume_description import listed_volumes
@@ -121,6 +127,7 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
     dropped = {file.key for file in document.dropped}
     keys = document.named_keys()
     listing = folder_listing(store)
+    coverage = Coverage(backing.catalog(document))
     unknown = {info.key for info in lacking(listing["manifests"], keys, document.history())}
     for info in listing[LOG]:
         if not is_document_key(info.key):
@@ -136,9 +143,18 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
                 what = "no document names it, and it has blocks that the log lacks"
                 yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)
         elif age > ORPHAN_SECONDS + _DAY_SECONDS:
-            what = "no document names it, and no load has removed it"
-            remedy = Remedy(("strata compact",))
-            yield Finding(Problem.ORPHAN, store.describe(info.key), what, remedy)
+            yield _old(backing, info, is_removable=coverage.is_removable(info.key))
+
+
+def _old(backing: Backing, info: ObjectInfo, *, is_removable: bool) -> Finding:
+    """What a killed load left; a sweep keeps it as long as no volume has the same blocks."""
+    place = backing.store.describe(info.key)
+    if is_removable:
+        what = "no document names it, and no load has removed it"
+        return Finding(Problem.ORPHAN, place, what, Remedy(("strata compact",)))
+    what = "no document names it, and no volume has all of its blocks"
+    note = "where the source no longer has these blocks, move it away"
+    return Finding(Problem.ORPHAN, place, what, Remedy(("strata load", "strata compact"), note))
 
 
 def _orphan(backing: Backing, info: ObjectInfo, what: str) -> Finding:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -19,7 +18,7 @@ from pathlib import Path
 from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.moments import Moment
 from transforms.objects import ObjectInfo
-from transforms.stores.store import Store, read_as_is
+from transforms.stores.store import Store, asked_together, read_as_is
 from transforms.warehouse.log.document import (
     Document,
     dump_document,
@@ -111,8 +110,7 @@ class Log:
         if confirmed == generation and moment.passed() < _SHORT_SECONDS:
             return self._store.head(next_key) is not None
         # Documents are removed, oldest first: after a long sleep all that was known may be gone.
-        with ThreadPoolExecutor(2) as pool:
-            following_info, info = pool.map(self._store.head, (next_key, key))
+        following_info, info = asked_together(self._store, self._store.head, (next_key, key))
         if following_info is None and info is not None:
             self._confirmed = (generation, Moment.now())
             return False

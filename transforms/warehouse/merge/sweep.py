@@ -60,8 +60,8 @@ def sweep(
         for info in unnamed(listing, document)
         if info.key not in dropped and info.modified < now - orphan_seconds
     )
-    removable = _Removable(backing.catalog(document))
-    gone = [key for key in (*due, *orphans) if removable.is_covered(key)]
+    coverage = Coverage(backing.catalog(document))
+    gone = [key for key in (*due, *orphans) if coverage.is_removable(key)]
     gone += _old_documents(listing[LOG], document, now - grace_seconds)
     for key in gone:
         store.delete(key)
@@ -93,7 +93,7 @@ def is_ours(key: str) -> bool:
     return bool(_OURS.fullmatch(key) or _OTHERS.fullmatch(key))
 
 
-class _Removable:
+class Coverage:
     """Which files hold nothing but what volumes that are there hold too."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -101,7 +101,7 @@ class _Removable:
         there = (volume.blocks for volume in catalog.history() if volume not in catalog.lost)
         self._runs = list(contiguous_runs(there))
 
-    def is_covered(self, key: str) -> bool:
+    def is_removable(self, key: str) -> bool:
         """Whether a file is not named, and the volumes hold all blocks that its name says."""
         match = _BLOCKS.match(key)
         if key in self._named_keys:
