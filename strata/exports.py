@@ -52,7 +52,7 @@ class Export(Rows):
             set_up(other)
             return other
 
-        super().__init__(con, cursor, query)
+        super().__init__(lambda: con, cursor, query)
         self.table = table
         self._stack = stack
 

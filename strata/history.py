@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from exporters.locations import Locations, read_locations
 from strata.rows import Rows
+from transforms.block_range import BlockRange
 from transforms.bounds import lower_bound, rfc3339, upper_bound
 from transforms.duck import quote_name, quote_text, set_up
 from transforms.errors import ConfigError, RangeError
 from transforms.tables.registry import known_table
+from transforms.warehouse.manifests.shapes import Extent, QueryTables, Times
+from transforms.warehouse.questions.query_tables import query_tables
+from transforms.warehouse.views.catalog_views import view_names
+from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
 if TYPE_CHECKING:
@@ -21,6 +28,10 @@ if TYPE_CHECKING:
 Range = tuple[int, int]
 Days = tuple[str, str]
 
+_Part = tuple[Extent | None, QueryTables | None]
+"""What of a warehouse is asked; None: all."""
+
+_ALL: _Part = (None, None)
 _NEWEST = 10**9  # schema versions only grow
 _BLOCKS = "select min(vega_time), max(vega_time), min(_segment), max(_segment) from main.blocks"
 
@@ -31,36 +42,39 @@ def open_history(warehouse: str | Path | None) -> History:
     places = read_locations(Locations, warehouse=location)
     options = {"cache_bytes": places.cache_bytes, "options": places.store_options}
     source = open_warehouse(places.warehouse, places.cache, **options)  # type: ignore[arg-type]
-    with ExitStack() as stack:
-        con = stack.enter_context(source.connect())
-        return History(con, stack.pop_all())
+    return History(source)
 
 
 class History:
-    """The newest generation of a warehouse when it was opened, read-only, in UTC."""
+    """The newest generation of a warehouse when it was opened, read-only, in UTC.
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, stack: ExitStack) -> None:
-        """`stack` is closed with it."""
-        self._con = con
-        self._stack = stack
+    Of a bucket, files are fetched when they are first asked for: those of the tables that a query
+    names and that can hold the blocks or days; for a relation, and `con`, all.
+    """
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        """Raises `ConfigError` where nothing is loaded."""
+        self._warehouse = warehouse
+        self._lock = Lock()
+        self._connections: dict[_Part, duckdb.DuckDBPyConnection] = {}
+        with ExitStack() as stack:
+            stack.enter_context(warehouse.one_look())
+            self._catalog = warehouse.loaded_catalog()
+            self._stack = stack.pop_all()
 
     @property
     def con(self) -> duckdb.DuckDBPyConnection:
         """DuckDB's connection, with the views and macros of `current.duckdb`."""
-        return self._con
+        return self._connection(_ALL)
 
     @property
     def tables(self) -> list[str]:
         """The tables that there are, sorted."""
-        views = self._cursor().sql(
-            "select view_name from duckdb_views() "
-            "where schema_name = 'main' and database_name = 'current' and not internal order by 1"
-        )
-        return [name for (name,) in views.fetchall()]
+        return view_names(self._catalog)
 
     def sql(self, query: str) -> Rows:
         """The rows of any query."""
-        return Rows(self._con, self._cursor, query)
+        return Rows(lambda: self.con, partial(self._cursor, query), query)
 
     def table(self, name: str, *, blocks: Range | None = None, days: Days | None = None) -> Rows:
         """The rows of a table: all, those of some blocks, or those between two days or times.
@@ -70,9 +84,11 @@ class History:
         """
         if name not in self.tables:
             raise ConfigError(f"there is no table {name!r}: take one of {', '.join(self.tables)}")
-        where = " and ".join([*self._over_blocks(name, blocks), *self._over_days(name, days)])
-        query = f"select * from main.{quote_name(name)} where {where or 'true'}"  # noqa: S608
-        return Rows(self._con, self._cursor, query)
+        extent = _extent(blocks, days)
+        where = [*self._over_blocks(extent), *_over_times(extent)]
+        if extent is not None:
+            _check_history(name, self._rows(name, extent))
+        return self._rows(name, extent, *where)
 
     def close(self) -> None:
         """Close the connection; rows that were not taken yet cannot be taken any more."""
@@ -89,23 +105,40 @@ class History:
     ) -> None:
         self.close()
 
-    def _cursor(self) -> duckdb.DuckDBPyConnection:
-        con = self._con.cursor()
+    def _connection(self, part: _Part) -> duckdb.DuckDBPyConnection:
+        """A connection in which this part of the warehouse can be asked."""
+        with self._lock:
+            for opened in (_ALL, part):
+                if opened in self._connections:
+                    return self._connections[opened]
+            con = self._stack.enter_context(self._warehouse.connect(*part))
+            self._connections[part] = con
+            return con
+
+    def _cursor(self, query: str, extent: Extent | None = None) -> duckdb.DuckDBPyConnection:
+        part = _ALL
+        if not self._warehouse.in_folder:  # where all is there
+            is_somewhere = extent and any(map(extent.reaches, self._catalog.history()))
+            part = (extent if is_somewhere else None, query_tables(query))
+        con = self._connection(part).cursor()
         set_up(con)
         con.execute("use current")
         return con
 
-    def _over_blocks(self, name: str, blocks: Range | None) -> list[str]:
-        if blocks is None:
+    def _rows(self, name: str, extent: Extent | None, *conditions: str) -> Rows:
+        condition = " and ".join(conditions) or "true"
+        query = f"select * from main.{quote_name(name)} where {condition}"  # noqa: S608
+        return Rows(lambda: self.con, partial(self._cursor, query, extent), query)
+
+    def _over_blocks(self, extent: Extent | None) -> list[str]:
+        if extent is None or extent.blocks is None:
             return []
-        first, last = blocks
-        if not 0 <= first <= last:
-            raise RangeError(f"blocks={blocks!r} is no range: give two heights, like (1, 5000)")
-        self._check_history(name)
-        query = f"{_BLOCKS} where height between $1 and $2"
-        ((begin, end, lower, upper),) = self._cursor().execute(query, [first, last]).fetchall()
+        blocks = extent.blocks
+        query = f"{_BLOCKS} where height between {blocks.first} and {blocks.last}"
+        cursor = self._cursor(query, extent)
+        ((begin, end, lower, upper),) = cursor.execute(query).fetchall()
         if lower is None:
-            raise RangeError(f"the warehouse holds no block of {first} to {last}")
+            raise RangeError(f"the warehouse holds no block of {blocks.first} to {blocks.last}")
         # Segments are what volumes can be skipped by; the times are those of the very blocks.
         times = (f"timestamptz {quote_text(moment.isoformat())}" for moment in (begin, end))
         return [
@@ -113,24 +146,37 @@ class History:
             f"vega_time between {' and '.join(times)}",
         ]
 
-    def _over_days(self, name: str, days: Days | None) -> list[str]:
-        if days is None:
-            return []
-        first, last = lower_bound(str(days[0])), upper_bound(str(days[1]))
-        if first.micros is None or last.micros is None or last.micros < first.micros:
-            raise RangeError(
-                f"days={days!r} is no range: give two days or times in UTC, like "
-                "('2023-06-01', '2023-06-02')"
-            )
-        self._check_history(name)
-        times = (f"timestamptz '{rfc3339(micros)}'" for micros in (first.micros, last.micros))
-        return [f"vega_time between {' and '.join(times)}"]
 
-    def _check_history(self, name: str) -> None:
-        table_info = known_table(name, _NEWEST)
-        is_history = table_info is None or table_info.kind == "history"
-        if not is_history or "vega_time" not in self.table(name).columns:
-            raise RangeError(
-                f"{name} is not a history but how things stand now, so it has no blocks and days: "
-                "leave them out"
-            )
+def _check_history(name: str, rows: Rows) -> None:
+    table_info = known_table(name, _NEWEST)
+    is_history = table_info is None or table_info.kind == "history"
+    if not is_history or "vega_time" not in rows.columns:
+        raise RangeError(
+            f"{name} is not a history but how things stand now, so it has no blocks and days: "
+            "leave them out"
+        )
+
+
+def _over_times(extent: Extent | None) -> list[str]:
+    if extent is None or extent.times is None:
+        return []
+    times = (f"timestamptz '{rfc3339(micros)}'" for micros in extent.times)
+    return [f"vega_time between {' and '.join(times)}"]
+
+
+def _extent(blocks: Range | None, days: Days | None) -> Extent | None:
+    if blocks is None and days is None:
+        return None
+    if blocks is not None and not 0 <= blocks[0] <= blocks[1]:
+        raise RangeError(f"blocks={blocks!r} is no range: give two heights, like (1, 5000)")
+    return Extent(blocks and BlockRange(*blocks), days and _times(days))
+
+
+def _times(days: Days) -> Times:
+    first, last = lower_bound(str(days[0])), upper_bound(str(days[1]))
+    if first.micros is None or last.micros is None or last.micros < first.micros:
+        raise RangeError(
+            f"days={days!r} is no range: give two days or times in UTC, like "
+            "('2023-06-01', '2023-06-02')"
+        )
+    return first.micros, last.micros

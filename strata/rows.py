@@ -35,11 +35,11 @@ class Rows:
 
     def __init__(
         self,
-        con: duckdb.DuckDBPyConnection,
+        con: Callable[[], duckdb.DuckDBPyConnection],
         cursor: Callable[[], duckdb.DuckDBPyConnection],
         query: str,
     ) -> None:
-        """`con` is where relations belong; `cursor` gives another connection to the same data."""
+        """`con` gives what relations belong to; `cursor` another connection to the same data."""
         self._con = con
         self._cursor = cursor
         self._query = query
@@ -51,7 +51,7 @@ class Rows:
 
     def relation(self) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB's relation, to filter, join and aggregate there."""
-        return self._con.sql(self._query)
+        return self._con().sql(self._query)
 
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 import pytest
+from polars.testing import assert_frame_equal
 
+import strata
 from exporters.locations import Locations
 from tests.api.server_kit import ServerProcess
 from tests.end_to_end.machines_kit import Machine, objects
@@ -184,6 +187,31 @@ def test_a_query_about_one_table_fetches_files_of_it_only(cloud: Cloud) -> None:
     assert not list(f.cache.glob("state/*"))
     f.strata("sql", "from (show tables)")
     assert {path.parent.name for path in f.cache.glob("data/*/*")} > {"orders"}
+
+
+def test_python_fetches_what_is_asked_for_and_all_of_one_generation(
+    cloud: Cloud, folder: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tables() -> set[str]:
+        return {path.parent.name for path in tmp_path.glob("data/*/*")}
+
+    with ExitStack() as stack:
+        local = stack.enter_context(strata.open(folder.folder / "warehouse"))
+        monkeypatch.setenv("STRATA_CACHE", str(tmp_path))
+        distant = stack.enter_context(strata.open(cloud.places["STRATA_WAREHOUSE"]))
+        assert (distant.tables, tables()) == (local.tables, set())
+        few, expected = (opened.table("orders", blocks=(11, 12)) for opened in (distant, local))
+        assert few.arrow() == expected.arrow()
+        assert len(list(tmp_path.glob("data/orders/*"))) == 1
+        assert tables() == {"blocks", "orders"}
+        assert len(distant.table("orders", days=("1999-01-01", "1999-01-02"))) == 0
+        everything = distant.table("orders").polars().collect()
+        assert_frame_equal(everything, local.table("orders").polars().collect())
+        assert tables() == {"blocks", "orders"}
+        assert not list(tmp_path.glob("state/*"))
+        joined = distant.table("orders").relation().join(distant.table("trades").relation(), "id")
+        assert len(joined) == 0
+        assert list(tmp_path.glob("state/*"))
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,14 @@ _NOTE = "Empty: no segment that is shown here has this table."
 
 def empty_views(there: Iterable[str]) -> Iterator[str]:
     """What makes `main.<table>` of each documented table that is not there."""
+    for name in empty_names(there):
+        yield from _views(name, schema_reference()[name])
+
+
+def empty_names(there: Iterable[str]) -> list[str]:
+    """The documented tables that are not there."""
     folded = set(map(fold_case, there))
-    for name, table in schema_reference().items():
-        if fold_case(name) not in folded:
-            yield from _views(name, table)
+    return [name for name in schema_reference() if fold_case(name) not in folded]
 
 
 def _views(name: str, table: TableReference) -> Iterator[str]:

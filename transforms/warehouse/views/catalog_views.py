@@ -15,11 +15,12 @@ from transforms.objects import StoredFile
 from transforms.tables.dialect import select_list
 from transforms.tables.meanings import table_meaning
 from transforms.tables.registry import fold_case
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql
 from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.shapes import Shape, Volume
 from transforms.warehouse.views.catalog_columns import ViewColumn, exact_columns, typed_columns, utc
-from transforms.warehouse.views.catalog_empty import empty_views
+from transforms.warehouse.views.catalog_empty import empty_names, empty_views
 from transforms.warehouse.views.catalog_joins import joins_of
 
 PathOf = Callable[[StoredFile], Path]
@@ -192,6 +193,13 @@ def table_views(table: str, source: str, *, typed: Shape, exact: Shape) -> Itera
             if column.comment:
                 what = f"{view}.{quote_name(column.name)}"
                 yield f"comment on column {what} is {quote_text(column.comment)}"
+
+
+def view_names(catalog: Catalog) -> list[str]:
+    """The names of the views in `main`, sorted."""
+    shapes = table_shapes(catalog.history(), catalog.states())
+    captures = () if catalog.document.captures is None else (SPAM_CAPTURES,)
+    return sorted({*shapes, *empty_names(shapes), *captures})
 
 
 def table_shapes(history: Sequence[Volume], states: Sequence[Volume]) -> dict[str, Shape]:
