@@ -39,7 +39,8 @@ _DUCK_TYPES = {
     "timestamp": "TIMESTAMP WITH TIME ZONE",
 }
 # Stricter than Delta, which refuses spaces and ,;{}()= only: engines differ in what they can quote.
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+COLUMN_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+"""What Delta and all engines take for a name."""
 # The log has milliseconds, and must have the greatest time of a file rounded up: readers skip files
 # of which it has none.
 _FIRST_TIME, _LAST_TIME = "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00"
@@ -82,7 +83,7 @@ def file_columns(table: str, columns: Sequence[Column]) -> tuple[FileColumn, ...
 
 def has_column(column: Column) -> bool:
     """Whether a data file has a column for it; of a name that Delta refuses it has texts."""
-    return _NAME.fullmatch(column.name) is not None
+    return re.fullmatch(COLUMN_NAME, column.name) is not None
 
 
 def _file_column(table: str, column: Column) -> FileColumn:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from transforms.block_range import BlockRange
 from transforms.duck import Connection, quote_name, quote_text, reporting
 from transforms.errors import ConfigError
+from transforms.tables.conform import conversion
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_columns import has_rounded
@@ -130,12 +131,19 @@ def copy_records(con: Connection, tables: Sequence[CopiedTable], blocks: BlockRa
 
 def _unfit(tables: Sequence[CopiedTable]) -> str:
     cells = [
-        raw_cells(table.name, f"fresh.main.{quote_name(table.name)}")
+        raw_cells(
+            table.name, f"fresh.main.{quote_name(table.name)}", _times(table.name, table.shape)
+        )
         for table in tables
         if table.shape and table.shape.raw
     ]
     nothing = "select ''::varchar as table_name, ''::varchar as column_name where false"
     return f"unfit as {unfit_query([nothing, *cells])}"
+
+
+def _times(table: str, shape: Shape) -> list[str]:
+    types = {column.name: conversion(table, column).type for column in shape.column_list()}
+    return [name for name, kind in types.items() if kind == "TIMESTAMPTZ"]
 
 
 def make_views(con: Connection, tables: Sequence[CopiedTable]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from transforms.duck import Connection, quote_files, quote_name, quote_text
 from transforms.objects import StoredFile
 from transforms.tables.dialect import select_list
+from transforms.tables.file_columns import COLUMN_NAME
 from transforms.tables.meanings import table_meaning
 from transforms.tables.registry import fold_case
 from transforms.warehouse.files.catalog import Catalog
@@ -215,11 +216,19 @@ def unfit_query(cells: Iterable[str]) -> str:
     )
 
 
-def raw_cells(table: str, source: str) -> str:
-    """SQL for a row of each cell of a table that its type cannot hold; `source` has its rows."""
+def raw_cells(table: str, source: str, times: Iterable[str] = ()) -> str:
+    """SQL for a row of each cell of a table that is NULL for its type; `source` has its rows.
+
+    Those of columns that a data file has no name for are shown as texts; of `times`, which are
+    columns of times, those that only Parquet does not hold are shown, too.
+    """
+    shown = ", ".join(["''", *(quote_text(name.lower()) for name in times)])
     return (
-        f"select {quote_text(table)} as table_name, unnest(map_keys(_raw)) as column_name "  # noqa: S608
-        f"from {source} where _raw is not null"
+        f"select {quote_text(table)} as table_name, column_name "  # noqa: S608 - quoted
+        "from (select unnest(map_keys(_raw)) as column_name, unnest(map_values(_raw)) as cell "
+        f"from {source} where _raw is not null) "
+        f"where regexp_full_match(column_name, {quote_text(COLUMN_NAME)}) "
+        f"and (lower(column_name) not in ({shown}) or try_cast(cell as timestamptz) is null)"
     )
 
 
