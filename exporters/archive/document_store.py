@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from transforms.stores.read_only import ReadOnlyStore
 from transforms.stores.store import Store, Versioned, asked_together, versioned
@@ -68,5 +67,5 @@ class DocumentStore(ReadOnlyStore):
         def put_one(key: str) -> None:
             self.store.put_if_match(key, *self._changes[key], content_types[key])
 
-        with ThreadPoolExecutor(_REQUESTS) as pool:
-            list(pool.map(put_one, content_types))
+        for _ in asked_together(self.store, put_one, content_types, _REQUESTS):
+            pass

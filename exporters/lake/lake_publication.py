@@ -9,7 +9,6 @@ same data file comes again, and swept after a week otherwise.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -28,7 +27,7 @@ from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.parquet_rows import LakeRows
 from transforms.machine_errors import MemoryLimitError
 from transforms.scratch import scratch_folder
-from transforms.stores.store import LostRaceError
+from transforms.stores.store import LostRaceError, asked_together
 from transforms.tables.file_columns import OWN_COLUMNS
 
 _WORKERS = 4
@@ -63,10 +62,9 @@ class LakePublisher:
         A table to which nothing can be added, for what it holds already, is in the report, and the
         others go on. Errors of the machine end it as they are: run it again.
         """
-        with ThreadPoolExecutor(_WORKERS) as pool:
-            reports = list(pool.map(self._publish_table, tables or self.rows.tables))
-        report = LakeReport()
-        for table_report in reports:
+        report, names = LakeReport(), tables or self.rows.tables
+        store = self.lake.archive.store
+        for table_report in asked_together(store, self._publish_table, names, _WORKERS):
             report = report.and_(table_report)
         if report.refused:
             return report

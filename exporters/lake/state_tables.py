@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from transforms.errors import RangeError
 from transforms.lake.parquet_files import WrittenFile
 from transforms.lake.state_rows import StateRows
 from transforms.scratch import scratch_folder
-from transforms.stores.store import LostRaceError
+from transforms.stores.store import LostRaceError, asked_together
 from transforms.tables.file_columns import OWN_COLUMNS
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -38,10 +37,8 @@ def publish_state(
     tables = [table for table in sorted(state.receipts) if is_state(table)]
     if is_recent_enough:
         tables = [table for table in tables if not _had_rows(lake, state, table)]
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        reports = list(pool.map(partial(_published, lake, state, scratch), tables))
-    report = LakeReport()
-    for table_report in reports:
+    report, publish = LakeReport(), partial(_published, lake, state, scratch)
+    for table_report in asked_together(lake.archive.store, publish, tables, _WORKERS):
         report = report.and_(table_report)
     return report
 

@@ -63,6 +63,8 @@ def filter_bits(con: Connection, column: str, rows: str) -> bytes:
     if count > MOST_KEYS:
         return b""
     size = 1 << max(_LEAST_BITS, _BITS_FOR_KEY * count).bit_length()
+    if not count:
+        return bytes(size // 8)
     places = ", ".join(f"((low + {turn} * step) % {size})::bigint" for turn in range(_PROBES))
     ((bits,),) = con.execute(
         f"select bitstring_agg(place, 0, {size - 1})::blob from ("  # noqa: S608 - our own
@@ -70,4 +72,4 @@ def filter_bits(con: Connection, column: str, rows: str) -> bytes:
         f"select (half % {_HALF})::hugeint as low, (half // {_HALF})::hugeint as step from ("
         f"select md5_number_lower(value) as half from {values})))"
     ).fetchall()
-    return bytes(size // 8) if bits is None else bytes(bits)
+    return bytes(bits)

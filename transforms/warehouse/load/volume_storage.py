@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
-from transforms.stores.store import Store, content_sha256, content_size
+from transforms.stores.store import Store, asked_together, content_sha256, content_size
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.load.volumes import RunFiles
@@ -92,8 +91,8 @@ def _store_together(
     def stored(folder: str) -> StoredFile:
         return store_new(backing.store, backing.files, folder, blocks, paths[folder])
 
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        return dict(zip(paths, pool.map(stored, paths), strict=True))
+    files = asked_together(backing.store, stored, paths, _WORKERS)
+    return dict(zip(paths, files, strict=True))
 
 
 def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
