@@ -57,10 +57,11 @@ class History:
         self._warehouse = warehouse
         self._lock = Lock()
         self._connections: dict[_Part, duckdb.DuckDBPyConnection] = {}
-        with ExitStack() as stack:
-            stack.enter_context(warehouse.one_look())
+        self._stack = ExitStack()
+        with warehouse.one_look():
             self._catalog = warehouse.loaded_catalog()
-            self._stack = stack.pop_all()
+            if warehouse.in_folder:  # where all is there
+                self._connections[_ALL] = self._stack.enter_context(warehouse.connect())
 
     @property
     def con(self) -> duckdb.DuckDBPyConnection:
@@ -111,13 +112,13 @@ class History:
             for opened in (_ALL, part):
                 if opened in self._connections:
                     return self._connections[opened]
-            con = self._stack.enter_context(self._warehouse.connect(*part))
+            con = self._stack.enter_context(self._warehouse.connect(*part, self._catalog))
             self._connections[part] = con
             return con
 
     def _cursor(self, query: str, extent: Extent | None = None) -> duckdb.DuckDBPyConnection:
         part = _ALL
-        if not self._warehouse.in_folder:  # where all is there
+        if not self._warehouse.in_folder:
             is_somewhere = extent and any(map(extent.reaches, self._catalog.history()))
             part = (extent if is_somewhere else None, query_tables(query))
         con = self._connection(part).cursor()

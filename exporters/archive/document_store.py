@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from transforms.stores.read_only import ReadOnlyStore
 from transforms.stores.store import Store, Versioned, asked_together, versioned
 
-_REQUESTS = 20
-
 
 class DocumentStore(ReadOnlyStore):
     """The documents as they were when they were first asked for, or as they were changed here.
@@ -67,5 +65,5 @@ class DocumentStore(ReadOnlyStore):
         def put_one(key: str) -> None:
             self.store.put_if_match(key, *self._changes[key], content_types[key])
 
-        for _ in asked_together(self.store, put_one, content_types, _REQUESTS):
+        for _ in asked_together(self.store, put_one, content_types):
             pass

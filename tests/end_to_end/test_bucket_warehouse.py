@@ -209,9 +209,13 @@ def test_python_fetches_what_is_asked_for_and_all_of_one_generation(
         assert_frame_equal(everything, local.table("orders").polars().collect())
         assert tables() == {"blocks", "orders"}
         assert not list(tmp_path.glob("state/*"))
+        # What another process of this machine shows is of a later generation, and stays.
+        shown = tmp_path / "current.duckdb"
+        shown.write_bytes(b"of a later generation")
         joined = distant.table("orders").relation().join(distant.table("trades").relation(), "id")
         assert len(joined) == 0
         assert list(tmp_path.glob("state/*"))
+        assert shown.read_bytes() == b"of a later generation"
 
 
 @pytest.mark.parametrize(

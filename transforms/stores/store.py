@@ -27,7 +27,7 @@ SCRATCH = ".strata-scratch"
 """The hidden folder of a store, for what is unfinished: no listing shows it, no key names it."""
 
 _READINGS = 4
-_REQUESTS = 16
+_REQUESTS = 20
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")

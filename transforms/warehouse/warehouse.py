@@ -280,9 +280,12 @@ class Warehouse:
 
     @contextmanager
     def views(
-        self, extent: Extent | None = None, tables: QueryTables | None = None
+        self,
+        extent: Extent | None = None,
+        tables: QueryTables | None = None,
+        catalog: Catalog | None = None,
     ) -> Iterator[Path]:
-        """The file of views of the newest generation, for who opens it during the block.
+        """The file of views of a generation, the newest by default, for who opens it in the block.
 
         With an `extent`, only the volumes that can hold rows of it are opened, besides the current
         state, and the views show all of these. With `tables`, only their views are right, and files
@@ -290,11 +293,11 @@ class Warehouse:
         more volumes than files may be open.
         """
         with ExitStack() as stack:
-            if extent is None and tables is None:
+            if extent is None and tables is None and catalog is None:
                 check_open_files(len(self.loaded_catalog().volumes))
                 catalog, path = self._views()
             else:
-                catalog = self.loaded_catalog().intact()
+                catalog = (catalog or self.loaded_catalog()).intact()
                 catalog = catalog if extent is None else catalog.over(extent)
                 catalog = catalog if tables is None else catalog.of_tables(tables)
                 check_open_files(len(catalog.volumes))
@@ -306,13 +309,13 @@ class Warehouse:
 
     @contextmanager
     def connect(
-        self, extent: Extent | None = None, tables: QueryTables | None = None
+        self,
+        extent: Extent | None = None,
+        tables: QueryTables | None = None,
+        catalog: Catalog | None = None,
     ) -> Iterator[Connection]:
-        """Open the newest generation read-only; its views are those of `current.duckdb`.
-
-        See `views`.
-        """
-        with self.views(extent, tables) as path, read_only_connection(path) as con:
+        """Open a generation read-only; its views are those of `current.duckdb`. See `views`."""
+        with self.views(extent, tables, catalog) as path, read_only_connection(path) as con:
             yield con
 
     def stored_tables(self, blocks: BlockRange) -> AbstractContextManager[Connection]:

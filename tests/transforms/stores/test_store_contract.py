@@ -22,6 +22,7 @@ from transforms.stores.store import (
     LostRaceError,
     PutResult,
     Store,
+    asked_together,
     checked_key,
     object_sha256,
     versioned,
@@ -78,6 +79,28 @@ def all_at_once(count: int, work: Callable[[int], object]) -> list[object]:
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(run, range(count)))
+
+
+def test_services_are_asked_side_by_side_and_answers_keep_their_order(bucket: S3Store) -> None:
+    together = threading.Barrier(4, timeout=30)
+
+    def ask(number: int) -> int:
+        together.wait()
+        return -number
+
+    assert list(asked_together(bucket, ask, range(4), 4)) == [0, -1, -2, -3]
+
+
+def test_a_folder_is_asked_by_who_asks(tmp_path: Path) -> None:
+    threads = asked_together(FolderStore(tmp_path), lambda _: threading.get_ident(), range(4))
+    assert set(threads) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("kind", ["folder", "s3"])
+def test_what_one_question_raises_is_raised(kind: str, bucket: S3Store, tmp_path: Path) -> None:
+    store = bucket if kind == "s3" else FolderStore(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        list(asked_together(store, store.read, ["nothing/there"]))
 
 
 def test_the_time_is_that_of_the_clock_which_objects_are_written_by(

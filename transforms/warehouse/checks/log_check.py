@@ -143,10 +143,10 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
                 what = "no document names it, and it has blocks that the log lacks"
                 yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)
         elif age > ORPHAN_SECONDS + _DAY_SECONDS:
-            yield _old(backing, info, is_removable=coverage.is_removable(info.key))
+            yield _old_orphan(backing, info, is_removable=coverage.is_removable(info.key))
 
 
-def _old(backing: Backing, info: ObjectInfo, *, is_removable: bool) -> Finding:
+def _old_orphan(backing: Backing, info: ObjectInfo, *, is_removable: bool) -> Finding:
     """What a killed load left; a sweep keeps it as long as no volume has the same blocks."""
     place = backing.store.describe(info.key)
     if is_removable:
