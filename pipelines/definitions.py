@@ -1,53 +1,7 @@
-"""Puts the pieces together for Dagster. `defs` is what `dagster dev` and the daemon load."""
-
-import warnings
-
-import dagster as dg
+"""`defs` is what `dagster dev` and the daemon load, by the settings of the environment."""
 
 from exporters.locations import read_locations
-from pipelines import jobs
-from pipelines.assets.capture_assets import captures_asset, captures_sensor
-from pipelines.assets.lake_assets import lake_asset
-from pipelines.assets.publications import bundles_asset, exports_asset, index_asset
-from pipelines.assets.warehouse_assets import current_state_asset, history_asset, volumes_asset
-from pipelines.checks import load_checks, status_checks
-from pipelines.discovery import segment_sensor
-from pipelines.resources import StrataResource
-from pipelines.schedules import schedules
+from pipelines.assembly import definitions
 from pipelines.settings import Settings
-
-
-def definitions(settings: Settings) -> dg.Definitions:
-    """Everything, for one set of settings."""
-    with warnings.catch_warnings(action="ignore", category=dg.BetaWarning):  # backfill policies
-        return _definitions(settings)
-
-
-def _definitions(settings: Settings) -> dg.Definitions:
-    policy = dg.BackfillPolicy.multi_run(max_partitions_per_run=settings.batch)
-    return dg.Definitions(
-        assets=[
-            history_asset(policy),
-            current_state_asset(),
-            volumes_asset(),
-            captures_asset(),
-            exports_asset(policy),
-            bundles_asset(),
-            index_asset(),
-            *([lake_asset(policy)] if settings.lake else []),
-        ],
-        asset_checks=[load_checks(), status_checks(settings.lag_blocks)],
-        jobs=jobs.ALL,
-        sensors=[
-            segment_sensor(jobs.load_and_publish.name, settings),
-            captures_sensor(jobs.load_captures.name, settings),
-        ],
-        schedules=schedules(settings),
-        resources={"site": StrataResource.of(settings)},
-        # A run is one process: its steps are short, and a process for each would cost more than
-        # they do. Work spreads over processes and machines by runs.
-        executor=dg.in_process_executor,
-    )
-
 
 defs = definitions(read_locations(Settings))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import dagster as dg
 
+from pipelines.assembly import definitions
 from pipelines.assets.same_warehouse import warehouse_tags
 from pipelines.batches import Batch, plan_batches
-from pipelines.definitions import definitions
 from pipelines.instance import (
     COMMAND_LINE_TAG,
     add_partitions,

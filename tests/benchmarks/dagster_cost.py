@@ -21,8 +21,8 @@ from pathlib import Path
 
 import dagster as dg
 
+from pipelines.assembly import definitions
 from pipelines.batches import Batch, plan_batches
-from pipelines.definitions import definitions
 from pipelines.instance import add_partitions, open_instance
 from pipelines.jobs import load_and_publish
 from pipelines.old_runs import remove_old_runs

@@ -20,7 +20,7 @@ import pytest
 from api.core.descriptors import message_class
 from api.core.telemetry import log
 from exporters.zip_names import zip_name
-from pipelines.definitions import definitions
+from pipelines.assembly import definitions
 from pipelines.settings import Settings
 from tests.api.rpc.kit import FailedCallError, client_of, messages, outcome
 from tests.api.server_kit import serving, settings

@@ -10,10 +10,10 @@ import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
+from pipelines.assembly import definitions
 from pipelines.assets.capture_assets import captures_sensor
 from pipelines.assets.keys import CAPTURES
 from pipelines.commands.group import strata
-from pipelines.definitions import definitions
 from pipelines.jobs import load_captures
 from pipelines.resources import StrataResource
 from pipelines.settings import Settings

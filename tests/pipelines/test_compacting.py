@@ -11,9 +11,9 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
+from pipelines.assembly import definitions
 from pipelines.assets.keys import VOLUMES
 from pipelines.commands.group import strata
-from pipelines.definitions import definitions
 from pipelines.settings import Settings
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site

@@ -16,8 +16,8 @@ import dagster as dg
 import pytest
 
 from pipelines import retries
+from pipelines.assembly import definitions
 from pipelines.assets.keys import export_key, table_key
-from pipelines.definitions import definitions
 from pipelines.event_log import BatchedSqliteEventLogStorage
 from pipelines.instance import open_instance
 from pipelines.retries import retried_if_transient

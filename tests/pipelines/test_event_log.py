@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
@@ -105,6 +106,20 @@ def test_the_index_has_the_rows_of_the_stock_storage_but_for_what_was_planned(
     for table in ("asset_event_tags", "asset_check_executions"):
         ours, theirs = (len(rows(index[name], table)) for name in ("ours", "stock"))
         assert ours == theirs > 0
+
+
+def test_the_file_of_a_run_has_the_tables_and_the_revision_of_the_stock_storage(
+    both: dict[Path, str],
+) -> None:
+    def contents(home: Path) -> tuple[object, ...]:
+        with closing(sqlite3.connect(home / "history" / "runs" / f"{both[home]}.db")) as con:
+            schema = con.execute("select type, name, sql from sqlite_master order by 1, 2")
+            revision = con.execute("select version_num from alembic_version")
+            mode = con.execute("pragma journal_mode")
+            return tuple(cursor.fetchall() for cursor in (schema, revision, mode))
+
+    ours, stock = map(contents, both)
+    assert ours == stock
 
 
 def test_the_log_of_a_run_has_one_line_for_each_asset_of_a_batch(

@@ -9,8 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from pipelines.assembly import definitions
 from pipelines.assets.same_warehouse import PLACE_TAG, WAREHOUSE_TAG
-from pipelines.definitions import definitions
 from pipelines.discovery import segment_sensor
 from pipelines.jobs import load_and_publish
 from pipelines.running import run_everything

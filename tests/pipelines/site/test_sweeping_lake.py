@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
-from pipelines.definitions import definitions
+from pipelines.assembly import definitions
 from pipelines.site.site import Site
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, mended, placed
