@@ -66,8 +66,8 @@ MUTANTS = (
     _one(
         "nothing is swept but documents",
         _SWEEPING,
-        "if removable.is_covered(key)]",
-        "if removable.is_covered(key) and not key]",
+        "if coverage.is_removable(key)]",
+        "if coverage.is_removable(key) and not key]",
     ),
     _one(
         "the newest document is swept",
