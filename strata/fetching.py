@@ -9,7 +9,7 @@ from exporters.fetching.archive_range import choose_blocks
 from exporters.fetching.mirror import Mirrored
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import fetch_range
-from exporters.lake.whole_mirror import mirror_all
+from exporters.mirroring.whole_mirror import mirror_all
 from transforms.bounds import lower_bound, upper_bound
 
 __all__ = ["Mirrored", "fetch_all", "fetch_table"]

@@ -96,7 +96,7 @@ def mirror(
 ) -> Mirrored:
     """Make the archive in the folder `out` what `source` is; run again, only what is new comes.
 
-    `copy_lake` is called once its ZIPs and shards are there (see `exporters.lake.lake_mirror`).
+    `copy_lake` is called once its ZIPs and shards are there (`exporters.mirroring.lake_mirror`).
     Raises `PastChangedError` where what the mirror has is no longer there, without a revision;
     `IntegrityError` where a document of the archive is damaged, `BusyError` where another process
     fetches into the folder; and errors of the machine.

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE
-from exporters.lake.delta import DeltaLog
-from exporters.lake.version_cache import VersionCache
+from exporters.lake.log.delta import DeltaLog
+from exporters.lake.log.version_cache import VersionCache
 from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 from transforms.memory import MEMORY_MB

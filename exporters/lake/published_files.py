@@ -8,9 +8,9 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from exporters.lake.lake_files import FileName, Lake
+from exporters.lake.log.stored_log import StoredLog, newest_files, parse_log
+from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.proving import fetched
-from exporters.lake.stored_log import StoredLog, newest_files, parse_log
-from exporters.lake.table_version import ActiveFile
 from exporters.lake.tables import HeldFile
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError

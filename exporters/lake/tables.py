@@ -11,9 +11,9 @@ from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
+from exporters.lake.log.stored_log import StoredLog
+from exporters.lake.log.table_version import ActiveFile, AddedFile, TableVersion
 from exporters.lake.receipt_file import write_receipts
-from exporters.lake.stored_log import StoredLog
-from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.parquet_rows import LakeRows

@@ -17,9 +17,9 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
-from exporters.lake.maintenance import tables_there
+from exporters.lake.publication.maintenance import tables_there
+from exporters.lake.publication.state_tables import is_state
 from exporters.lake.published_files import log_place
-from exporters.lake.state_tables import is_state
 from exporters.lake.tables import HeldFile, LakeTable, Version
 from exporters.verifying.expected import Expected
 from exporters.verifying.kept_receipts import KeptReceipts

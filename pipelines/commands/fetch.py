@@ -13,7 +13,7 @@ from exporters.fetching.archive_range import choose_blocks
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.progress import JOBS
 from exporters.fetching.range_fetch import fetch_range
-from exporters.lake.whole_mirror import mirror_all
+from exporters.mirroring.whole_mirror import mirror_all
 from pipelines.commands.display import Screen
 from pipelines.commands.fetch_report import show_mirrors, show_range
 from pipelines.commands.options import json_option, range_options

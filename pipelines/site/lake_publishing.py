@@ -13,14 +13,14 @@ from exporters.archive.documents import PUBLIC_SQL_READERS, refresh, sound_index
 from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
-from exporters.lake.lake_publication import LakePublisher
-from exporters.lake.loaded import rows_over
-from exporters.lake.maintenance import merge_lake, sweep_lake, tables_there
-from exporters.lake.public_documents import PublicDocuments
+from exporters.lake.publication.lake_publication import LakePublisher
+from exporters.lake.publication.loaded import rows_over
+from exporters.lake.publication.maintenance import merge_lake, sweep_lake, tables_there
+from exporters.lake.publication.public_documents import PublicDocuments
+from exporters.lake.publication.rewriting import LoadedRows, correct_table
+from exporters.lake.publication.state_tables import correct_state, publish_state
 from exporters.lake.reports import LakeReport, Refused, each_alone
-from exporters.lake.rewriting import LoadedRows, correct_table
 from exporters.lake.state_files import STATES, publish_states
-from exporters.lake.state_tables import correct_state, publish_state
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches

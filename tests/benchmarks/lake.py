@@ -27,7 +27,7 @@ from deltalake import DeltaTable
 
 from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
-from exporters.lake.lake_publication import LakePublisher
+from exporters.lake.publication.lake_publication import LakePublisher
 from tests.benchmarks import load
 from tests.benchmarks.market import write_history
 from tests.benchmarks.measure import Cost, measured

@@ -17,10 +17,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from exporters.lake.lake_files import PARQUET_TYPE, Lake
-from exporters.lake.lake_publication import LakePublisher
-from exporters.lake.loaded import rows_over
-from exporters.lake.maintenance import merge_lake, sweep_lake
-from exporters.lake.state_tables import publish_state
+from exporters.lake.publication.lake_publication import LakePublisher
+from exporters.lake.publication.loaded import rows_over
+from exporters.lake.publication.maintenance import merge_lake, sweep_lake
+from exporters.lake.publication.state_tables import publish_state
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.settings import Settings

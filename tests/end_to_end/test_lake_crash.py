@@ -18,9 +18,9 @@ import pytest
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import FileName
-from exporters.lake.loaded import lake_receipts
-from exporters.lake.maintenance import sweep_lake, tables_there
 from exporters.lake.proving import prove_held
+from exporters.lake.publication.loaded import lake_receipts
+from exporters.lake.publication.maintenance import sweep_lake, tables_there
 from exporters.lake.receipt_file import receipt_rows
 from exporters.lake.tables import LakeTable
 from pipelines.site.lake_publishing import lacking_segments, replace_in_lake, site_lake

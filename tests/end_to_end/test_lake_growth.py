@@ -14,15 +14,15 @@ from deltalake import DeltaTable
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import RECEIPTS
-from exporters.lake.delta import KEPT_HOURS
 from exporters.lake.lake_files import Lake
-from exporters.lake.table_version import AddedFile
+from exporters.lake.log.delta import KEPT_HOURS
+from exporters.lake.log.table_version import AddedFile
 from exporters.lake.tables import LakeTable
 from pipelines.settings import Settings
 from pipelines.site.lake_publishing import lacking_segments, site_lake
 from pipelines.site.site import Site
 from tests.end_to_end.lake_worker import publish_some
-from tests.exporters.lake.log_kit import KEY, commit, named, names, new_log, newest
+from tests.exporters.lake.log.log_kit import KEY, commit, named, names, new_log, newest
 from tests.s3_kit import BucketServer, bucket_server
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.block_range import BlockRange

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exporters.lake.lake_files import Lake
-from exporters.lake.lake_publication import LakePublisher
+from exporters.lake.publication.lake_publication import LakePublisher
 from tests.exporters.lake.filters_kit import (
     FILTER_READERS,
     Comparison,

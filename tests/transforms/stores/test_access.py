@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from exporters.lake.delta import DeltaLog
-from tests.exporters.lake.log_kit import KEY, commit, named, names, new_log, newest
+from exporters.lake.log.delta import DeltaLog
+from tests.exporters.lake.log.log_kit import KEY, commit, named, names, new_log, newest
 from tests.fault_proxy import Request
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from tests.weed_kit import KEY as ACCESS_KEY

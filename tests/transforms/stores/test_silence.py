@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from tests.exporters.lake.log_kit import new_log
+from tests.exporters.lake.log.log_kit import new_log
 from tests.fault_proxy import PASS, STALL, Request
 from tests.s3_kit import BucketServer, bucket_server
 from tests.transforms.stores.test_s3_store import asked, put

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from exporters.lake.lake_publication import LakePublisher
+from exporters.lake.publication.lake_publication import LakePublisher
 from exporters.lake.reports import LakeReport
 from pipelines.site.lake_publishing import publish_to_lake, site_lake
 from tests.exporters.lake.lake_kit import LakeSite, added, lake_site, write_segment

@@ -21,7 +21,7 @@ import duckdb
 import pytest
 
 from exporters.archive.archive import Archive
-from exporters.lake.maintenance import sweep_lake
+from exporters.lake.publication.maintenance import sweep_lake
 from pipelines.sample_history import copy_sample
 from pipelines.site.lake_publishing import publish_missing, publish_to_lake, site_lake
 from pipelines.site.publishing import publish_segments

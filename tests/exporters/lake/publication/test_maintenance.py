@@ -16,9 +16,9 @@ import polars as pl
 import pytest
 
 from exporters.lake.lake_files import Lake
-from exporters.lake.lake_publication import LakePublisher
-from exporters.lake.loaded import rows_over
-from exporters.lake.maintenance import merge_lake, sweep_lake
+from exporters.lake.publication.lake_publication import LakePublisher
+from exporters.lake.publication.loaded import rows_over
+from exporters.lake.publication.maintenance import merge_lake, sweep_lake
 from exporters.publishing.replace import Correction
 from pipelines.site.lake_publishing import replace_in_lake, site_lake
 from pipelines.site.publishing import replace_published

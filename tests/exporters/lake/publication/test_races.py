@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from exporters.lake.tables import LakeTable
-from tests.exporters.lake.race_worker import lake_at, publish
+from tests.exporters.lake.publication.race_worker import lake_at, publish
 from tests.weed_kit import shared_server
 from transforms.tables.file_columns import OWN_COLUMNS
 
@@ -23,7 +23,9 @@ FEW, MANY = 8, 100
 """Commits of each writer, in the gate and in `make crash-test`."""
 SEGMENTS_OF_A_COMMIT = 12
 _SPAWN = multiprocessing.get_context("forkserver")
-_SPAWN.set_forkserver_preload(["tests.exporters.lake.race_worker", "transforms.stores.s3"])
+_SPAWN.set_forkserver_preload(
+    ["tests.exporters.lake.publication.race_worker", "transforms.stores.s3"]
+)
 
 
 @pytest.fixture(params=["folder", "seaweedfs"])

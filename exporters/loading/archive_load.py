@@ -17,13 +17,13 @@ from exporters.archive.archive import Archive
 from exporters.archive.lake_place import RECEIPTS
 from exporters.fetching.past import PastChangedError
 from exporters.fetching.progress import Advance, Progress
-from exporters.lake.archive_past import check_beside, check_past
-from exporters.lake.archive_segments import ArchiveSegments
 from exporters.lake.lake_files import Lake
 from exporters.lake.published_files import PublishedFiles, retried
 from exporters.lake.receipt_file import parse_receipts, read_receipt_rows
 from exporters.lake.state_files import StateFile, fetch_state, state_files
 from exporters.lake.tables import HeldFile
+from exporters.loading.archive_past import check_beside, check_past
+from exporters.loading.archive_segments import ArchiveSegments
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import difference, union
 from transforms.errors import ConfigError, IntegrityError, SegmentError

@@ -22,10 +22,10 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
 
-from exporters.lake.checkpoints import sum_up
-from exporters.lake.stored_log import StoredLog, read_stored
-from exporters.lake.table_version import ActiveFile, AddedFile, TableVersion
-from exporters.lake.version_cache import VersionCache
+from exporters.lake.log.checkpoints import sum_up
+from exporters.lake.log.stored_log import StoredLog, read_stored
+from exporters.lake.log.table_version import ActiveFile, AddedFile, TableVersion
+from exporters.lake.log.version_cache import VersionCache
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
 from transforms.lake.statistics import fitted

@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow.dataset import Dataset, field
 
-from exporters.lake.delta import DeltaLog
-from exporters.lake.table_version import AddedFile
+from exporters.lake.log.delta import DeltaLog
+from exporters.lake.log.table_version import AddedFile
 from transforms.lake.statistics import read_statistics
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.file_columns import OWN_COLUMNS, FileColumn, file_columns, file_rows

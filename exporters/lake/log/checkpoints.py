@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from deltalake import DeltaTable
 
-from exporters.lake.stored_log import CHECKPOINT, newest_checkpoint
+from exporters.lake.log.stored_log import CHECKPOINT, newest_checkpoint
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from exporters.lake.delta import DeltaLog
-from exporters.lake.table_version import AddedFile, TableVersion
+from exporters.lake.log.delta import DeltaLog
+from exporters.lake.log.table_version import AddedFile, TableVersion
 from transforms.block_range import BlockRange
 from transforms.stores.store import Store
 from transforms.tables.file_columns import OWN_COLUMNS

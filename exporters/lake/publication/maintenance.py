@@ -11,10 +11,10 @@ from math import inf
 from pathlib import Path
 
 from exporters.archive.lake_place import RECEIPTS
-from exporters.lake.delta import KEPT_HOURS
 from exporters.lake.lake_files import FileName, Lake
+from exporters.lake.log.delta import KEPT_HOURS
+from exporters.lake.publication.rewriting import merge_files
 from exporters.lake.reports import LakeReport, each_alone
-from exporters.lake.rewriting import merge_files
 from exporters.lake.state_files import STATES, listed_states, sweep_states
 from exporters.lake.tables import LakeTable, Version
 from transforms.block_range import BlockRange

@@ -14,9 +14,9 @@ import pytest
 
 from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
-from exporters.lake.maintenance import sweep_lake
+from exporters.lake.publication.maintenance import sweep_lake
 from exporters.lake.tables import LakeTable
-from exporters.lake.whole_mirror import mirror_all
+from exporters.mirroring.whole_mirror import mirror_all
 from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site

@@ -21,11 +21,11 @@ from exporters.fetching.fetch_folder import FetchFolder
 from exporters.fetching.mirror import Mirrored
 from exporters.fetching.progress import JOBS, Advance, Progress, no_progress
 from exporters.lake.lake_files import Lake
-from exporters.lake.maintenance import sweep_lake
+from exporters.lake.log.stored_log import parse_log
 from exporters.lake.proving import fetched
+from exporters.lake.publication.maintenance import sweep_lake
 from exporters.lake.published_files import LOG, log_files, log_place, named_files, retried
 from exporters.lake.state_files import LIST, StateFile, fetch_state, parsed_states
-from exporters.lake.stored_log import parse_log
 from exporters.lake.tables import HeldFile
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, file_version, new_file, sync_file

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.lake.lake_files import FileName, Lake
-from exporters.lake.table_version import AddedFile
+from exporters.lake.log.table_version import AddedFile
 from exporters.lake.tables import LakeTable
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.stores.store import LostRaceError

@@ -28,9 +28,9 @@ from exporters.archive.public_sql import (
     unsealed_sql,
 )
 from exporters.lake.lake_files import Lake
+from exporters.lake.log.table_version import ActiveFile
+from exporters.lake.publication.state_tables import is_state
 from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
-from exporters.lake.state_tables import is_state
-from exporters.lake.table_version import ActiveFile
 from exporters.lake.tables import LakeTable, Version
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError

@@ -11,9 +11,9 @@ import pytest
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction
 
-from exporters.lake.delta import DeltaLog
-from exporters.lake.version_cache import VersionCache
-from tests.exporters.lake.log_kit import KEY, named, names, new_log
+from exporters.lake.log.delta import DeltaLog
+from exporters.lake.log.version_cache import VersionCache
+from tests.exporters.lake.log.log_kit import KEY, named, names, new_log
 from tests.s3_kit import BucketServer, bucket_server
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import LostRaceError, Store

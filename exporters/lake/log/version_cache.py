@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from exporters.lake.table_version import ActiveFile, TableVersion
+from exporters.lake.log.table_version import ActiveFile, TableVersion
 from transforms.errors import IntegrityError
 from transforms.files import new_file
 from transforms.sealed import seal, unseal

@@ -37,7 +37,7 @@ def _lake_copy(
         return None
     try:
         # Whoever fetches ZIPs alone needs none of what reads Parquet.
-        from exporters.lake.lake_mirror import LakeMirror
+        from exporters.mirroring.lake_mirror import LakeMirror
     except ModuleNotFoundError as error:
         warn(f"{place} is not copied without {error.name}: pip install 'strata[pipeline]'")
         return None

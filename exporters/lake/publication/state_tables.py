@@ -9,8 +9,8 @@ from pathlib import Path
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
+from exporters.lake.publication.rewriting import is_sound, put_in_place
 from exporters.lake.reports import AddedRows, LakeReport, each_alone
-from exporters.lake.rewriting import is_sound, put_in_place
 from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.publishing.replace import Correction
 from transforms.errors import RangeError

@@ -1,0 +1,1 @@
+"""The Delta logs of the lake's tables."""

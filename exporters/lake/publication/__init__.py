@@ -1,0 +1,1 @@
+"""Putting loaded segments into the lake, and keeping it tidy."""

@@ -1,0 +1,1 @@
+"""A warehouse from an archive."""

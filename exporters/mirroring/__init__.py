@@ -1,0 +1,1 @@
+"""A copy of a whole archive, the lake included."""
