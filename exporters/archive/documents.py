@@ -25,7 +25,7 @@ from exporters.archive.feed import FEED, MOST_ENTRIES, feed_xml
 from exporters.archive.hash_lists import SUMS, parse_sums, sums_text
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
 from exporters.archive.json_text import FORMAT, written
-from exporters.archive.lake_place import LAKE, RECEIPTS
+from exporters.archive.lake_place import LAKE, LOG, RECEIPTS
 from exporters.archive.latest import LATEST, latest_json
 from exporters.archive.llms_text import LLMS, llms_txt
 from exporters.archive.page import (
@@ -265,7 +265,7 @@ def _index(
 
 def _has_lake(archive: Archive) -> bool:
     """Whether anything was ever published to the lake: its receipts have a log."""
-    log = archive.key(f"{LAKE}/{RECEIPTS}/_delta_log/")
+    log = archive.key(f"{LAKE}/{RECEIPTS}/{LOG}/")
     return next(iter(archive.store.list(log)), None) is not None
 
 

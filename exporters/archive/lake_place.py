@@ -7,3 +7,6 @@ LAKE = "lake"
 
 RECEIPTS = "receipts"
 """The table of what each CSV was: a CSV cannot be rendered without its columns and their order."""
+
+LOG = "_delta_log"
+"""The folder of a table's log below the table's, by Delta's protocol."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
+from exporters.archive.lake_place import LOG
 from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.log.stored_log import StoredLog, newest_files, parse_log
 from exporters.lake.log.table_version import ActiveFile
@@ -14,9 +15,6 @@ from exporters.lake.proving import fetched
 from exporters.lake.tables import HeldFile
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
-
-LOG = "_delta_log"
-"""The folder of a table's log."""
 
 _ATTEMPTS = 3
 

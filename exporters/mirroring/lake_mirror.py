@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from exporters.archive.archive import Archive, update
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import LOG, RECEIPTS
 from exporters.fetching.fetch_folder import FetchFolder
 from exporters.fetching.mirror import Mirrored
 from exporters.fetching.progress import JOBS, Advance, Progress, no_progress
@@ -24,7 +24,7 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.log.stored_log import parse_log
 from exporters.lake.proving import fetched
 from exporters.lake.publication.maintenance import sweep_lake
-from exporters.lake.published_files import LOG, log_files, log_place, named_files, retried
+from exporters.lake.published_files import log_files, log_place, named_files, retried
 from exporters.lake.state_files import LIST, StateFile, fetch_state, parsed_states
 from exporters.lake.tables import HeldFile
 from transforms.errors import IntegrityError

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from deltalake import DeltaTable
 
+from exporters.archive.lake_place import LOG
 from exporters.lake.log.stored_log import CHECKPOINT, newest_checkpoint
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
@@ -31,7 +32,7 @@ def sum_up(store: Store, folder: str, version: int, kept_seconds: float) -> None
     """
     infos = {info.key.rpartition("/")[2]: info for info in store.list(f"{folder}/")}
     with TemporaryDirectory(prefix="strata-log-") as place:
-        log = Path(place, "_delta_log")
+        log = Path(place, LOG)
         log.mkdir()
         for name in _needed(infos, version):
             store.fetch(f"{folder}/{name}", log / name)

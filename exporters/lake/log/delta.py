@@ -22,6 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
 
+from exporters.archive.lake_place import LOG
 from exporters.lake.log.checkpoints import sum_up
 from exporters.lake.log.stored_log import StoredLog, read_stored
 from exporters.lake.log.table_version import ActiveFile, AddedFile, TableVersion
@@ -65,6 +66,7 @@ class DeltaLog:
         """`cache` is where this machine keeps the version that it read, or committed, last."""
         self._store = store
         self._key = key
+        self._log = f"{key}/{LOG}"
         self._table = table
         self._cache = cache
         self._expected: TableVersion | None = None
@@ -139,7 +141,7 @@ class DeltaLog:
         return info.version if info else ""
 
     def _commit_key(self, version: int) -> str:
-        return f"{self._key}/_delta_log/{version:020}.json"
+        return f"{self._log}/{version:020}.json"
 
     def _opened(self, version: int | None = None) -> DeltaTable | None:
         # Credentials may run out while files are written: each opening asks for those of now.
@@ -259,13 +261,13 @@ class DeltaLog:
         """Sum the log up, and forget what is older than a week; without it all is right as well."""
         try:
             with self._plain_errors():
-                sum_up(self._store, f"{self._key}/_delta_log", version, KEPT_HOURS * 3600)
+                sum_up(self._store, self._log, version, KEPT_HOURS * 3600)
         except (ConfigError, IntegrityError, OSError) as error:
             _log.warning("the log of %s was not summed up: %s", self.place, error)
 
     def _make_durable(self, version: int) -> None:
         """A commit in a folder must survive a loss of power like the files that it names."""
-        log = self._store.path(f"{self._key}/_delta_log/_")
+        log = self._store.path(f"{self._log}/_")
         if log is not None:
             for path in (*log.parent.glob(f"{version:020}.*"), log.with_name("_last_checkpoint")):
                 with suppress(FileNotFoundError):
@@ -278,7 +280,7 @@ class DeltaLog:
         That shows only the statistics of columns it is told of; other readers use whatever is
         there. Raises `IntegrityError` where a file of the log is damaged or lacks.
         """
-        return read_stored(self._store, f"{self._key}/_delta_log", snapshot.version)
+        return read_stored(self._store, self._log, snapshot.version)
 
     @property
     def place(self) -> str:
@@ -303,7 +305,7 @@ class DeltaLog:
             number = int(match[1] or match[2])
             if self._store.path(self._key) is not None:
                 return OSError(number, os.strerror(number), self.place)
-        next(self._store.list(f"{self._key}/_delta_log/_last_checkpoint"), None)
+        next(self._store.list(f"{self._log}/_last_checkpoint"), None)
         if _FORBIDDEN.search(str(error)):
             return ConfigError(
                 f"access to the log of {self.place} was refused: check the credentials and the "
@@ -315,7 +317,7 @@ class DeltaLog:
                 f"{_first_line(error)}"
             )
         return IntegrityError(
-            f"the log of {self.place} is damaged: put its folder _delta_log back from a backup, or "
+            f"the log of {self.place} is damaged: put its folder {LOG} back from a backup, or "
             "remove the table's folder, and strata lake publish makes it anew; "
             f"{_first_line(error)}"
         )

@@ -10,7 +10,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import LOG, RECEIPTS
 from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.log.delta import KEPT_HOURS
 from exporters.lake.publication.rewriting import merge_files
@@ -32,7 +32,6 @@ _LOGGED = re.compile(
     r"\d{20}(?:\.[0-9.]+)?(?:\.compacted)?(?:\.checkpoint[0-9a-f.-]*)?\.(?:json|parquet|crc)"
     r"|_last_checkpoint|_sidecars/.*"
 )
-_LOG = "_delta_log/"
 _log = logging.getLogger(__name__)
 
 
@@ -129,8 +128,8 @@ def unnamed_since(version: Version, name: str, info: ObjectInfo) -> float | None
 
     Infinity where one does; None for what somebody else put there and no log ever named.
     """
-    if name.startswith(_LOG):  # the log itself tidies up its own files
-        return inf if _LOGGED.fullmatch(name, len(_LOG)) else info.modified
+    if name.startswith(f"{LOG}/"):  # the log itself tidies up its own files
+        return inf if _LOGGED.fullmatch(name, len(LOG) + 1) else info.modified
     if name in version.named:
         return inf
     removed = version.stored.removed.get(name)
